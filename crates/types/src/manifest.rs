@@ -1,0 +1,246 @@
+//! The manifest: what one checkpoint holds, as the JSON that is stored and shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger, WorkspaceId};
+
+/// The version that this build writes. Readers refuse a higher one and keep unknown keys out of
+/// their way.
+pub const MANIFEST_VERSION: u32 = 1;
+
+/// One side of the state that a checkpoint can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Facet {
+    Files,
+    Git,
+    Databases,
+    Agents,
+    Knowledge,
+    Process,
+}
+
+impl Facet {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 6] =
+        [Self::Files, Self::Git, Self::Databases, Self::Agents, Self::Knowledge, Self::Process];
+
+    /// The facet's name on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Git => "git",
+            Self::Databases => "databases",
+            Self::Agents => "agents",
+            Self::Knowledge => "knowledge",
+            Self::Process => "process",
+        }
+    }
+}
+
+impl fmt::Display for Facet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Facet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|facet| facet.as_str() == text)
+            .ok_or_else(|| format!("unknown facet {text:?}"))
+    }
+}
+
+/// What became of a facet in a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FacetState {
+    /// It is in the checkpoint.
+    Captured,
+    /// The workspace had none.
+    Absent,
+    /// Nobody asked for it.
+    NotAsked,
+    /// It should be there and could not be taken.
+    Failed,
+}
+
+/// Which workspace a checkpoint is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspacePart {
+    /// Its random id.
+    pub id: WorkspaceId,
+    /// Its root folder at the time, escaped like a path.
+    pub root: String,
+    /// The folder's own name.
+    pub name: String,
+}
+
+/// Something that should have been captured and could not be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PartialReason {
+    /// Which side of the state.
+    pub facet: Facet,
+    /// Where; `None` concerns the whole facet. At and below this path nothing is deleted.
+    pub path: Option<RelPath>,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Something that a rule left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Where.
+    pub path: RelPath,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// The rules that chose the files of a checkpoint. Together with the rule files inside the tree
+/// they say of any path whether that checkpoint would have taken it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectionRules {
+    /// Whether git's ignore rules decided (a git work tree) or the built-in list.
+    pub git: bool,
+    /// `include` of `rappel.toml`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// `exclude` of `rappel.toml`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// Larger files were left out.
+    pub max_file_size: u64,
+    /// Rule files that are not in the tree, lowest precedence first: git's global and private
+    /// excludes, and ignore files that are themselves ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra: Vec<ExtraRules>,
+    /// Roots that were excluded because of what they are, not how they are called (the home of
+    /// Rappel itself, foreign checkpoint stores).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded_roots: Vec<RelPath>,
+}
+
+/// The text of a rule file that is not part of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtraRules {
+    /// The folder it applies to; `None` is the root.
+    pub folder: Option<RelPath>,
+    /// Its lines, in git's ignore syntax.
+    pub text: String,
+}
+
+/// The files of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesPart {
+    /// The root node of the tree.
+    pub tree: ObjectId,
+    /// Regular files and symbolic links.
+    pub count: u64,
+    /// Sum of their sizes.
+    pub bytes: u64,
+    /// Paths that the parent checkpoint did not have.
+    pub added: u64,
+    /// Paths whose content, kind or mode differs from the parent's.
+    pub modified: u64,
+    /// Paths of the parent that are gone.
+    pub deleted: u64,
+    /// What a rule left out.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// The rules that chose them.
+    pub rules: SelectionRules,
+}
+
+/// What making the checkpoint cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Wall time up to the commit, in milliseconds.
+    pub wall_ms: f64,
+    /// Bytes that it added to the packs, without its own manifest and commit record.
+    pub new_bytes: u64,
+}
+
+/// What a checkpoint holds. Immutable once committed: tags, pins and metadata added later are
+/// labels beside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// See [`MANIFEST_VERSION`].
+    pub version: u32,
+    /// The checkpoint's name.
+    pub id: CheckpointId,
+    /// Its number in its workspace, from 1.
+    pub sequence: u64,
+    /// The checkpoint it follows: the one before it, or the restored one after a restore.
+    pub parent: Option<CheckpointId>,
+    /// When; never before the parent.
+    pub created_at: Timestamp,
+    /// Why.
+    pub trigger: Trigger,
+    /// The user's words.
+    pub description: Option<String>,
+    /// Tags given when it was made.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// `staging`, `development` and the like.
+    pub environment: Option<String>,
+    /// Captured environment variables.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    /// The agent session that asked for it.
+    pub session_id: Option<String>,
+    /// Which workspace.
+    pub workspace: WorkspacePart,
+    /// What became of each facet.
+    pub facets: BTreeMap<Facet, FacetState>,
+    /// Whether something is missing.
+    pub partial: bool,
+    /// What is missing.
+    #[serde(default)]
+    pub partial_reasons: Vec<PartialReason>,
+    /// Tool calls that were running.
+    #[serde(default)]
+    pub mid_operation: Vec<String>,
+    /// Whether a restore was unfinished in this workspace.
+    #[serde(default)]
+    pub interrupted_restore: bool,
+    /// The files facet.
+    pub files: Option<FilesPart>,
+    /// The git facet; not built yet.
+    pub git: Option<Value>,
+    /// The databases facet; not built yet.
+    #[serde(default)]
+    pub databases: Vec<Value>,
+    /// The agents facet; not built yet.
+    pub agents: Option<Value>,
+    /// The knowledge facet; not built yet.
+    pub knowledge: Option<Value>,
+    /// Memory of the process that asked; not built yet.
+    pub process: Option<Value>,
+    /// Free values from `--meta`.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, Value>,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+impl Manifest {
+    /// Whether the checkpoint holds files, which `latest`, `~N` and `restore` ask for.
+    pub fn holds_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// What became of `facet`.
+    pub fn state_of(&self, facet: Facet) -> FacetState {
+        self.facets.get(&facet).copied().unwrap_or(FacetState::NotAsked)
+    }
+}

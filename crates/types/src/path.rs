@@ -1,0 +1,250 @@
+//! Paths inside a root: bytes, relative, never able to leave it.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why some bytes are not a path that we would follow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unusable path {path:?}: {reason}")]
+pub struct PathError {
+    /// The path, escaped for display.
+    pub path: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// A path below some root, as raw bytes. Never empty, never absolute, without empty, `.` or `..`
+/// components and without NUL. Ordered component by component, so that a folder's content follows
+/// it directly.
+///
+/// Not guaranteed: that the path is UTF-8, or that it avoids names like `.git`; whoever writes
+/// through it checks what its facet must not touch.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RelPath(Box<[u8]>);
+
+/// The longest path we accept, as Linux has it.
+pub const MAX_PATH: usize = 4096;
+const MAX_NAME: usize = 255;
+
+impl RelPath {
+    /// Checks `bytes` and takes them as a path.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, PathError> {
+        let bytes = bytes.into();
+        match fault(&bytes) {
+            None => Ok(Self(bytes.into_boxed_slice())),
+            Some(reason) => {
+                let shown = &bytes[..bytes.len().min(200)];
+                Err(PathError { path: escape(shown), reason })
+            }
+        }
+    }
+
+    /// The raw bytes, with `/` between components.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The components, outermost first.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.0.split(|&b| b == b'/')
+    }
+
+    /// The last component.
+    pub fn name(&self) -> &[u8] {
+        let start = self.0.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
+        &self.0[start..]
+    }
+
+    /// The folder that holds this path; `None` directly below the root.
+    pub fn parent(&self) -> Option<Self> {
+        let slash = self.0.iter().rposition(|&b| b == b'/')?;
+        Some(Self(self.0[..slash].into()))
+    }
+
+    /// Every folder above this path, outermost first.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        self.0.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| Self(self.0[..at].into()))
+    }
+
+    /// This path with one more component.
+    pub fn join(&self, name: &[u8]) -> Result<Self, PathError> {
+        let mut bytes = Vec::with_capacity(self.0.len() + 1 + name.len());
+        bytes.extend_from_slice(&self.0);
+        bytes.push(b'/');
+        bytes.extend_from_slice(name);
+        Self::new(bytes)
+    }
+
+    /// Whether `self` is `folder` or lies below it.
+    pub fn is_within(&self, folder: &Self) -> bool {
+        self.0.starts_with(&folder.0)
+            && matches!(self.0.get(folder.0.len()), None | Some(b'/'))
+    }
+}
+
+fn fault(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.is_empty() {
+        return Some("it is empty");
+    }
+    if bytes.len() > MAX_PATH {
+        return Some("it is too long");
+    }
+    if bytes.contains(&0) {
+        return Some("it contains a NUL byte");
+    }
+    if bytes[0] == b'/' {
+        return Some("it is absolute");
+    }
+    for component in bytes.split(|&b| b == b'/') {
+        match component {
+            b"" => return Some("it has an empty component"),
+            b"." | b".." => return Some("it has a `.` or `..` component"),
+            name if name.len() > MAX_NAME => return Some("it has a component that is too long"),
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Ord for RelPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Byte order with `/` first: the order of the component lists, without splitting.
+        let rank = |b: u8| if b == b'/' { 0 } else { u16::from(b) + 1 };
+        let common = self.0.iter().zip(other.0.iter()).position(|(a, b)| a != b);
+        match common {
+            Some(at) => rank(self.0[at]).cmp(&rank(other.0[at])),
+            None => self.0.len().cmp(&other.0.len()),
+        }
+    }
+}
+
+impl PartialOrd for RelPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Bytes as text that can be turned back: a backslash is doubled, and whatever is not UTF-8 or is
+/// a control character is written `\xNN`.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() => {
+                    let mut buffer = [0; 4];
+                    for byte in c.encode_utf8(&mut buffer).bytes() {
+                        text.push_str(&format!("\\x{byte:02x}"));
+                    }
+                }
+                c => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// The reverse of [`escape`]; `None` if a backslash starts neither `\\` nor `\xNN`.
+pub fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        if first != b'\\' {
+            bytes.push(first);
+            rest = tail;
+        } else if let Some(tail) = tail.strip_prefix(b"\\") {
+            bytes.push(b'\\');
+            rest = tail;
+        } else {
+            let digits = tail.strip_prefix(b"x")?.get(..2)?;
+            let digits = std::str::from_utf8(digits).ok()?;
+            if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
+            }
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &tail[3..];
+        }
+    }
+    Some(bytes)
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&escape(&self.0))
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for RelPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let bytes = unescape(text).ok_or_else(|| PathError {
+            path: text.to_owned(),
+            reason: "a backslash must be written `\\\\` and a byte `\\xNN`",
+        })?;
+        Self::new(bytes)
+    }
+}
+
+crate::id::serde_as_text!(RelPath);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn refuses_what_could_leave_the_root() {
+        for bad in ["", "/etc", "a//b", "a/", "..", "a/../b", "./a", "a\0"] {
+            assert!(RelPath::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(RelPath::new("x".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_folders_content_follows_it() {
+        let mut paths = ["a.txt", "a/z", "a", "a-b", "a/b/c", "a/b"].map(path);
+        paths.sort();
+        assert_eq!(paths.map(|p| p.to_string()), ["a", "a/b", "a/b/c", "a/z", "a-b", "a.txt"]);
+    }
+
+    #[test]
+    fn within_means_whole_components() {
+        assert!(path("a/b").is_within(&path("a")));
+        assert!(path("a").is_within(&path("a")));
+        assert!(!path("ab").is_within(&path("a")));
+    }
+
+    proptest! {
+        #[test]
+        fn escaping_is_reversible(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert_eq!(unescape(&escape(&bytes)).unwrap(), bytes);
+        }
+
+        #[test]
+        fn order_is_the_order_of_components(a in "[ab./-]{1,9}", b in "[ab./-]{1,9}") {
+            if let (Ok(a), Ok(b)) = (RelPath::new(a), RelPath::new(b)) {
+                let (left, right): (Vec<_>, Vec<_>) = (a.components().collect(), b.components().collect());
+                prop_assert_eq!(a.cmp(&b), left.cmp(&right));
+            }
+        }
+    }
+}

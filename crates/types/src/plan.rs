@@ -1,0 +1,89 @@
+//! A restore's plan: a value that can be shown, hashed, compared and carried out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Facet, Node, RelPath};
+
+/// What is to happen at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionKind {
+    /// Nothing stands there; it will.
+    Create,
+    /// What stands there is replaced.
+    Overwrite,
+    /// What stands there goes.
+    Delete,
+    /// It is left as it is, for the given reason.
+    Skip,
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// Which side of the state.
+    pub facet: Facet,
+    /// What happens.
+    pub action: ActionKind,
+    /// Where, relative to the action's root.
+    pub path: RelPath,
+    /// Why, for people.
+    pub reason: String,
+    /// What stands there now, as the safety checkpoint holds it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub old: Option<Node>,
+    /// What will stand there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub new: Option<Node>,
+}
+
+/// Something that makes a plan impossible to carry out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Where.
+    pub path: RelPath,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Everything a restore would do, in the order in which it is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The steps, by path.
+    pub actions: Vec<Action>,
+    /// What people should know before they confirm.
+    pub warnings: Vec<String>,
+    /// What forbids it; a plan with conflicts is shown but never applied.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// How many actions of each kind a plan has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct ActionCounts {
+    pub create: u64,
+    pub overwrite: u64,
+    pub delete: u64,
+    pub skip: u64,
+}
+
+impl Plan {
+    /// Counts the actions.
+    pub fn counts(&self) -> ActionCounts {
+        let mut counts = ActionCounts::default();
+        for action in &self.actions {
+            match action.action {
+                ActionKind::Create => counts.create += 1,
+                ActionKind::Overwrite => counts.overwrite += 1,
+                ActionKind::Delete => counts.delete += 1,
+                ActionKind::Skip => counts.skip += 1,
+            }
+        }
+        counts
+    }
+
+    /// Whether carrying it out would change nothing.
+    pub fn is_empty(&self) -> bool {
+        self.actions.iter().all(|action| action.action == ActionKind::Skip)
+    }
+}
