@@ -1,0 +1,2 @@
+//! The rappel command.
+fn main() {}
