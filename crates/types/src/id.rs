@@ -72,9 +72,8 @@ pub struct CheckpointId(String);
 impl CheckpointId {
     /// Builds the id of a checkpoint made at `at` from 20 random bits.
     pub fn new(at: crate::Timestamp, random: u32) -> Self {
-        let letters: String = (0..4)
-            .map(|place| char::from(BASE32[(random >> (place * 5) & 31) as usize]))
-            .collect();
+        let letters: String =
+            (0..4).map(|place| char::from(BASE32[(random >> (place * 5) & 31) as usize])).collect();
         Self(format!("chk_{}_{letters}", at.compact()))
     }
 
@@ -91,10 +90,7 @@ impl FromStr for CheckpointId {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if text.is_empty() || text.len() > 100 || text.starts_with('.') || !text.chars().all(legal)
         {
-            return Err(ParseIdError {
-                kind: "checkpoint",
-                text: text.chars().take(80).collect(),
-            });
+            return Err(ParseIdError { kind: "checkpoint", text: text.chars().take(80).collect() });
         }
         Ok(Self(text.to_owned()))
     }

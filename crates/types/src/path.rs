@@ -66,7 +66,11 @@ impl RelPath {
 
     /// Every folder above this path, outermost first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
-        self.0.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| Self(self.0[..at].into()))
+        self.0
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| **b == b'/')
+            .map(|(at, _)| Self(self.0[..at].into()))
     }
 
     /// This path with one more component.
@@ -80,8 +84,7 @@ impl RelPath {
 
     /// Whether `self` is `folder` or lies below it.
     pub fn is_within(&self, folder: &Self) -> bool {
-        self.0.starts_with(&folder.0)
-            && matches!(self.0.get(folder.0.len()), None | Some(b'/'))
+        self.0.starts_with(&folder.0) && matches!(self.0.get(folder.0.len()), None | Some(b'/'))
     }
 }
 

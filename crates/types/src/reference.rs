@@ -1,0 +1,203 @@
+//! REF: how people name a checkpoint. A reference is only read here; finding what it means needs
+//! the index and is the engine's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::time::WhenError;
+use crate::{CheckpointId, PathError, RelPath, When};
+
+/// The layouts whose checkpoints keep their own ids, and can be named `FORMAT:ID`.
+pub const FORMATS: [&str; 6] = ["aiwg", "caf", "forge", "loki", "lugh", "rappel"];
+
+/// How many parents back a reference may go.
+pub const MAX_BACK: u32 = 1_000_000;
+
+const MAX_LEN: usize = 200;
+
+/// A checkpoint as a person named it: a starting point and how many parents to go back from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// Where to start.
+    pub base: Base,
+    /// How many parents back from there (`~N`).
+    pub back: u32,
+}
+
+/// Where a [`Reference`] starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// `latest`: the newest that holds files and is not a restore's safety save.
+    Latest,
+    /// An id, or the beginning of one; a whole id goes first.
+    Id(CheckpointId),
+    /// The number of a checkpoint in its workspace.
+    Sequence(u64),
+    /// `@{WHEN}`: the newest at or before that time.
+    At(When),
+    /// `FORMAT:ID`: an imported one, by the id it had there.
+    Imported {
+        /// One of [`FORMATS`].
+        format: &'static str,
+        /// Its id, whole.
+        id: CheckpointId,
+    },
+}
+
+/// Why a text is not a reference.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// Nothing was given.
+    #[error("the reference is empty")]
+    Empty,
+    /// It is longer than any reference can be.
+    #[error("the reference is longer than {MAX_LEN} characters")]
+    TooLong,
+    /// What should be an id has characters that ids do not have.
+    #[error("not a checkpoint: {0:?}")]
+    BadId(String),
+    /// A number that no checkpoint can have.
+    #[error("no checkpoint can have the number {0:?}; they are counted from 1")]
+    BadSequence(String),
+    /// What follows `~` is no number.
+    #[error("{0:?} does not say how many parents to go back")]
+    BadBack(String),
+    /// `~N` goes back too far.
+    #[error("a reference goes back {MAX_BACK} parents at most")]
+    BackTooFar,
+    /// `~N` without anything to count from.
+    #[error("{0:?} does not say where to go back from")]
+    NoBase(String),
+    /// `@{` without `}`, or `@` without `{`.
+    #[error("{0:?} is not of the form `@{{WHEN}}`")]
+    BadBraces(String),
+    /// The WHEN of `@{WHEN}` is none.
+    #[error(transparent)]
+    When(#[from] WhenError),
+    /// The FORMAT of `FORMAT:ID` is none.
+    #[error("no such format of checkpoints: {0:?}")]
+    UnknownFormat(String),
+    /// `REF:PATH` was asked for and there is no `:PATH`.
+    #[error("{0:?} has no `:PATH`")]
+    NoPath(String),
+    /// The PATH of `REF:PATH` cannot be one.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+impl ReferenceError {
+    /// What to write instead, for a `hint:` line.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::When(error) => error.hint(),
+            Self::NoBase(text) => format!("did you mean `latest{text}`?"),
+            Self::BadBack(_) | Self::BackTooFar => {
+                "`latest~2` is the checkpoint two parents before the latest".to_owned()
+            }
+            Self::BadBraces(_) => "write `@{2 hours ago}`, in quotes".to_owned(),
+            Self::UnknownFormat(_) => format!("known formats are {}", FORMATS.join(", ")),
+            Self::NoPath(_) => "write `latest:src/main.rs`".to_owned(),
+            Self::Path(_) => "the path is relative to the workspace's root".to_owned(),
+            Self::Empty | Self::TooLong | Self::BadId(_) | Self::BadSequence(_) => {
+                "a checkpoint is named by its id or the beginning of one, by its number, or as \
+                 `latest`, `latest~2` or `@{2 hours ago}`"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceError> {
+        if text.is_empty() {
+            return Err(ReferenceError::Empty);
+        }
+        if text.len() > MAX_LEN {
+            return Err(ReferenceError::TooLong);
+        }
+        let (base, steps) = text.split_at(text.find('~').unwrap_or(text.len()));
+        if base.is_empty() {
+            return Err(ReferenceError::NoBase(text.to_owned()));
+        }
+        Ok(Self { base: parse_base(base)?, back: parse_back(steps)? })
+    }
+}
+
+fn parse_base(text: &str) -> Result<Base, ReferenceError> {
+    if let Some(rest) = text.strip_prefix('@') {
+        let when = rest
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+            .ok_or_else(|| ReferenceError::BadBraces(text.to_owned()))?;
+        return Ok(Base::At(When::parse(when)?));
+    }
+    let id = |text: &str| text.parse().map_err(|_| ReferenceError::BadId(text.to_owned()));
+    if let Some((name, rest)) = text.split_once(':') {
+        let format =
+            known_format(name).ok_or_else(|| ReferenceError::UnknownFormat(name.to_owned()))?;
+        return Ok(Base::Imported { format, id: id(rest)? });
+    }
+    if text == "latest" {
+        return Ok(Base::Latest);
+    }
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        return match text.parse() {
+            Ok(0) | Err(_) => Err(ReferenceError::BadSequence(text.to_owned())),
+            Ok(number) => Ok(Base::Sequence(number)),
+        };
+    }
+    Ok(Base::Id(id(text)?))
+}
+
+/// The sum of `~2~~3`; `~` alone is 1.
+fn parse_back(steps: &str) -> Result<u32, ReferenceError> {
+    let mut back = 0_u32;
+    for step in steps.split('~').skip(1) {
+        if !step.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(ReferenceError::BadBack(format!("~{step}")));
+        }
+        // All digits, so that only a number beyond u32 fails.
+        let count = if step.is_empty() { 1 } else { step.parse().unwrap_or(u32::MAX) };
+        back = back.saturating_add(count);
+    }
+    if back > MAX_BACK { Err(ReferenceError::BackTooFar) } else { Ok(back) }
+}
+
+fn known_format(name: &str) -> Option<&'static str> {
+    FORMATS.into_iter().find(|format| *format == name)
+}
+
+/// Splits `REF:PATH`, as `cat` takes it. The colon is the first one after the reference: those in
+/// `@{…}` and the one of `FORMAT:` belong to the reference, and the path may have its own.
+pub fn split_path(text: &str) -> Result<(Reference, RelPath), ReferenceError> {
+    let no_path = || ReferenceError::NoPath(text.chars().take(MAX_LEN).collect());
+    let skip = if text.starts_with("@{") {
+        text.find('}').ok_or_else(no_path)?
+    } else {
+        match text.split_once(':') {
+            Some((name, _)) if known_format(name).is_some() => name.len() + 1,
+            _ => 0,
+        }
+    };
+    let colon = skip + text[skip..].find(':').ok_or_else(no_path)?;
+    let (reference, path) = (&text[..colon], &text[colon + 1..]);
+    if path.is_empty() {
+        return Err(no_path());
+    }
+    Ok((reference.parse()?, path.parse()?))
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.base {
+            Base::Latest => f.write_str("latest")?,
+            Base::Id(id) => write!(f, "{id}")?,
+            Base::Sequence(number) => write!(f, "{number}")?,
+            Base::At(when) => write!(f, "@{{{when}}}")?,
+            Base::Imported { format, id } => write!(f, "{format}:{id}")?,
+        }
+        if self.back > 0 { write!(f, "~{}", self.back) } else { Ok(()) }
+    }
+}

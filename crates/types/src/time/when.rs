@@ -1,0 +1,322 @@
+//! WHEN: how people name a moment on the command line. Parsing and resolving are apart, so that the
+//! text is checked before anything is opened, and the caller says what `now` and `here` are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Span};
+
+use super::Timestamp;
+
+/// A moment as a person named it: `2 hours ago`, `yesterday 14:00`, `2026-11-15 14:30`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct When(Kind);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Now,
+    Ago(Ago),
+    /// The last time a clock showed this.
+    Clock(Time),
+    Day(Day, Option<Time>),
+    Moment(Timestamp),
+}
+
+/// Months and days are counted in the calendar, so that `1 day ago` is the same time of day also
+/// when the clocks were changed in between.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ago {
+    months: u32,
+    days: u32,
+    seconds: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Day {
+    Today,
+    Yesterday,
+    Date(Date),
+}
+
+/// Why a text does not name a moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WhenError {
+    /// The text has none of the known forms.
+    #[error("not a time: {0:?}")]
+    Malformed(String),
+    /// A number of units without direction.
+    #[error("not a time: {0:?} does not say `ago`")]
+    WithoutAgo(String),
+    /// It has a known form, but no such moment can be represented.
+    #[error("{0:?} is out of range")]
+    OutOfRange(String),
+}
+
+impl WhenError {
+    /// What would have been accepted, for a `hint:` line.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::WithoutAgo(text) => format!("did you mean `{text} ago`?"),
+            Self::Malformed(_) | Self::OutOfRange(_) => When::ACCEPTED.to_owned(),
+        }
+    }
+}
+
+const MAX_LEN: usize = 80;
+
+impl When {
+    /// The accepted forms, in a sentence.
+    pub const ACCEPTED: &str = "a time is `now`, `2 hours ago`, `1h30m ago`, `yesterday 14:00`, \
+        `today`, `14:30`, `2026-11-15`, `2026-11-15 14:30:00` or RFC 3339; without an offset it is \
+        local time";
+
+    /// Reads any of the accepted forms, in upper or lower case.
+    pub fn parse(text: &str) -> Result<Self, WhenError> {
+        let shown = || text.trim().chars().take(MAX_LEN).collect();
+        let lower = text.trim().to_ascii_lowercase();
+        if lower.is_empty() || lower.len() > MAX_LEN {
+            return Err(WhenError::Malformed(shown()));
+        }
+        if let Some(kind) = named(&lower).or_else(|| dated(&lower)) {
+            return Ok(Self(kind));
+        }
+        if let Some(span) = lower.strip_suffix("ago").filter(|span| span.ends_with(' ')) {
+            let ago = ago(span).ok_or_else(|| WhenError::Malformed(shown()))?;
+            return Ok(Self(Kind::Ago(ago)));
+        }
+        if ago(&lower).is_some() {
+            return Err(WhenError::WithoutAgo(shown()));
+        }
+        Err(WhenError::Malformed(shown()))
+    }
+
+    /// The moment that is meant if it is `now` in `zone`; of a whole day (`yesterday`,
+    /// `2026-11-15`) its beginning.
+    ///
+    /// A time of day alone is the last one that has passed. A local time that the change to summer
+    /// time skipped is taken an hour later; of one that came twice, the first is taken.
+    pub fn resolve(&self, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, WhenError> {
+        self.first_moment(now, zone).ok_or_else(|| WhenError::OutOfRange(self.to_string()))
+    }
+
+    /// Like [`resolve`](Self::resolve), but of a whole day its last moment: what `--until
+    /// 2026-11-15` and "the newest at or before 2026-11-15" mean.
+    pub fn resolve_end(&self, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, WhenError> {
+        let end = match self.0 {
+            Kind::Day(day, None) => day
+                .date(now, zone)
+                .and_then(|date| date.tomorrow().ok())
+                .and_then(|date| zone.to_timestamp(date.to_datetime(Time::midnight())).ok())
+                .and_then(|end| end.checked_sub(SignedDuration::from_nanos(1)).ok())
+                .map(Timestamp),
+            _ => self.first_moment(now, zone),
+        };
+        end.ok_or_else(|| WhenError::OutOfRange(self.to_string()))
+    }
+
+    fn first_moment(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        match self.0 {
+            Kind::Now => Some(now),
+            Kind::Moment(moment) => Some(moment),
+            Kind::Ago(ago) => ago.before(now, zone),
+            Kind::Day(day, time) => local(day.date(now, zone)?, time.unwrap_or_default(), zone),
+            Kind::Clock(time) => {
+                let today = local(Day::Today.date(now, zone)?, time, zone)?;
+                if today <= now {
+                    return Some(today);
+                }
+                local(Day::Yesterday.date(now, zone)?, time, zone)
+            }
+        }
+    }
+}
+
+impl Day {
+    fn date(self, now: Timestamp, zone: &TimeZone) -> Option<Date> {
+        let today = zone.to_datetime(now.0).date();
+        match self {
+            Self::Today => Some(today),
+            Self::Yesterday => today.yesterday().ok(),
+            Self::Date(date) => Some(date),
+        }
+    }
+}
+
+impl Ago {
+    fn before(self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let calendar = Span::new().try_months(self.months).ok()?.try_days(self.days).ok()?;
+        let day = now.0.to_zoned(zone.clone()).checked_sub(calendar).ok()?;
+        let seconds = SignedDuration::from_secs(i64::from(self.seconds));
+        day.timestamp().checked_sub(seconds).ok().map(Timestamp)
+    }
+
+    fn add(&mut self, count: u32, unit: &str) -> Option<()> {
+        let (field, factor) = match unit {
+            "s" | "sec" | "secs" | "second" | "seconds" => (&mut self.seconds, 1),
+            "m" | "min" | "mins" | "minute" | "minutes" => (&mut self.seconds, 60),
+            "h" | "hr" | "hrs" | "hour" | "hours" => (&mut self.seconds, 3600),
+            "d" | "day" | "days" => (&mut self.days, 1),
+            "w" | "week" | "weeks" => (&mut self.days, 7),
+            "mo" | "month" | "months" => (&mut self.months, 1),
+            "y" | "year" | "years" => (&mut self.months, 12),
+            _ => return None,
+        };
+        *field = field.checked_add(count.checked_mul(factor)?)?;
+        Some(())
+    }
+}
+
+fn local(date: Date, time: Time, zone: &TimeZone) -> Option<Timestamp> {
+    zone.to_timestamp(date.to_datetime(time)).ok().map(Timestamp)
+}
+
+/// `now`, `today`, `yesterday`, `yesterday 14:00`, `14:30`.
+fn named(text: &str) -> Option<Kind> {
+    let mut words = text.split_whitespace();
+    let first = words.next()?;
+    let time = words.next();
+    if words.next().is_some() {
+        return None;
+    }
+    let day = match first {
+        "now" if time.is_none() => return Some(Kind::Now),
+        "today" => Day::Today,
+        "yesterday" => Day::Yesterday,
+        _ if time.is_none() => return clock(first).map(Kind::Clock),
+        _ => return None,
+    };
+    match time {
+        None => Some(Kind::Day(day, None)),
+        Some(time) => Some(Kind::Day(day, Some(clock(time)?))),
+    }
+}
+
+/// `2026-11-15`, with a time after a space or a `T`, with an offset after that.
+fn dated(text: &str) -> Option<Kind> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let day = self::date(date)?;
+    if rest.is_empty() {
+        return Some(Kind::Day(Day::Date(day), None));
+    }
+    let time = rest.strip_prefix(['t', ' '])?.trim_start();
+    if let Some(time) = clock(time) {
+        return Some(Kind::Day(Day::Date(day), Some(time)));
+    }
+    // `git log` puts a space before the offset.
+    let time = time.replace(' ', "");
+    let shape = |c: char| c.is_ascii_digit() || matches!(c, ':' | '.' | '+' | '-' | 'z');
+    if !time.chars().all(shape) {
+        return None;
+    }
+    format!("{date}T{time}").to_ascii_uppercase().parse().ok().map(Kind::Moment)
+}
+
+fn date(text: &str) -> Option<Date> {
+    let mut parts = text.split('-');
+    let year = digits(parts.next()?, 4, 4)? as i16;
+    let month = digits(parts.next()?, 2, 2)? as i8;
+    let day = digits(parts.next()?, 2, 2)? as i8;
+    if parts.next().is_some() {
+        return None;
+    }
+    Date::new(year, month, day).ok()
+}
+
+/// `9:30`, `14:30`, `14:30:05`, `14:30:05.25`.
+fn clock(text: &str) -> Option<Time> {
+    let mut parts = text.split(':');
+    let hour = digits(parts.next()?, 1, 2)? as i8;
+    let minute = digits(parts.next()?, 2, 2)? as i8;
+    let (second, nanosecond) = match parts.next() {
+        None => (0, 0),
+        Some(seconds) => match seconds.split_once('.') {
+            None => (digits(seconds, 2, 2)? as i8, 0),
+            Some((seconds, fraction)) => {
+                let scale = 10_u32.pow(9_u32.saturating_sub(fraction.len() as u32));
+                (digits(seconds, 2, 2)? as i8, (digits(fraction, 1, 9)? * scale) as i32)
+            }
+        },
+    };
+    if parts.next().is_some() {
+        return None;
+    }
+    Time::new(hour, minute, second, nanosecond).ok()
+}
+
+fn digits(text: &str, least: usize, most: usize) -> Option<u32> {
+    let fits = (least..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    if fits { text.parse().ok() } else { None }
+}
+
+/// `2 hours`, `an hour`, `1h30m`, `1 day 2 hours`.
+fn ago(text: &str) -> Option<Ago> {
+    let mut ago = Ago::default();
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (number, after) = split_where(rest, |c| !c.is_ascii_digit());
+        let (count, after) = if number.is_empty() {
+            let after = after.strip_prefix("an ").or_else(|| after.strip_prefix("a "))?;
+            (1, after)
+        } else {
+            (digits(number, 1, 9)?, after)
+        };
+        let (unit, after) = split_where(after.trim_start(), |c| !c.is_ascii_alphabetic());
+        ago.add(count, unit)?;
+        rest = after.trim_start();
+    }
+    Some(ago)
+}
+
+fn split_where(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(stop).unwrap_or(text.len()))
+}
+
+impl FromStr for When {
+    type Err = WhenError;
+
+    fn from_str(text: &str) -> Result<Self, WhenError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Now => f.write_str("now"),
+            Kind::Ago(ago) => write!(f, "{ago} ago"),
+            Kind::Clock(time) => write!(f, "{time}"),
+            Kind::Day(day, time) => {
+                match day {
+                    Day::Today => f.write_str("today")?,
+                    Day::Yesterday => f.write_str("yesterday")?,
+                    Day::Date(date) => write!(f, "{date}")?,
+                }
+                time.map_or(Ok(()), |time| write!(f, " {time}"))
+            }
+            Kind::Moment(moment) => write!(f, "{}", moment.0),
+        }
+    }
+}
+
+impl fmt::Display for Ago {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [
+            (self.months, "month"),
+            (self.days, "day"),
+            (self.seconds / 3600, "hour"),
+            (self.seconds / 60 % 60, "minute"),
+            (self.seconds % 60, "second"),
+        ];
+        let mut space = "";
+        for (count, unit) in units.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{space}{count} {unit}{}", if count == 1 { "" } else { "s" })?;
+            space = " ";
+        }
+        if space.is_empty() { f.write_str("0 seconds") } else { Ok(()) }
+    }
+}
