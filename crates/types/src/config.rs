@@ -150,3 +150,164 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> Config {
+        Config::parse(text, "rappel.toml").unwrap()
+    }
+
+    fn mistakes(text: &str) -> String {
+        Config::parse(text, "rappel.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(parse(""), Config::default());
+        assert_eq!(parse("[files]\n[store]\n"), Config::default());
+        assert_eq!(Config::default().files.max_file_size, 256 * 1024 * 1024);
+    }
+
+    #[test]
+    fn what_is_used_has_a_type() {
+        let config = parse(
+            r#"
+            environment = "staging"
+            store.min_free = 4096
+            [files]
+            include = [".env", "data/blob.bin"]
+            exclude = ["tmp/**"]
+            max_file_size = "1.5 MiB"
+            "#,
+        );
+        assert_eq!(config.environment.as_deref(), Some("staging"));
+        assert_eq!(config.files.include, [".env", "data/blob.bin"]);
+        assert_eq!(config.files.exclude, ["tmp/**"]);
+        assert_eq!(config.files.max_file_size, 3 << 19);
+        assert_eq!(config.store, StoreConfig { max_size: 20 << 30, min_free: 4096 });
+        assert!(config.notes.is_empty());
+    }
+
+    #[test]
+    fn sections_of_later_versions_are_noted_in_the_order_of_the_file() {
+        let config = parse(
+            r#"
+            [retention]
+            manual = { keep = "forever" }
+            [[database]]
+            name = "app"
+            [[database]]
+            name = "other"
+            [agents]
+            state_dirs = [".loki"]
+            "#,
+        );
+        assert_eq!(
+            config.notes,
+            [
+                "`[retention]` is not used yet",
+                "`[[database]]` is not used yet",
+                "`[agents]` is not used yet"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_mistake_is_listed_with_its_place() {
+        let text = r#"environment = 5
+enviroment = "x"
+database = "app"
+
+[files]
+include = [
+    ".env",
+    7,
+    "",
+]
+exclude = "tmp"
+max_file_size = "256XB"
+colour = true
+
+[store]
+max_size = -1
+min_free = 2.5
+maxsize = "1GiB"
+"#;
+        assert_eq!(
+            mistakes(text),
+            "\
+rappel.toml:1: environment: expected a text, found a number
+rappel.toml:2: enviroment: unknown key; did you mean `environment`?
+rappel.toml:3: database: expected a list of sections, `[[database]]`, found a text
+rappel.toml:8: files.include[1]: expected a text, found a number
+rappel.toml:9: files.include[2]: it is empty
+rappel.toml:11: files.exclude: expected a list of texts, found a text
+rappel.toml:12: files.max_file_size: \"256XB\" is not a size
+rappel.toml:13: files.colour: unknown key; known here are include, exclude, max_file_size
+rappel.toml:16: store.max_size: -1 is not a size
+rappel.toml:17: store.min_free: expected a size like \"256MiB\", found a number
+rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
+        );
+    }
+
+    #[test]
+    fn a_section_may_be_mistaken_as_a_whole() {
+        assert_eq!(
+            mistakes("files = []\nretention = 1"),
+            "rappel.toml:1: files: expected a section, `[files]`, found a list\n\
+             rappel.toml:2: retention: expected a section, `[retention]`, found a number"
+        );
+        assert_eq!(mistakes("[file]"), "rappel.toml:1: file: unknown key; did you mean `files`?");
+    }
+
+    #[test]
+    fn limits_that_would_save_nothing_are_mistakes() {
+        assert!(mistakes("[files]\nmax_file_size = 0").contains("leave out every file"));
+        assert!(mistakes("[store]\nmax_size = \"0\"").contains("store.max_size: 0 would"));
+        assert_eq!(parse("[store]\nmin_free = 0").store.min_free, 0);
+    }
+
+    #[test]
+    fn text_that_is_not_toml_names_its_lines_alone() {
+        let error = Config::parse("a = 1\n\n[files\nx = = 2\n", "conf/rappel.toml").unwrap_err();
+        let lines: Vec<_> = error.mistakes.iter().map(|mistake| mistake.line).collect();
+        assert_eq!(lines, [3, 4]);
+        assert!(error.mistakes.iter().all(|mistake| mistake.key.is_empty()));
+        assert!(error.to_string().starts_with("conf/rappel.toml:3: "));
+    }
+
+    #[test]
+    fn the_template_says_the_defaults() {
+        assert_eq!(parse(&commented_template(None, &[])), Config::default());
+        let uncommented: String = commented_template(None, &[])
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let config = parse(&uncommented);
+        assert_eq!(config.environment.as_deref(), Some("development"));
+        assert_eq!(config.files.max_file_size, DEFAULT_MAX_FILE_SIZE);
+        assert_eq!(config.store, StoreConfig::default());
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in "([a-z_.]{0,9}|\\[|\\]|=|\"|\n|\\{|\\}|[0-9]|,|\\PC){0,40}") {
+            let _ = Config::parse(&text, "rappel.toml");
+        }
+
+        #[test]
+        fn the_template_keeps_what_it_is_given(
+            environment in "[a-zA-Z\"'\\\\é-]{1,12}",
+            include in prop::collection::vec("\\PC{0,8}x", 0..4),
+        ) {
+            let config = parse(&commented_template(Some(&environment), &include));
+            prop_assert_eq!(config.environment, Some(environment));
+            prop_assert_eq!(config.files, FilesConfig { include, ..FilesConfig::default() });
+        }
+    }
+}

@@ -244,3 +244,106 @@ impl Manifest {
         self.facets.get(&facet).copied().unwrap_or(FacetState::NotAsked)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let path = |text: &str| text.parse::<RelPath>().unwrap();
+        Manifest {
+            version: MANIFEST_VERSION,
+            id: "chk_20261115_143022_k7f3".parse().unwrap(),
+            sequence: 42,
+            parent: Some("chk_20261115_120000_0000".parse().unwrap()),
+            created_at: "2026-11-15T14:30:22.123Z".parse().unwrap(),
+            trigger: Trigger::Manual,
+            description: Some("Before adding Stripe".into()),
+            tags: vec!["stripe".into()],
+            environment: Some("staging".into()),
+            variables: BTreeMap::from([("NODE_ENV".into(), "development".into())]),
+            session_id: None,
+            workspace: WorkspacePart {
+                id: WorkspaceId(7),
+                root: "/home/me/my-app".into(),
+                name: "my-app".into(),
+            },
+            facets: BTreeMap::from([
+                (Facet::Files, FacetState::Captured),
+                (Facet::Agents, FacetState::NotAsked),
+            ]),
+            partial: true,
+            partial_reasons: vec![PartialReason {
+                facet: Facet::Files,
+                path: Some(path(r"caf\xe9")),
+                reason: "permission denied".into(),
+            }],
+            mid_operation: Vec::new(),
+            interrupted_restore: false,
+            files: Some(FilesPart {
+                tree: ObjectId([0xab; 32]),
+                count: 812,
+                bytes: 1_234_567,
+                added: 2,
+                modified: 10,
+                deleted: 0,
+                skipped: vec![Skipped { path: path("big.bin"), reason: "oversize".into() }],
+                rules: SelectionRules {
+                    git: true,
+                    include: vec![".env".into()],
+                    max_file_size: 256 << 20,
+                    extra: vec![ExtraRules { folder: None, text: "*.log\n".into() }],
+                    excluded_roots: vec![path(".loki")],
+                    ..SelectionRules::default()
+                },
+            }),
+            git: None,
+            databases: Vec::new(),
+            agents: None,
+            knowledge: None,
+            process: None,
+            metadata: BTreeMap::from([("step_number".into(), 1.into())]),
+            cost: Cost { wall_ms: 12.25, new_bytes: 3456 },
+        }
+    }
+
+    #[test]
+    fn a_manifest_survives_json() {
+        let text = serde_json::to_string(&manifest()).unwrap();
+        assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest());
+    }
+
+    #[test]
+    fn json_has_the_names_of_the_contract() {
+        let json = serde_json::to_value(manifest()).unwrap();
+        assert_eq!(json["created_at"], "2026-11-15T14:30:22.123Z");
+        assert_eq!(json["facets"]["files"], "captured");
+        assert_eq!(json["facets"]["agents"], "not-asked");
+        assert_eq!(json["files"]["skipped"][0]["path"], "big.bin");
+        assert_eq!(json["partial_reasons"][0]["path"], r"caf\xe9");
+        assert_eq!(json["session_id"], Value::Null);
+        assert_eq!(json["databases"], Value::Array(Vec::new()));
+    }
+
+    #[test]
+    fn unknown_keys_are_passed_over_at_every_depth() {
+        let mut json = serde_json::to_value(manifest()).unwrap();
+        json["invented_later"] = "x".into();
+        json["files"]["rules"]["invented_later"] = 1.into();
+        json["workspace"]["invented_later"] = Value::Null;
+        assert_eq!(serde_json::from_value::<Manifest>(json).unwrap(), manifest());
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_root_is_no_manifest() {
+        let mut json = serde_json::to_value(manifest()).unwrap();
+        json["files"]["skipped"][0]["path"] = "../x".into();
+        assert!(serde_json::from_value::<Manifest>(json).is_err());
+    }
+
+    #[test]
+    fn a_facet_that_is_not_listed_was_not_asked_for() {
+        assert_eq!(manifest().state_of(Facet::Files), FacetState::Captured);
+        assert_eq!(manifest().state_of(Facet::Git), FacetState::NotAsked);
+    }
+}

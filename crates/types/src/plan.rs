@@ -87,3 +87,41 @@ impl Plan {
         self.actions.iter().all(|action| action.action == ActionKind::Skip)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Content, ObjectId};
+
+    fn action(action: ActionKind, path: &str, old: Option<Node>, new: Option<Node>) -> Action {
+        let path = path.parse().unwrap();
+        Action { facet: Facet::Files, action, path, reason: "it differs".into(), old, new }
+    }
+
+    #[test]
+    fn a_plan_survives_json() {
+        let content = Content::Chunked(ObjectId([1; 32]));
+        let file = Node::File { mode: 0o644, size: 3, content };
+        let link = Node::Symlink { target: b"caf\xe9".to_vec() };
+        let plan = Plan {
+            actions: vec![
+                action(ActionKind::Create, "a", None, Some(Node::Directory { mode: 0o755 })),
+                action(ActionKind::Overwrite, "b", Some(file), Some(link)),
+                action(ActionKind::Skip, r"c\xff", None, None),
+            ],
+            warnings: vec!["b has hard links".into()],
+            conflicts: vec![Conflict { path: "d".parse().unwrap(), reason: "a mount".into() }],
+        };
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+        let counts = plan.counts();
+        assert_eq!((counts.create, counts.overwrite, counts.delete, counts.skip), (1, 1, 0, 1));
+        assert!(!plan.is_empty());
+    }
+
+    #[test]
+    fn a_plan_that_only_skips_changes_nothing() {
+        let actions = vec![action(ActionKind::Skip, "a", None, None)];
+        assert!(Plan { actions, ..Plan::default() }.is_empty());
+    }
+}

@@ -201,3 +201,134 @@ impl fmt::Display for Reference {
         if self.back > 0 { write!(f, "~{}", self.back) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reference(text: &str) -> Reference {
+        text.parse().unwrap()
+    }
+
+    fn id(text: &str) -> Base {
+        Base::Id(text.parse().unwrap())
+    }
+
+    fn imported(format: &'static str, text: &str) -> Base {
+        Base::Imported { format, id: text.parse().unwrap() }
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let two_hours_ago = || Base::At(When::parse("2 hours ago").unwrap());
+        for (text, base, back) in [
+            ("latest", Base::Latest, 0),
+            ("chk_20261115_143022_k7f3", id("chk_20261115_143022_k7f3"), 0),
+            ("chk_20261115_143022", id("chk_20261115_143022"), 0),
+            ("cp-12-1739345422", id("cp-12-1739345422"), 0),
+            ("42", Base::Sequence(42), 0),
+            ("latest~", Base::Latest, 1),
+            ("latest~0", Base::Latest, 0),
+            ("latest~2", Base::Latest, 2),
+            ("latest~2~~3", Base::Latest, 6),
+            ("42~1", Base::Sequence(42), 1),
+            ("@{2 hours ago}", two_hours_ago(), 0),
+            ("@{2 hours ago}~3", two_hours_ago(), 3),
+            ("aiwg:3", imported("aiwg", "3"), 0),
+            ("aiwg:003~1", imported("aiwg", "003"), 1),
+            ("lugh:latest", imported("lugh", "latest"), 0),
+        ] {
+            assert_eq!(reference(text), Reference { base, back }, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_their_fault() {
+        use ReferenceError as E;
+        for (text, error) in [
+            ("", E::Empty),
+            ("~2", E::NoBase("~2".into())),
+            ("0", E::BadSequence("0".into())),
+            ("99999999999999999999", E::BadSequence("99999999999999999999".into())),
+            ("latest~x", E::BadBack("~x".into())),
+            ("latest~-1", E::BadBack("~-1".into())),
+            ("latest~99999999999", E::BackTooFar),
+            ("latest~999999~2", E::BackTooFar),
+            ("@{now", E::BadBraces("@{now".into())),
+            ("@", E::BadBraces("@".into())),
+            ("@{now}x", E::BadBraces("@{now}x".into())),
+            ("@{soon}", E::When(WhenError::Malformed("soon".into()))),
+            ("tar:3", E::UnknownFormat("tar".into())),
+            ("aiwg:../3", E::BadId("../3".into())),
+            ("../etc/passwd", E::BadId("../etc/passwd".into())),
+            ("..", E::BadId("..".into())),
+            ("a/b", E::BadId("a/b".into())),
+            ("chk_1^", E::BadId("chk_1^".into())),
+            ("chk 1", E::BadId("chk 1".into())),
+        ] {
+            assert_eq!(text.parse::<Reference>(), Err(error), "{text:?}");
+        }
+        assert_eq!("x".repeat(201).parse::<Reference>(), Err(E::TooLong));
+        assert!("~".repeat(150).parse::<Reference>().is_err());
+    }
+
+    #[test]
+    fn hints_say_what_to_write() {
+        let hint = |text: &str| text.parse::<Reference>().unwrap_err().hint();
+        assert_eq!(hint("~2"), "did you mean `latest~2`?");
+        assert_eq!(hint("@{2 hours}"), "did you mean `2 hours ago`?");
+        assert!(hint("tar:3").contains("aiwg"));
+    }
+
+    #[test]
+    fn a_path_follows_the_first_colon_after_the_reference() {
+        for (text, expected, path) in [
+            ("latest:src/main.rs", "latest", "src/main.rs"),
+            ("latest~2:a:b", "latest~2", "a:b"),
+            ("42:x", "42", "x"),
+            ("aiwg:3:notes.md", "aiwg:3", "notes.md"),
+            ("aiwg:3~1:a:b", "aiwg:3~1", "a:b"),
+            ("@{yesterday 14:00}:a", "@{yesterday 14:00:00}", "a"),
+            ("@{14:00}~1:a", "@{14:00:00}~1", "a"),
+            (r"latest:caf\xe9\\x", "latest", r"caf\xe9\\x"),
+        ] {
+            let (found, found_path) = split_path(text).unwrap();
+            assert_eq!(
+                (found.to_string().as_str(), found_path.to_string().as_str()),
+                (expected, path)
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_is_needed_and_stays_inside() {
+        use ReferenceError as E;
+        for text in ["latest", "latest:", "@{14:00}", "@{14:00:x", "aiwg:3", ""] {
+            assert!(matches!(split_path(text), Err(E::NoPath(_))), "{text:?}");
+        }
+        for text in ["latest:/etc/passwd", "latest:../x", r"latest:a\x2f..", r"latest:a\b"] {
+            assert!(matches!(split_path(text), Err(E::Path(_))), "{text:?}");
+        }
+        assert_eq!(split_path(":x"), Err(E::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in "\\PC{0,60}") {
+            let _ = text.parse::<Reference>();
+            let _ = split_path(&text);
+        }
+
+        #[test]
+        fn what_parses_survives_text(
+            text in "(latest|[0-9]{1,21}|[a-z_.-]{1,9}|aiwg:[0-9]{1,3}|@\\{(now|9:30|2 days ago)\\})(~[0-9]{0,7}){0,3}(:[a-z:\\\\]{0,4})?",
+        ) {
+            if let Ok(reference) = text.parse::<Reference>() {
+                prop_assert_eq!(reference.to_string().parse::<Reference>(), Ok(reference));
+            }
+            let _ = split_path(&text);
+        }
+    }
+}

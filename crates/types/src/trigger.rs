@@ -100,3 +100,17 @@ impl fmt::Display for Trigger {
 }
 
 crate::id::serde_as_text!(Trigger);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trigger_survives_json() {
+        for trigger in Trigger::ALL {
+            let text = serde_json::to_string(trigger).unwrap();
+            assert_eq!(serde_json::from_str::<Trigger>(&text).unwrap(), *trigger);
+        }
+        assert!("Manual".parse::<Trigger>().is_err());
+    }
+}

@@ -33,8 +33,11 @@ pub(super) fn config(text: &str, file: &str) -> Result<Config, ConfigError> {
     } else {
         // What a broken text seems to say would only give more, and wrong, mistakes.
         for error in errors {
-            reader.mistake(error.span().unwrap_or_default(), "", error.message().to_owned());
+            let message = error.message().replace('\n', ", ");
+            reader.mistake(error.span().unwrap_or_default(), "", message);
         }
+        // So does the rest of a line after its first fault.
+        reader.mistakes.dedup_by_key(|mistake| mistake.line);
         Config::default()
     };
     if reader.mistakes.is_empty() {

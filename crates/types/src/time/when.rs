@@ -320,3 +320,171 @@ impl fmt::Display for Ago {
         if space.is_empty() { f.write_str("0 seconds") } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Central Europe, spelled out so that the tests need no time zone database.
+    fn zone() -> TimeZone {
+        TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// A Sunday, 15:30:10 on the wall.
+    const NOW: &str = "2026-11-15T14:30:10.5Z";
+
+    fn resolved(text: &str) -> Timestamp {
+        When::parse(text).unwrap().resolve(at(NOW), &zone()).unwrap()
+    }
+
+    #[test]
+    fn every_form_names_its_moment() {
+        for (text, moment) in [
+            ("now", NOW),
+            (" Now ", NOW),
+            ("2 hours ago", "2026-11-15T12:30:10.5Z"),
+            ("an hour ago", "2026-11-15T13:30:10.5Z"),
+            ("a minute ago", "2026-11-15T14:29:10.5Z"),
+            ("90 seconds ago", "2026-11-15T14:28:40.5Z"),
+            ("3 days ago", "2026-11-12T14:30:10.5Z"),
+            ("2 weeks ago", "2026-11-01T14:30:10.5Z"),
+            ("1h30m ago", "2026-11-15T13:00:10.5Z"),
+            ("1 h 30 min  ago", "2026-11-15T13:00:10.5Z"),
+            ("1 day 2 hours ago", "2026-11-14T12:30:10.5Z"),
+            ("1 YEAR AGO", "2025-11-15T14:30:10.5Z"),
+            ("today", "2026-11-14T23:00:00Z"),
+            ("today 9:30", "2026-11-15T08:30:00Z"),
+            ("today 23:00", "2026-11-15T22:00:00Z"),
+            ("yesterday", "2026-11-13T23:00:00Z"),
+            ("yesterday 14:00", "2026-11-14T13:00:00Z"),
+            ("14:30", "2026-11-15T13:30:00Z"),
+            ("2026-11-15", "2026-11-14T23:00:00Z"),
+            ("2026-11-15 14:30", "2026-11-15T13:30:00Z"),
+            ("2026-11-15 14:30:00", "2026-11-15T13:30:00Z"),
+            ("2026-11-15T14:30:00", "2026-11-15T13:30:00Z"),
+            ("2026-11-15T14:30:00.25", "2026-11-15T13:30:00.25Z"),
+            ("2026-07-15 14:30", "2026-07-15T12:30:00Z"),
+            ("2026-11-15T14:30:00Z", "2026-11-15T14:30:00Z"),
+            ("2026-11-15t14:30:00.123z", "2026-11-15T14:30:00.123Z"),
+            ("2026-11-15T14:30:00-05:00", "2026-11-15T19:30:00Z"),
+            ("2026-11-15 14:30:00 +0530", "2026-11-15T09:00:00Z"),
+        ] {
+            assert_eq!(resolved(text), at(moment), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_that_is_still_to_come_was_yesterday() {
+        assert_eq!(resolved("15:30"), at("2026-11-15T14:30:00Z"));
+        assert_eq!(resolved("15:31"), at("2026-11-14T14:31:00Z"));
+    }
+
+    #[test]
+    fn a_day_ends_with_its_last_nanosecond() {
+        let end = |text: &str| When::parse(text).unwrap().resolve_end(at(NOW), &zone()).unwrap();
+        assert_eq!(end("2026-11-14"), at("2026-11-14T22:59:59.999999999Z"));
+        assert_eq!(end("yesterday"), at("2026-11-14T22:59:59.999999999Z"));
+        assert_eq!(end("yesterday 14:00"), at("2026-11-14T13:00:00Z"));
+        assert_eq!(end("2 hours ago"), at("2026-11-15T12:30:10.5Z"));
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar_and_hours_those_of_the_clock() {
+        let after_the_change = at("2026-10-25T11:00:00Z");
+        let before =
+            |text: &str| When::parse(text).unwrap().resolve(after_the_change, &zone()).unwrap();
+        assert_eq!(before("1 day ago"), at("2026-10-24T10:00:00Z"));
+        assert_eq!(before("24 hours ago"), at("2026-10-24T11:00:00Z"));
+    }
+
+    #[test]
+    fn skipped_and_repeated_local_times_have_a_moment() {
+        assert_eq!(resolved("2026-03-29 02:30"), at("2026-03-29T01:30:00Z"));
+        assert_eq!(resolved("2026-10-25 02:30"), at("2026-10-25T00:30:00Z"));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for bad in [
+            "",
+            "  ",
+            "soon",
+            "ago",
+            " ago",
+            "2 ago",
+            "hours ago",
+            "2hoursago",
+            "-2 hours ago",
+            "2 parsecs ago",
+            "in 2 hours",
+            "14",
+            "24:00",
+            "14:60",
+            "9:5",
+            "1:2:3:4",
+            "14:30:00.",
+            "yesterday 25:00",
+            "yesterday noon",
+            "now 14:00",
+            "2026-11-31",
+            "2026-2-3",
+            "26-11-15",
+            "2026-11-15x",
+            "2026-11-15T",
+            "2026-11-15T14:30:00[Europe/Paris]",
+            "٢ hours ago",
+            "2026-11-1٥",
+            "9999999999 seconds ago",
+            "999999999 years ago",
+        ] {
+            assert!(When::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(When::parse(&"1h".repeat(100)).is_err());
+    }
+
+    #[test]
+    fn a_missing_ago_is_named() {
+        let error = When::parse("2 hours").unwrap_err();
+        assert_eq!(error.to_string(), "not a time: \"2 hours\" does not say `ago`");
+        assert_eq!(error.hint(), "did you mean `2 hours ago`?");
+        assert!(When::parse("soon").unwrap_err().hint().contains("yesterday 14:00"));
+    }
+
+    #[test]
+    fn moments_before_all_time_are_out_of_range() {
+        for text in ["90000 years ago", "999999999 days ago", "999999999 months ago"] {
+            let when = When::parse(text).unwrap();
+            let error = when.resolve(at(NOW), &zone()).unwrap_err();
+            assert!(matches!(error, WhenError::OutOfRange(_)), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in "\\PC{0,60}") {
+            let _ = When::parse(&text);
+        }
+
+        #[test]
+        fn what_parses_resolves_or_says_why_and_survives_text(
+            text in "(now|today|yesterday|[0-9]{1,4}-[01][0-9]-[0-3][0-9]|[0-9]{1,9} ?(s|m|h|days|mo|y) ago)([ T][0-2]?[0-9]:[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-][01][0-9]:30)?)?)?",
+            now in -60_000_000_000_000_i64..250_000_000_000_000,
+        ) {
+            if let Ok(when) = When::parse(&text) {
+                let now = Timestamp::from_millis(now);
+                let start = when.resolve(now, &zone());
+                let end = when.resolve_end(now, &zone());
+                if let (Ok(start), Ok(end)) = (start, end) {
+                    prop_assert!(start <= end);
+                }
+                prop_assert_eq!(When::parse(&when.to_string()), Ok(when));
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What can go wrong in the store, in words that name the thing and the place.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rappel_types::ObjectId;
+
+/// Shorthand for this crate's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Something went wrong in the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried: "read", "create" and so on.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Somebody else holds the lock and did not let go in time.
+    #[error("the store is busy: {holder} (waited {waited_ms} ms)")]
+    Busy {
+        /// Who, as the lock file tells.
+        holder: String,
+        /// For how long we waited.
+        waited_ms: u64,
+    },
+    /// Stored bytes are not what was written.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// An object that should be there is not.
+    #[error("object {0} is missing from the store")]
+    Missing(ObjectId),
+    /// Something was written by a later version.
+    #[error("{what} has format version {found}; this build understands up to {supported}")]
+    Newer {
+        /// Which file or structure.
+        what: String,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        supported: u32,
+    },
+    /// The home cannot be used.
+    #[error("{} cannot be used as a home: {reason}", path.display())]
+    Unsuitable {
+        /// The home.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The disk has no room for what is about to be written.
+    #[error("not enough space on the disk of {}: {missing} more bytes are needed", path.display())]
+    NoSpace {
+        /// A path on that disk.
+        path: PathBuf,
+        /// How much is missing.
+        missing: u64,
+    },
+    /// Garbage collection removed something that this run was about to refer to; do it again.
+    #[error("the store was compacted meanwhile")]
+    Moved,
+    /// The index could not be used.
+    #[error("index {}: {source}", path.display())]
+    Index {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The user asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    /// A closure for `map_err` that keeps the action and the path.
+    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Whether stored bytes are at fault, so that reading another copy may help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged(_) | Self::Missing(_))
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io { source, .. } => source,
+            other => io::Error::other(other.to_string()),
+        }
+    }
+}
