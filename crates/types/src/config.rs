@@ -119,8 +119,8 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
     let include = if include.is_empty() {
         "# include = [\".env\", \"data/blob.bin\"]".to_owned()
     } else {
-        let items: String = include.iter().map(|item| format!("    {},\n", quoted(item))).collect();
-        format!("include = [\n{items}]")
+        let items: Vec<String> = include.iter().map(|item| quoted(item)).collect();
+        format!("include = [\n    {},\n]", items.join(",\n    "))
     };
     format!(
         "\

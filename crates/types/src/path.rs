@@ -141,17 +141,24 @@ pub fn escape(bytes: &[u8]) -> String {
                 c if c.is_control() => {
                     let mut buffer = [0; 4];
                     for byte in c.encode_utf8(&mut buffer).bytes() {
-                        text.push_str(&format!("\\x{byte:02x}"));
+                        push_byte(&mut text, byte);
                     }
                 }
                 c => text.push(c),
             }
         }
         for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
+            push_byte(&mut text, *byte);
         }
     }
     text
+}
+
+fn push_byte(text: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.push_str("\\x");
+    text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
 /// The reverse of [`escape`]; `None` if a backslash starts neither `\\` nor `\xNN`.

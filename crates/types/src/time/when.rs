@@ -263,7 +263,7 @@ fn ago(text: &str) -> Option<Ago> {
             let after = after.strip_prefix("an ").or_else(|| after.strip_prefix("a "))?;
             (1, after)
         } else {
-            (digits(number, 1, 9)?, after)
+            (digits(number, 1, 10)?, after)
         };
         let (unit, after) = split_where(after.trim_start(), |c| !c.is_ascii_alphabetic());
         ago.add(count, unit)?;
@@ -462,6 +462,14 @@ mod tests {
             let when = When::parse(text).unwrap();
             let error = when.resolve(at(NOW), &zone()).unwrap_err();
             assert!(matches!(error, WhenError::OutOfRange(_)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn large_counts_survive_text() {
+        for text in ["84000000 years ago", "4294967295 seconds ago"] {
+            let when = When::parse(text).unwrap();
+            assert_eq!(When::parse(&when.to_string()), Ok(when));
         }
     }
 
