@@ -2,6 +2,7 @@
 //! view of them. `docs/format.md` describes every byte.
 
 pub mod ambient;
+pub mod beneath;
 pub mod content;
 pub mod disk;
 pub mod error;
