@@ -3,11 +3,24 @@
 
 pub mod ambient;
 pub mod beneath;
+pub mod block;
+pub mod codec;
 pub mod content;
 pub mod disk;
+pub mod document;
 pub mod error;
+pub mod home;
+pub mod index;
+pub mod lock;
+pub mod log;
+pub mod pack;
+pub mod record;
 pub mod sink;
+pub mod store;
 pub mod tree;
 pub mod varint;
+pub mod writer;
 
 pub use error::{Error, Result};
+pub use store::{Options, Store};
+pub use writer::{NewRecord, Writer};

@@ -1,0 +1,102 @@
+//! The small documents beside the manifests: JSON records that say something about a checkpoint
+//! or a workspace. They are never changed; a later one adds to, or overrides, an earlier one.
+
+use std::collections::BTreeMap;
+
+use rappel_types::{CheckpointId, Facet, RelPath, Timestamp, WorkspaceId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What tells a workspace from others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// Version of this document.
+    pub version: u32,
+    /// The random id.
+    pub id: WorkspaceId,
+    /// The root folder, escaped like a path.
+    pub root: String,
+    /// The root's inode.
+    pub inode: u64,
+    /// The file system's id.
+    pub file_system: String,
+    /// The machine or container.
+    pub machine: String,
+    /// The git repository's first commit.
+    pub first_commit: Option<String>,
+    /// When this was seen.
+    pub at: Timestamp,
+}
+
+/// Tags, pins and metadata given to a checkpoint after it was made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Label {
+    /// Version of this document.
+    pub version: u32,
+    /// Tags to add.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<String>,
+    /// Tags to take away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+    /// Pinned from now on, or no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<bool>,
+    /// Values to set; `null` takes one away.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
+}
+
+/// That a checkpoint was deleted. It kills only what was born before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tombstone {
+    /// Version of this document.
+    pub version: u32,
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// Its workspace.
+    pub workspace: WorkspaceId,
+    /// Its number there, which is never given again.
+    pub sequence: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Whether its space may be freed at once.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// One restore, undo or redo of a workspace: what `undo` and `redo` go by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Version of this document.
+    pub version: u32,
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// What was done.
+    pub kind: UndoKind,
+    /// The state before it.
+    pub from: CheckpointId,
+    /// The state it went to.
+    pub to: CheckpointId,
+    /// The facets it touched.
+    pub facets: Vec<Facet>,
+    /// The paths it touched.
+    pub paths: Vec<RelPath>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What an [`Undo`] document records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UndoKind {
+    /// A restore by the user.
+    Restore,
+    /// A step back.
+    Undo,
+    /// A step forward again.
+    Redo,
+}
+
+/// The version of all documents of this build.
+pub const DOCUMENT_VERSION: u32 = 1;

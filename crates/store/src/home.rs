@@ -1,0 +1,179 @@
+//! The home: the folder where everything is kept, and whether it can be trusted with it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::statfs;
+
+use crate::ambient;
+use crate::disk::{self, Disk};
+use crate::error::{Error, Result};
+
+/// The version of the home's layout.
+pub const FORMAT: u32 = 1;
+
+/// The places inside a home.
+#[derive(Debug, Clone)]
+pub struct Home {
+    root: PathBuf,
+    /// A random number that its packs carry too.
+    pub id: u64,
+}
+
+/// What kind of disk a home is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Footing {
+    /// A local disk.
+    Firm,
+    /// Gone with the next restart, or with the container.
+    Fleeting(&'static str),
+}
+
+impl Home {
+    /// Opens the home at `root`, creating it if it is absent or empty.
+    pub fn open(root: &Path, disk: &Arc<dyn Disk>) -> Result<Self> {
+        let unsuitable = |reason: String| Error::Unsuitable { path: root.to_owned(), reason };
+        disk::create_dir(&**disk, root)?;
+        let meta = std::fs::metadata(root).map_err(Error::io("read", root))?;
+        let me = rustix::process::geteuid().as_raw();
+        if meta.uid() != me {
+            return Err(unsuitable(format!("it belongs to user {} and we are {me}", meta.uid())));
+        }
+        if let Some(kind) = network_file_system(root)? {
+            return Err(unsuitable(format!(
+                "it is on {kind}, where locks and syncs cannot be relied on; choose a local folder"
+            )));
+        }
+        let format = root.join("format");
+        let home = match std::fs::read_to_string(&format) {
+            Ok(text) => Self { root: root.to_owned(), id: parse_format(&text, &format)? },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Self::create(root, disk, &format)?
+            }
+            Err(error) => return Err(Error::io("read", &format)(error)),
+        };
+        if meta.mode() & 0o077 != 0 {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o700))
+                .map_err(Error::io("set the mode of", root))?;
+        }
+        Ok(home)
+    }
+
+    fn create(root: &Path, disk: &Arc<dyn Disk>, format: &Path) -> Result<Self> {
+        let mut names = std::fs::read_dir(root).map_err(Error::io("list", root))?;
+        let ours = ["packs", "intents", "cache", "lock", "readers", "index.db"];
+        let foreign = names.find_map(|name| {
+            let name = name.ok()?.file_name().to_string_lossy().into_owned();
+            let half_made = ours.contains(&name.as_str()) || name.ends_with(".tmp");
+            (!half_made).then_some(name)
+        });
+        if let Some(name) = foreign {
+            return Err(Error::Unsuitable {
+                path: root.to_owned(),
+                reason: format!("it is not empty and not a home (it holds {name:?})"),
+            });
+        }
+        for folder in ["packs", "intents", "cache"] {
+            disk::create_dir(&**disk, &root.join(folder))?;
+        }
+        let id = ambient::random();
+        disk::replace(disk, format, format!("rappel {FORMAT}\nhome {id:016x}\n").as_bytes())?;
+        if let Some(above) = root.parent() {
+            disk::sync_dir(&**disk, above)?;
+        }
+        // Another process may have been quicker; whoever was last has written the file.
+        let text = std::fs::read_to_string(format).map_err(Error::io("read", format))?;
+        Ok(Self { root: root.to_owned(), id: parse_format(&text, format)? })
+    }
+
+    /// Where everything is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of packs.
+    pub fn packs(&self) -> PathBuf {
+        self.root.join("packs")
+    }
+
+    /// The folder of unfinished restores.
+    pub fn intents(&self) -> PathBuf {
+        self.root.join("intents")
+    }
+
+    /// The folder of what may be deleted at any time.
+    pub fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
+    /// The append lock.
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// The claim of those who read packs.
+    pub fn readers(&self) -> PathBuf {
+        self.root.join("readers")
+    }
+
+    /// The view.
+    pub fn index(&self) -> PathBuf {
+        self.root.join("index.db")
+    }
+
+    /// Space set aside so that delete and gc work on a full disk.
+    pub fn reserve(&self) -> PathBuf {
+        self.root.join("reserve")
+    }
+
+    /// What kind of disk this is on.
+    pub fn footing(&self) -> Result<Footing> {
+        let found =
+            statfs(&self.root).map_err(|errno| Error::io("look at", &self.root)(errno.into()))?;
+        Ok(match found.f_type as u64 & 0xffff_ffff {
+            0x0102_1994 => Footing::Fleeting("tmpfs"),
+            0x794c_7630 => Footing::Fleeting("overlay"),
+            0x8584_58f6 => Footing::Fleeting("ramfs"),
+            _ => Footing::Firm,
+        })
+    }
+
+    /// Bytes free for us on the home's disk.
+    pub fn free_space(&self) -> Result<u64> {
+        let found =
+            statfs(&self.root).map_err(|errno| Error::io("look at", &self.root)(errno.into()))?;
+        Ok(found.f_bavail as u64 * found.f_bsize as u64)
+    }
+}
+
+fn parse_format(text: &str, path: &Path) -> Result<u64> {
+    let bad = || Error::Damaged(format!("{} is not what Rappel writes", path.display()));
+    let mut lines = text.lines();
+    let version = lines.next().and_then(|line| line.strip_prefix("rappel ")).ok_or_else(bad)?;
+    let version: u32 = version.trim().parse().map_err(|_| bad())?;
+    if version > FORMAT {
+        let what = format!("the home {}", path.parent().unwrap_or(path).display());
+        return Err(Error::Newer { what, found: version, supported: FORMAT });
+    }
+    let id = lines.next().and_then(|line| line.strip_prefix("home ")).ok_or_else(bad)?;
+    u64::from_str_radix(id.trim(), 16).map_err(|_| bad())
+}
+
+/// The network file system that a path is on, if it is on one.
+fn network_file_system(path: &Path) -> Result<Option<&'static str>> {
+    let found = statfs(path).map_err(|errno| Error::io("look at", path)(errno.into()))?;
+    Ok(match found.f_type as u64 & 0xffff_ffff {
+        0x6969 => Some("NFS"),
+        0x517b | 0xfe53_4d42 | 0xff53_4d42 => Some("SMB"),
+        0x0102_1997 => Some("9p"),
+        0x6a65_6a63 => Some("virtiofs"),
+        0x00c3_6400 => Some("Ceph"),
+        0x5346_414f => Some("AFS"),
+        0x6573_5546 => Some("a FUSE file system"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x4750_4653 => Some("GPFS"),
+        _ => None,
+    })
+}

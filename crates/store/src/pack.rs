@@ -1,0 +1,384 @@
+//! Pack files: a header, records, and once sealed a footer that lists them.
+//!
+//! A *log* pack is numbered and holds runs, each ended by a commit. A *bulk* pack has a random
+//! name and holds what was too large for a run; it counts once a commit in a log pack names it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rappel_types::ObjectId;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Error, Result};
+use crate::record::{self, Kind, Packing};
+
+const MAGIC: [u8; 8] = *b"RAPPELPK";
+const SEAL: [u8; 8] = *b"RPLSEAL\x01";
+const VERSION: u32 = 1;
+/// Length of a pack's header.
+pub const HEADER: u64 = 64;
+/// A pack is sealed when it reaches this length.
+pub const PACK_TARGET: u64 = 64 << 20;
+const TRAILER: u64 = 16;
+const FOOTER_LINE: usize = 33;
+
+/// The name of a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PackId {
+    /// The nth pack of the log, from 1.
+    Log(u64),
+    /// A pack beside the log, by its random name.
+    Bulk(u64),
+}
+
+impl PackId {
+    /// Its file below the folder of packs.
+    pub fn path(self, packs: &Path) -> PathBuf {
+        packs.join(self.to_string())
+    }
+
+    /// The pack whose file is called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".pack")?;
+        if let Some(number) = stem.strip_prefix("log-") {
+            let number = (number.len() == 10).then(|| number.parse().ok())??;
+            return Some(Self::Log(number));
+        }
+        let digits = stem.strip_prefix("bulk-")?;
+        let plain = digits.len() == 16
+            && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        plain.then(|| u64::from_str_radix(digits, 16).ok().map(Self::Bulk))?
+    }
+}
+
+impl std::fmt::Display for PackId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Log(number) => write!(f, "log-{number:010}.pack"),
+            Self::Bulk(name) => write!(f, "bulk-{name:016x}.pack"),
+        }
+    }
+}
+
+impl std::str::FromStr for PackId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::from_name(text).ok_or_else(|| Error::Damaged(format!("{text:?} names no pack")))
+    }
+}
+
+impl serde::Serialize for PackId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for PackId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_name(&text).ok_or_else(|| serde::de::Error::custom("not the name of a pack"))
+    }
+}
+
+/// What stands at the beginning of a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackHeader {
+    /// The home it belongs to.
+    pub home: u64,
+    /// For a log pack: where the log before it ends, as its creator saw it. Whatever follows there
+    /// in the earlier pack was never acknowledged.
+    pub previous_end: u64,
+}
+
+impl PackHeader {
+    fn encode(self, id: PackId) -> Vec<u8> {
+        let (kind, number) = match id {
+            PackId::Log(number) => (1u32, number),
+            PackId::Bulk(name) => (2, name),
+        };
+        let mut bytes = Vec::with_capacity(HEADER as usize);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&kind.to_le_bytes());
+        bytes.extend_from_slice(&number.to_le_bytes());
+        bytes.extend_from_slice(&self.home.to_le_bytes());
+        bytes.extend_from_slice(&self.previous_end.to_le_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+        let hash = blake3::hash(&bytes);
+        bytes.extend_from_slice(&hash.as_bytes()[..16]);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; HEADER as usize], id: PackId) -> Result<Self> {
+        let number = |at: usize| {
+            let mut array = [0; 8];
+            array.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(array)
+        };
+        let version = number(8) as u32;
+        if bytes[..8] != MAGIC || bytes[48..64] != blake3::hash(&bytes[..48]).as_bytes()[..16] {
+            return Err(Error::Damaged(format!("{id}: its header")));
+        }
+        if version > VERSION {
+            return Err(Error::Newer { what: id.to_string(), found: version, supported: VERSION });
+        }
+        let header = Self { home: number(24), previous_end: number(32) };
+        if header.encode(id)[..] != bytes[..] {
+            return Err(Error::Damaged(format!("{id}: its header names another pack")));
+        }
+        Ok(header)
+    }
+}
+
+/// A record as the footer lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// Its kind, as a byte: a footer may list kinds that this build does not know.
+    pub kind: u8,
+    /// Where it begins.
+    pub offset: u64,
+    /// Its whole length.
+    pub length: u64,
+    /// Its checksum.
+    pub checksum: [u8; 16],
+}
+
+impl Line {
+    /// The line for a record that was written at `offset`.
+    pub fn of(record: &[u8], offset: u64) -> Self {
+        let mut checksum = [0; 16];
+        checksum.copy_from_slice(&record[96..112]);
+        Self { kind: record[5], offset, length: record.len() as u64, checksum }
+    }
+}
+
+fn encode_footer(lines: &[Line]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(lines.len() * FOOTER_LINE);
+    for line in lines {
+        payload.push(line.kind);
+        payload.extend_from_slice(&line.offset.to_le_bytes());
+        payload.extend_from_slice(&line.length.to_le_bytes());
+        payload.extend_from_slice(&line.checksum);
+    }
+    payload
+}
+
+fn decode_footer(payload: &[u8]) -> Vec<Line> {
+    payload
+        .chunks_exact(FOOTER_LINE)
+        .map(|line| {
+            let number = |at: usize| {
+                let mut array = [0; 8];
+                array.copy_from_slice(&line[at..at + 8]);
+                u64::from_le_bytes(array)
+            };
+            let mut checksum = [0; 16];
+            checksum.copy_from_slice(&line[17..33]);
+            Line { kind: line[0], offset: number(1), length: number(9), checksum }
+        })
+        .collect()
+}
+
+/// A pack that is being written by this process alone.
+#[derive(Debug)]
+pub struct PackWriter {
+    /// Its name.
+    pub id: PackId,
+    file: DiskFile,
+    length: u64,
+    lines: Vec<Line>,
+}
+
+impl PackWriter {
+    /// Creates a pack; its name must be new. A lock on the file tells gc that it is in use.
+    pub fn create(
+        disk: &Arc<dyn Disk>,
+        packs: &Path,
+        id: PackId,
+        header: PackHeader,
+    ) -> Result<Self> {
+        let path = id.path(packs);
+        let file = DiskFile::create_new(disk, &path)?;
+        rustix::fs::flock(file.file(), rustix::fs::FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| Error::io("lock", &path)(errno.into()))?;
+        file.write_at(&header.encode(id), 0)?;
+        Ok(Self { id, file, length: HEADER, lines: Vec::new() })
+    }
+
+    /// Opens the log's open pack for appending behind `length`.
+    pub fn open(disk: &Arc<dyn Disk>, packs: &Path, id: PackId, length: u64) -> Result<Self> {
+        let file = DiskFile::open(disk, &id.path(packs))?;
+        Ok(Self { id, file, length, lines: Vec::new() })
+    }
+
+    /// Where the next record will begin.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Appends whole records, given with their lengths; returns where they begin.
+    pub fn append(&mut self, records: &[u8]) -> Result<u64> {
+        let offset = self.length;
+        self.file.write_at(records, offset)?;
+        let mut at = 0;
+        while let Some(header) = record::Header::parse(&records[at..]) {
+            let end = at + header.length() as usize;
+            self.lines.push(Line::of(&records[at..end], offset + at as u64));
+            at = end;
+        }
+        self.length += records.len() as u64;
+        Ok(offset)
+    }
+
+    /// Makes what was appended durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    /// Seals the pack: lists `lines` (or what this writer appended), syncs, makes it read-only.
+    /// Returns its final length and hash.
+    pub fn seal(mut self, lines: Option<Vec<Line>>) -> Result<Sealed> {
+        let payload = encode_footer(&lines.unwrap_or(std::mem::take(&mut self.lines)));
+        let mut footer = record::encode(Kind::Footer, 0, &payload, Packing::Raw)?;
+        let hash = crate::sink::id_of(&payload);
+        footer.extend_from_slice(&self.length.to_le_bytes());
+        footer.extend_from_slice(&SEAL);
+        self.file.write_at(&footer, self.length)?;
+        self.length += footer.len() as u64;
+        self.file.sync()?;
+        self.file.set_mode(0o400)?;
+        Ok(Sealed { pack: self.id, length: self.length, hash, file: Some(self.file) })
+    }
+}
+
+/// A sealed pack. As long as this lives, gc keeps its hands off the file.
+#[derive(Debug)]
+pub struct Sealed {
+    /// Its name.
+    pub pack: PackId,
+    /// Its length.
+    pub length: u64,
+    /// The hash of its footer's list, and so of everything in it.
+    pub hash: ObjectId,
+    file: Option<DiskFile>,
+}
+
+impl Sealed {
+    /// Where the file is.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(DiskFile::path)
+    }
+}
+
+/// A pack opened for reading, with pread.
+#[derive(Debug)]
+pub struct PackReader {
+    /// Its name.
+    pub id: PackId,
+    /// What stands at its beginning; `None` if that is damaged, which hurts nothing else in it.
+    pub header: Option<PackHeader>,
+    path: PathBuf,
+    file: File,
+}
+
+impl PackReader {
+    /// Opens a pack. A file that is not there is an I/O error of kind `NotFound`, so that the
+    /// caller can look for another copy.
+    pub fn open(packs: &Path, id: PackId) -> Result<Self> {
+        let path = id.path(packs);
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        let mut bytes = [0; HEADER as usize];
+        let header = match file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => match PackHeader::decode(&bytes, id) {
+                Err(error) if error.is_damage() => None,
+                other => Some(other?),
+            },
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
+        Ok(Self { id, header, path, file })
+    }
+
+    /// Its present length.
+    pub fn length(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(Error::io("read", &self.path))?.len())
+    }
+
+    /// `length` bytes from `offset`; fewer at the end of the file.
+    pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.read_at(&mut bytes[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("read", &self.path)(error)),
+            }
+        }
+        bytes.truncate(done);
+        Ok(bytes)
+    }
+
+    /// The whole record at `offset`, whose checksum has been compared. `guess` is how many bytes
+    /// to read at once.
+    pub fn record(&self, offset: u64, guess: u64) -> Result<Vec<u8>> {
+        let damaged = || Error::Damaged(format!("{}: the record at {offset}", self.id));
+        let mut bytes = self.read(offset, guess.max(record::HEADER as u64))?;
+        let header = record::Header::parse(&bytes).ok_or_else(damaged)?;
+        let length = header.length() as usize;
+        if bytes.len() < length {
+            let rest = self.read(offset + bytes.len() as u64, (length - bytes.len()) as u64)?;
+            bytes.extend_from_slice(&rest);
+        }
+        bytes.truncate(length);
+        if !record::is_intact(&bytes) || bytes.len() != length {
+            return Err(damaged());
+        }
+        Ok(bytes)
+    }
+
+    /// The footer of a sealed pack with the hash over it; `None` if it has none.
+    pub fn footer(&self) -> Result<Option<(Vec<Line>, ObjectId)>> {
+        let length = self.length()?;
+        if length < HEADER + TRAILER {
+            return Ok(None);
+        }
+        let trailer = self.read(length - TRAILER, TRAILER)?;
+        if trailer.len() < TRAILER as usize || trailer[8..] != SEAL {
+            return Ok(None);
+        }
+        let mut at = [0; 8];
+        at.copy_from_slice(&trailer[..8]);
+        let at = u64::from_le_bytes(at);
+        if at < HEADER || at >= length {
+            return Err(Error::Damaged(format!("{}: its trailer", self.id)));
+        }
+        let bytes = self.record(at, length - at)?;
+        match record::Header::parse(&bytes) {
+            Some(header)
+                if header.kind == Some(Kind::Footer)
+                    && at + header.length() + TRAILER == length =>
+            {
+                let payload = header.decode(&bytes[record::HEADER..], None)?;
+                Ok(Some((decode_footer(&payload), header.id)))
+            }
+            _ => Err(Error::Damaged(format!("{}: its footer", self.id))),
+        }
+    }
+}
+
+/// Every pack in a folder.
+pub fn list(packs: &Path) -> Result<Vec<PackId>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(packs).map_err(Error::io("list", packs))? {
+        let entry = entry.map_err(Error::io("list", packs))?;
+        found.extend(entry.file_name().to_str().and_then(PackId::from_name));
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,556 @@
+//! A run on its way into the log: objects are packed by many threads, and committed at once.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rappel_types::{Manifest, ObjectId};
+
+use crate::block::{self, BLOCK_TARGET, DEPTH_MAX, Form, Item};
+use crate::codec::{self, Effort};
+use crate::error::{Error, Result};
+use crate::index::{Body, Entry, Index};
+use crate::lock::Lock;
+use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, run_hash};
+use crate::pack::{PACK_TARGET, PackHeader, PackId, PackWriter, Sealed};
+use crate::record::{self, Kind, Packing};
+use crate::sink::{Role, Sink, Source, id_of};
+use crate::store::{Store, encode_document};
+use crate::{ambient, disk};
+
+/// A run up to this length is appended to the log's open pack; a longer one goes to packs of its
+/// own first.
+const RUN_MAX: usize = 8 << 20;
+/// Objects beyond this much are compressed fast: the run is a first save or the like.
+const NORMAL_EFFORT_MAX: usize = 1 << 20;
+/// Space that must stay free on the home's disk beyond what is written.
+const MARGIN: u64 = 4 << 20;
+
+/// Something to commit beside the objects.
+#[derive(Debug)]
+pub enum NewRecord {
+    /// A checkpoint. It is stored against the manifest `base`, if that is given.
+    Manifest {
+        /// What it holds.
+        manifest: Box<Manifest>,
+        /// A similar, older manifest.
+        base: Option<ObjectId>,
+    },
+    /// A small document.
+    Document {
+        /// Its kind.
+        kind: Kind,
+        /// The checkpoint or workspace it is about.
+        key: String,
+        /// Its JSON.
+        json: String,
+    },
+}
+
+/// What whoever commits may look at under the lock, when nobody else can add anything.
+pub struct Moment<'a> {
+    /// The index, up to date.
+    pub index: &'a mut Index,
+    /// The sequence that this commit will have.
+    pub sequence: u64,
+    /// Bytes that the run's objects take in the packs.
+    pub new_bytes: u64,
+}
+
+/// What a commit has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Bytes that its objects take in the packs.
+    pub new_bytes: u64,
+}
+
+/// Collects a run. Dropping it without a commit leaves nothing that counts.
+pub struct Writer<'s> {
+    store: &'s Store,
+    generation: u64,
+    store_is_empty: bool,
+    builders: Vec<Mutex<Builder>>,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Builder {
+    items: Vec<Item>,
+    raw: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Objects of this run.
+    own: HashSet<ObjectId>,
+    /// Objects of the store that this run refers to.
+    reused: HashSet<ObjectId>,
+    spool: Spool,
+    raw: usize,
+}
+
+/// Encoded records, in memory until they are too many, then in bulk packs.
+#[derive(Default)]
+pub(crate) struct Spool {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+    bulk: Option<PackWriter>,
+    sealed: Vec<Sealed>,
+    written: u64,
+}
+
+/// The place of records that wait for the log; replaced when they get there.
+const IN_RUN: PackId = PackId::Log(0);
+
+impl Store {
+    /// Begins a run.
+    pub fn begin(&self) -> Result<Writer<'_>> {
+        let (generation, empty) = self.with_index(|index| {
+            index.reload()?;
+            let generation = index.position()?.map_or(0, |position| position.generation);
+            Ok((generation, index.is_empty()?))
+        })?;
+        let threads = rayon::current_num_threads() + 1;
+        Ok(Writer {
+            store: self,
+            generation,
+            store_is_empty: empty,
+            builders: (0..threads).map(|_| Mutex::default()).collect(),
+            shared: Mutex::default(),
+        })
+    }
+}
+
+impl Source for Writer<'_> {
+    fn get(&self, id: &ObjectId) -> Result<Arc<[u8]>> {
+        self.store.get(id)
+    }
+}
+
+impl Sink for Writer<'_> {
+    fn put(&self, _role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId> {
+        let id = id_of(bytes);
+        {
+            let shared = self.shared();
+            if shared.own.contains(&id) || shared.reused.contains(&id) {
+                return Ok(id);
+            }
+        }
+        if !self.store_is_empty && self.holds(&id)? {
+            self.shared().reused.insert(id);
+            return Ok(id);
+        }
+        if !self.shared().own.insert(id) {
+            return Ok(id);
+        }
+        let form = match base.filter(|base| **base != id).map(|base| self.against(bytes, base)) {
+            Some(Ok(Some(form))) => form,
+            // A base that cannot be read is no reason not to store the object whole.
+            _ => Form::Shared(bytes.to_vec()),
+        };
+        let item = Item { id, birth: 0, form };
+        if bytes.len() >= BLOCK_TARGET && matches!(item.form, Form::Shared(_)) {
+            self.flush(vec![item])?;
+            return Ok(id);
+        }
+        let thread = rayon::current_thread_index().map_or(0, |index| index + 1);
+        let full = {
+            let mut builder = self.builders[thread % self.builders.len()]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            builder.raw += match &item.form {
+                Form::Shared(bytes) => bytes.len(),
+                Form::Against { frame, .. } => frame.len(),
+            };
+            builder.items.push(item);
+            (builder.raw >= BLOCK_TARGET).then(|| std::mem::take(&mut *builder).items)
+        };
+        match full {
+            Some(items) => self.flush(items).map(|()| id),
+            None => Ok(id),
+        }
+    }
+}
+
+impl Writer<'_> {
+    fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the store really holds an object: the record at the place must carry its id.
+    fn holds(&self, id: &ObjectId) -> Result<bool> {
+        let places = self.store.with_index(|index| index.find(id))?;
+        Ok(!places.is_empty() && places.iter().any(|place| self.store.carries(place, id)))
+    }
+
+    /// Notes objects that this run refers to without having put them; they are looked up again
+    /// under the lock if gc ran meanwhile.
+    pub fn reuse(&self, ids: impl IntoIterator<Item = ObjectId>) {
+        self.shared().reused.extend(ids);
+    }
+
+    /// The object as a difference to `base`, if that is worth it.
+    fn against(&self, bytes: &[u8], base: &ObjectId) -> Result<Option<Form>> {
+        if self.shared().own.contains(base) {
+            // A base must be older than what is stored against it, or chains could be circles.
+            return Ok(None);
+        }
+        let (former, depth) = self.store.get_with_depth(base)?;
+        if depth >= DEPTH_MAX {
+            return Ok(None);
+        }
+        let frame = codec::compress_against(bytes, &former)?;
+        // Forty bytes of table and a chain to follow must be worth it.
+        if frame.len() + 64 > bytes.len() / 2 {
+            return Ok(None);
+        }
+        let again = codec::decompress_against(&frame, bytes.len() as u64, &former)?;
+        if id_of(&again) != id_of(bytes) {
+            return Err(Error::Damaged("an object changed while it was packed".into()));
+        }
+        self.shared().reused.insert(*base);
+        let length = bytes.len() as u64;
+        Ok(Some(Form::Against { base: *base, depth: depth + 1, length, frame }))
+    }
+
+    fn flush(&self, items: Vec<Item>) -> Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let raw: usize = items
+            .iter()
+            .map(|item| match &item.form {
+                Form::Shared(bytes) => bytes.len(),
+                Form::Against { .. } => 0,
+            })
+            .sum();
+        let effort = {
+            let mut shared = self.shared();
+            shared.raw += raw;
+            if shared.raw <= NORMAL_EFFORT_MAX { Effort::Normal } else { Effort::Fast }
+        };
+        let (kind, record, body) = match &items[..] {
+            [Item { form: Form::Shared(bytes), .. }] if bytes.len() >= BLOCK_TARGET => {
+                let record = record::encode(Kind::Chunk, 0, bytes, Packing::Zstd(effort))?;
+                (Kind::Chunk, record, Body::Object)
+            }
+            items => {
+                let payload = block::encode(items, effort)?;
+                let record = record::encode(Kind::Block, 0, &payload, Packing::Raw)?;
+                let base = |item: &Item| match &item.form {
+                    Form::Against { base, .. } => Some(*base),
+                    Form::Shared(_) => None,
+                };
+                let ids = items.iter().map(|item| (item.id, base(item))).collect();
+                (Kind::Block, record, Body::Objects(ids))
+            }
+        };
+        let mut shared = self.shared();
+        shared.spool.add(self.store, kind, &record, body)
+    }
+
+    /// Ends the run: everything put so far, and the records that `make` returns, become one commit.
+    /// `make` runs under the lock and must be quick. [`Error::Moved`] means that gc took something
+    /// that the run refers to: nothing was committed, and the work has to be done again.
+    pub fn commit(
+        self,
+        make: impl FnOnce(&mut Moment<'_>) -> Result<Vec<NewRecord>>,
+    ) -> Result<Committed> {
+        for builder in &self.builders {
+            let items =
+                std::mem::take(&mut builder.lock().unwrap_or_else(PoisonError::into_inner).items);
+            self.flush(items)?;
+        }
+        let Shared { reused, mut spool, .. } =
+            self.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        spool.settle(self.store)?;
+        let new_bytes = spool.written + spool.bytes.len() as u64;
+
+        let mut lock = self.store.lock()?;
+        let tail = self.store.catch_up(&lock)?;
+        let generation = tail.last.as_ref().map_or(0, |last| last.generation);
+        if generation != self.generation {
+            for id in &reused {
+                let places = self.store.with_index(|index| index.find(id))?;
+                if !places.iter().any(|place| self.store.carries(place, id)) {
+                    return Err(Error::Moved);
+                }
+            }
+        }
+        let sequence = tail.last.as_ref().map_or(0, |last| last.sequence) + 1;
+        let records =
+            self.store.with_index(|index| make(&mut Moment { index, sequence, new_bytes }))?;
+        for new in records {
+            let (kind, record, body) = self.store.encode_new(new)?;
+            spool.add(self.store, kind, &record, body)?;
+        }
+        let (entries, commit, position) =
+            self.store.append(&mut lock, &tail, spool, generation, Vec::new(), Vec::new())?;
+        drop(lock);
+        // From here on it is durable. The index is a view: failing to bring it up to date is not
+        // failing to save, because the next process catches up from the log.
+        let _ =
+            self.store.with_index(|index| index.apply(&entries, Some(&commit), Some(&position)));
+        Ok(Committed { sequence, new_bytes })
+    }
+}
+
+impl Spool {
+    fn add(&mut self, store: &Store, kind: Kind, record: &[u8], body: Body) -> Result<()> {
+        let id = record::Header::parse(record)
+            .ok_or_else(|| Error::Damaged("a record that was just made".into()))?
+            .id;
+        if self.bulk.is_none() && self.bytes.len() + record.len() > RUN_MAX {
+            self.spill(store)?;
+        }
+        let (pack, offset) = match &mut self.bulk {
+            Some(bulk) => {
+                let offset = bulk.append(record)?;
+                self.written += record.len() as u64;
+                (bulk.id, offset)
+            }
+            None => {
+                self.bytes.extend_from_slice(record);
+                (IN_RUN, (self.bytes.len() - record.len()) as u64)
+            }
+        };
+        self.entries.push(Entry { pack, offset, kind, id, birth: 0, body });
+        if self.bulk.as_ref().is_some_and(|bulk| bulk.length() >= PACK_TARGET)
+            && let Some(bulk) = self.bulk.take()
+        {
+            self.sealed.push(bulk.seal(None)?);
+        }
+        Ok(())
+    }
+
+    /// Moves what waits in memory to a bulk pack; what follows goes there directly.
+    fn spill(&mut self, store: &Store) -> Result<()> {
+        store.check_space(self.bytes.len() as u64 * 2)?;
+        let id = PackId::Bulk(ambient::random());
+        let header = PackHeader { home: store.home.id, previous_end: 0 };
+        let mut bulk = PackWriter::create(&store.disk, &store.home.packs(), id, header)?;
+        let offset = bulk.append(&self.bytes)?;
+        for entry in self.entries.iter_mut().filter(|entry| entry.pack == IN_RUN) {
+            entry.pack = id;
+            entry.offset += offset;
+        }
+        self.written += self.bytes.len() as u64;
+        self.bytes.clear();
+        self.bulk = Some(bulk);
+        Ok(())
+    }
+
+    /// Seals and syncs the bulk packs, so that only the short run is left for the lock.
+    fn settle(&mut self, store: &Store) -> Result<()> {
+        if let Some(bulk) = self.bulk.take() {
+            self.sealed.push(bulk.seal(None)?);
+        }
+        if self.sealed.is_empty() {
+            return Ok(());
+        }
+        disk::sync_dir(&*store.disk, &store.home.packs())
+    }
+}
+
+impl Store {
+    /// Whether the record at `place` carries `id`.
+    pub(crate) fn carries(&self, place: &crate::index::Place, id: &ObjectId) -> bool {
+        self.read_table(place).is_ok_and(|ids| match place.slot {
+            Some(slot) => ids.get(slot as usize) == Some(id),
+            None => ids.first() == Some(id),
+        })
+    }
+
+    fn check_space(&self, needed: u64) -> Result<()> {
+        let free = self.home.free_space()?;
+        let wanted = needed + MARGIN;
+        if free < wanted {
+            let path = self.home.root().to_owned();
+            return Err(Error::NoSpace { path, missing: wanted - free });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn encode_new(&self, new: NewRecord) -> Result<(Kind, Vec<u8>, Body)> {
+        match new {
+            NewRecord::Manifest { manifest, base } => {
+                let json = serde_json::to_vec(&manifest)
+                    .map_err(|error| Error::Damaged(format!("manifest: {error}")))?;
+                let former = base.and_then(|base| Some((base, self.get(&base).ok()?)));
+                let packing = match &former {
+                    Some((base, bytes)) => Packing::Against(base, bytes),
+                    None => Packing::Zstd(Effort::Normal),
+                };
+                let record = record::encode(Kind::Manifest, 0, &json, packing)?;
+                Ok((Kind::Manifest, record, Body::Manifest(manifest)))
+            }
+            NewRecord::Document { kind, key, json } => {
+                let payload = encode_document(&key, &json);
+                let record = record::encode(kind, 0, &payload, Packing::Zstd(Effort::Normal))?;
+                Ok((kind, record, Body::Document { key, json }))
+            }
+        }
+    }
+
+    /// Appends a run to the log and syncs it. Under the lock; `tail` is how the log ends now.
+    pub(crate) fn append_run(
+        &self,
+        lock: &mut Lock,
+        tail: &Tail,
+        run: &[u8],
+        commit: &Commit,
+    ) -> Result<Position> {
+        let json = serde_json::to_vec(commit)
+            .map_err(|error| Error::Damaged(format!("commit: {error}")))?;
+        let record = record::encode(Kind::Commit, 0, &json, Packing::Zstd(Effort::Normal))?;
+        let id = id_of(&json);
+        let mut bytes = Vec::with_capacity(run.len() + record.len());
+        bytes.extend_from_slice(run);
+        bytes.extend_from_slice(&record);
+        self.check_space(bytes.len() as u64)?;
+
+        let mut pack = self.open_pack(lock, tail, bytes.len() as u64)?;
+        let written = pack.append(&bytes).and_then(|start| {
+            pack.sync()?;
+            if start == crate::pack::HEADER {
+                // Whoever created the pack may have died before its name was durable.
+                disk::sync_dir(&*self.disk, &self.home.packs())?;
+            }
+            Ok(start)
+        });
+        let start = match written {
+            Ok(start) => start,
+            Err(error) => {
+                self.leave_behind(lock, &pack, tail);
+                return Err(error);
+            }
+        };
+        let PackId::Log(number) = pack.id else {
+            return Err(Error::Damaged("the log's pack is none".into()));
+        };
+        let offset = start + run.len() as u64;
+        Ok(Position {
+            pack: number,
+            offset,
+            end: offset + record.len() as u64,
+            id,
+            sequence: commit.sequence,
+            generation: commit.generation,
+        })
+    }
+
+    /// The pack that the next run goes to: the open one, or a new one where that is full, closed
+    /// by a torn run, or left behind by a failed sync.
+    fn open_pack(&self, lock: &mut Lock, tail: &Tail, needed: u64) -> Result<PackWriter> {
+        let broken = lock.broken();
+        if let Some(number) = tail.pack {
+            let usable = tail.open && broken.is_none_or(|(pack, _)| pack != number);
+            let full = tail.end > crate::pack::HEADER && tail.end + needed > PACK_TARGET;
+            if usable && !full {
+                let packs = self.home.packs();
+                return PackWriter::open(&self.disk, &packs, PackId::Log(number), tail.end);
+            }
+            if usable && full {
+                self.seal_log(number, tail.end)?;
+            }
+        }
+        let pack = self.new_log_pack(tail)?;
+        if broken.is_some() {
+            lock.set_broken(None)?;
+        }
+        Ok(pack)
+    }
+
+    fn seal_log(&self, number: u64, end: u64) -> Result<()> {
+        let id = PackId::Log(number);
+        let reader = self.pack(id)?;
+        let bytes = reader.read(crate::pack::HEADER, end - crate::pack::HEADER)?;
+        let mut lines = Vec::new();
+        let mut at = 0;
+        while let Some(found) = record::next(&bytes, at) {
+            let offset = crate::pack::HEADER + found.at as u64;
+            lines.push(crate::pack::Line::of(&bytes[found.at..found.end()], offset));
+            at = found.end();
+        }
+        PackWriter::open(&self.disk, &self.home.packs(), id, end)?.seal(Some(lines))?;
+        Ok(())
+    }
+
+    fn new_log_pack(&self, tail: &Tail) -> Result<PackWriter> {
+        let number = tail.pack.unwrap_or(0) + 1;
+        let header = PackHeader { home: self.home.id, previous_end: tail.end };
+        let id = PackId::Log(number);
+        let packs = self.home.packs();
+        let pack = PackWriter::create(&self.disk, &packs, id, header)?;
+        pack.sync()?;
+        disk::sync_dir(&*self.disk, &packs)?;
+        Ok(pack)
+    }
+
+    /// After a failed write or sync nobody may append behind the hole: a new pack takes its place,
+    /// and says where the old one ends. If that fails too, a note in the lock file keeps the next
+    /// writer from it.
+    fn leave_behind(&self, lock: &mut Lock, pack: &PackWriter, tail: &Tail) {
+        let PackId::Log(number) = pack.id else { return };
+        let end = if tail.pack == Some(number) { tail.end } else { crate::pack::HEADER };
+        let after = Tail { pack: Some(number), end, ..tail.clone() };
+        if self.new_log_pack(&after).is_err() {
+            // Best effort: if even this fails, the disk is gone and so is the lock file.
+            let _ = lock.set_broken(Some((number, end)));
+        }
+    }
+
+    /// Appends a spool as one run; gives back what the index has to take in.
+    pub(crate) fn append(
+        &self,
+        lock: &mut Lock,
+        tail: &Tail,
+        mut spool: Spool,
+        generation: u64,
+        retired: Vec<PackId>,
+        adopted: Vec<Named>,
+    ) -> Result<(Vec<Entry>, Commit, Position)> {
+        let sequence = tail.last.as_ref().map_or(0, |last| last.sequence) + 1;
+        let mut checksums = Vec::new();
+        let mut at = 0;
+        while let Some(header) = record::Header::parse(&spool.bytes[at..]) {
+            checksums.push(header.checksum);
+            at += header.length() as usize;
+        }
+        let mut packs: Vec<Named> = spool
+            .sealed
+            .iter()
+            .map(|sealed| Named {
+                pack: sealed.pack,
+                length: sealed.length,
+                hash: sealed.hash,
+                birth: None,
+            })
+            .collect();
+        packs.extend(adopted);
+        let commit = Commit {
+            version: COMMIT_VERSION,
+            sequence,
+            generation,
+            at: self.clock.now(),
+            previous: tail.last.as_ref().map(|last| last.id),
+            length: spool.bytes.len() as u64,
+            hash: run_hash(checksums.iter()),
+            packs,
+            retired,
+        };
+        let position = self.append_run(lock, tail, &spool.bytes, &commit)?;
+        let start = position.offset - spool.bytes.len() as u64;
+        for entry in &mut spool.entries {
+            if entry.pack == IN_RUN {
+                entry.pack = PackId::Log(position.pack);
+                entry.offset += start;
+            }
+            if entry.birth == 0 {
+                entry.birth = sequence;
+            }
+        }
+        Ok((spool.entries, commit, position))
+    }
+}

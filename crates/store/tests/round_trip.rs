@@ -1,0 +1,155 @@
+//! Objects and checkpoints survive being written, reopened and rebuilt.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rappel_store::sink::{Role, Sink, Source, id_of};
+use rappel_store::writer::Moment;
+use rappel_store::{NewRecord, Options, Store};
+use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
+use rappel_types::{CheckpointId, Manifest, Timestamp, Trigger, WorkspaceId};
+
+fn manifest(id: &str, sequence: u64) -> Box<Manifest> {
+    Box::new(Manifest {
+        version: MANIFEST_VERSION,
+        id: id.parse().unwrap(),
+        sequence,
+        parent: None,
+        created_at: Timestamp::from_millis(1_800_000_000_000),
+        trigger: Trigger::Manual,
+        description: Some("a test".into()),
+        tags: vec![],
+        environment: None,
+        variables: BTreeMap::new(),
+        session_id: None,
+        workspace: WorkspacePart { id: WorkspaceId(1), root: "/w".into(), name: "w".into() },
+        facets: BTreeMap::new(),
+        partial: false,
+        partial_reasons: vec![],
+        mid_operation: vec![],
+        interrupted_restore: false,
+        files: None,
+        git: None,
+        databases: vec![],
+        agents: None,
+        knowledge: None,
+        process: None,
+        metadata: BTreeMap::new(),
+        cost: Cost::default(),
+    })
+}
+
+fn open(home: &Path) -> Store {
+    Store::open(home, Options::default()).unwrap()
+}
+
+fn save(store: &Store, number: u64, objects: &[Vec<u8>]) {
+    let writer = store.begin().unwrap();
+    let mut base = None;
+    for bytes in objects {
+        base = Some(writer.put(Role::Content, bytes, base.as_ref()).unwrap());
+    }
+    let id = format!("chk_{number}");
+    let make = |moment: &mut Moment<'_>| {
+        let rows = moment.index.checkpoints(None)?;
+        let base = rows.last().map(|row| row.manifest);
+        Ok(vec![NewRecord::Manifest { manifest: manifest(&id, number), base }])
+    };
+    writer.commit(make).unwrap();
+}
+
+fn objects(seed: u64, count: usize, length: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|n| {
+            let mut state = seed * 1000 + n as u64 + 1;
+            (0..length)
+                .map(|_| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    state as u8
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn check(store: &Store, all: &[Vec<Vec<u8>>]) {
+    for objects in all {
+        for bytes in objects {
+            assert_eq!(&*store.get(&id_of(bytes)).unwrap(), &bytes[..]);
+        }
+    }
+    let rows = store.with_index(|index| index.checkpoints(None)).unwrap();
+    assert_eq!(rows.len(), all.len());
+    for (number, row) in rows.iter().enumerate() {
+        let id: CheckpointId = format!("chk_{}", number + 1).parse().unwrap();
+        assert_eq!(row.id, id);
+        assert_eq!(store.manifest(row).unwrap().id, id);
+    }
+    assert!(store.damage().is_empty(), "{:?}", store.damage());
+}
+
+#[test]
+fn what_was_saved_is_there_after_reopening_and_rebuilding() {
+    let home = tempfile::tempdir().unwrap();
+    let small = objects(1, 40, 3000);
+    let large = objects(2, 40, 400_000);
+    let edited: Vec<_> = small
+        .iter()
+        .map(|bytes| {
+            let mut bytes = bytes.clone();
+            bytes[100] ^= 1;
+            bytes
+        })
+        .collect();
+    let all = [small, large, edited];
+    {
+        let store = open(home.path());
+        for (number, objects) in all.iter().enumerate() {
+            save(&store, number as u64 + 1, objects);
+        }
+        check(&store, &all);
+    }
+    check(&open(home.path()), &all);
+    for name in ["index.db", "index.db-wal", "index.db-shm"] {
+        let _ = std::fs::remove_file(home.path().join(name));
+    }
+    check(&open(home.path()), &all);
+    std::fs::write(home.path().join("index.db"), b"this is no database").unwrap();
+    let _ = std::fs::remove_file(home.path().join("index.db-wal"));
+    check(&open(home.path()), &all);
+}
+
+#[test]
+fn a_small_edit_costs_little() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let text: Vec<u8> = objects(7, 1, 50_000).remove(0);
+    save(&store, 1, std::slice::from_ref(&text));
+    let size = || -> u64 {
+        std::fs::read_dir(home.path().join("packs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum()
+    };
+    let before = size();
+    let mut edited = text.clone();
+    edited.extend_from_slice(b"one more line\n");
+    let writer = store.begin().unwrap();
+    writer.put(Role::Content, &edited, Some(&id_of(&text))).unwrap();
+    writer.commit(|_| Ok(vec![])).unwrap();
+    assert!(size() - before < 1000, "{}", size() - before);
+    assert_eq!(&*store.get(&id_of(&edited)).unwrap(), &edited[..]);
+}
+
+#[test]
+fn two_stores_on_one_home_see_each_others_work() {
+    let home = tempfile::tempdir().unwrap();
+    let (one, two) = (open(home.path()), open(home.path()));
+    let (first, second) = (objects(1, 3, 100), objects(2, 3, 100));
+    save(&one, 1, &first);
+    save(&two, 2, &second);
+    check(&one, &[first.clone(), second.clone()]);
+    check(&two, &[first, second]);
+}
