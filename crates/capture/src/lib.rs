@@ -1,1 +1,6 @@
-//! capture
+//! What Rappel captures: one module per kind of state, each able to read it and to put it back.
+
+pub mod error;
+pub mod files;
+
+pub use error::{Error, Result};

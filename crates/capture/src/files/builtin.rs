@@ -1,0 +1,1 @@
+//! The folders that are left out where no git says what to ignore.

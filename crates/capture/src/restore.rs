@@ -1,0 +1,68 @@
+//! Putting a workspace's files back to what a checkpoint holds, without losing anything.
+//!
+//! The engine calls these in order: it takes the safety checkpoint, compares it with the target
+//! ([`rappel_store::tree::diff`]), makes the plan ([`plan::plan_files`]), shows it, and has it
+//! carried out ([`apply::apply`]). What a crash left half-done is finished or rolled back by
+//! [`recover`]. [`copy_out::restore_to`] writes a whole checkpoint into an empty folder.
+//!
+//! Nothing here decides while it writes, opens a path except through
+//! [`Root`](rappel_store::beneath::Root), or removes a file whose content no checkpoint holds.
+
+pub mod apply;
+pub mod copy_out;
+mod drive;
+pub mod error;
+mod fold;
+pub mod intent;
+mod matching;
+pub mod outcome;
+pub mod plan;
+pub mod probe;
+pub mod recover;
+mod record;
+mod stage;
+mod steps;
+mod writers;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rappel_store::beneath::Root;
+use rappel_store::sink::Source;
+
+pub use apply::{Request, apply};
+pub use copy_out::restore_to;
+pub use error::{Error, Result};
+pub use intent::{Intent, IntentId, Intents, OpenIntent, Phase};
+pub use outcome::{Kept, Outcome, Written};
+pub use plan::{Scope, Side, plan_files, plan_hash};
+pub use probe::{Probe, RootProbe};
+pub use recover::{finish, rollback};
+
+/// What every restore works with.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The folder that is restored.
+    pub root: &'a Root,
+    /// Where the content of both checkpoints comes from.
+    pub source: &'a dyn Source,
+    /// Set when the user wants to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl Job<'_> {
+    fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(rappel_store::Error::Cancelled.into());
+        }
+        Ok(())
+    }
+
+    /// The root must still be where it was: a workspace that was moved or replaced while we work
+    /// is not ours to change.
+    fn check_root(&self) -> Result<()> {
+        if self.root.is_still_there() {
+            return Ok(());
+        }
+        Err(Error::Replaced { root: self.root.path().to_owned() })
+    }
+}

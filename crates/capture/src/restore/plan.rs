@@ -1,0 +1,392 @@
+//! The plan of a restore: a comparison that changes nothing and decides everything.
+//!
+//! What is deleted has to pass three questions: does the safety checkpoint hold it, would the
+//! target's own rules have selected it, and did both look there. A plan says of each path what
+//! happens and why; whoever applies it decides nothing any more.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rappel_store::beneath::{Kind, Mount};
+use rappel_store::tree::Change;
+use rappel_store::varint;
+use rappel_types::manifest::{PartialReason, Skipped};
+use rappel_types::plan::Conflict;
+use rappel_types::{Action, ActionKind, CheckpointId, Content, Facet, FacetState, Node, Plan, RelPath};
+
+use super::error::Result;
+use super::fold::folded;
+use super::probe::Probe;
+
+/// What a plan has to know about one of the two checkpoints.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// What became of the files there.
+    pub state: FacetState,
+    /// What its rules left out.
+    pub skipped: &'a [Skipped],
+    /// What it could not take; reasons of other facets are passed over.
+    pub partial: &'a [PartialReason],
+}
+
+impl Side<'_> {
+    /// Why this side says nothing about `path`, if it did not look there. A folder is also covered
+    /// by what lies below it.
+    fn blind_spot(&self, path: &RelPath, is_folder: bool) -> Option<String> {
+        let covers = |spot: &RelPath| path.is_within(spot) || (is_folder && spot.is_within(path));
+        if let Some(skipped) = self.skipped.iter().find(|skipped| covers(&skipped.path)) {
+            return Some(format!("{} ({})", skipped.path, skipped.reason));
+        }
+        self.partial
+            .iter()
+            .filter(|partial| partial.facet == Facet::Files)
+            .find(|partial| partial.path.as_ref().is_none_or(covers))
+            .map(|partial| match &partial.path {
+                Some(path) => format!("{path} ({})", partial.reason),
+                None => partial.reason.clone(),
+            })
+    }
+}
+
+/// Which paths a restore may touch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All of them.
+    #[default]
+    All,
+    /// These, and what lies below them.
+    Paths(Vec<RelPath>),
+}
+
+impl Scope {
+    /// Whether `path` is meant.
+    pub fn includes(&self, path: &RelPath) -> bool {
+        match self {
+            Self::All => true,
+            Self::Paths(paths) => paths.iter().any(|chosen| path.is_within(chosen)),
+        }
+    }
+}
+
+/// Plans the way from the present to the target. `changes` are the differences between the two
+/// trees, in order; `target_selects` answers whether the target's own rules would have taken a
+/// path (the flag says that it is a folder).
+pub fn plan_files(
+    present: &Side<'_>,
+    target: &Side<'_>,
+    changes: &[Change],
+    scope: &Scope,
+    target_selects: &dyn Fn(&RelPath, bool) -> bool,
+    probe: &dyn Probe,
+) -> Result<Plan> {
+    let mut planner = Planner {
+        present,
+        target,
+        selects: target_selects,
+        probe,
+        actions: BTreeMap::new(),
+        gone: HashSet::new(),
+        parents: HashMap::new(),
+        plan: Plan::default(),
+    };
+    if let Some(reason) = planner.inactive() {
+        planner.plan.warnings.push(reason);
+        return Ok(planner.plan);
+    }
+    let chosen = choose(changes, scope);
+    // From the last path to the first, so that a folder comes after everything in it.
+    for change in chosen.iter().rev() {
+        planner.decide(change)?;
+    }
+    planner.check_parents()?;
+    planner.check_folding()?;
+    planner.check_mounts()?;
+    let mut plan = planner.plan;
+    plan.actions = planner.actions.into_values().collect();
+    plan.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(plan)
+}
+
+/// The changes within the scope, and the folders that those need to exist.
+fn choose<'c>(changes: &'c [Change], scope: &Scope) -> Vec<&'c Change> {
+    if *scope == Scope::All {
+        return changes.iter().collect();
+    }
+    let mut needed = HashSet::new();
+    for change in changes.iter().filter(|change| change.new.is_some()) {
+        if scope.includes(&change.path) {
+            needed.extend(change.path.ancestors());
+        }
+    }
+    let makes_folder = |change: &Change| is_folder(change.new.as_ref()) && !is_folder(change.old.as_ref());
+    changes
+        .iter()
+        .filter(|change| {
+            scope.includes(&change.path) || (makes_folder(change) && needed.contains(&change.path))
+        })
+        .collect()
+}
+
+fn is_folder(node: Option<&Node>) -> bool {
+    matches!(node, Some(Node::Directory { .. }))
+}
+
+/// Whether a path has a component that only git may write.
+pub fn is_git_path(path: &RelPath) -> bool {
+    path.components().any(|name| name.eq_ignore_ascii_case(b".git"))
+}
+
+struct Planner<'a> {
+    present: &'a Side<'a>,
+    target: &'a Side<'a>,
+    selects: &'a dyn Fn(&RelPath, bool) -> bool,
+    probe: &'a dyn Probe,
+    actions: BTreeMap<RelPath, Action>,
+    /// What the plan deletes so far.
+    gone: HashSet<RelPath>,
+    /// What stands at a folder's path; asked once.
+    parents: HashMap<RelPath, Option<Kind>>,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    /// Why nothing is to be done at all.
+    fn inactive(&self) -> Option<String> {
+        let reason = match (self.present.state, self.target.state) {
+            (_, FacetState::NotAsked) => "the checkpoint was made without files: they are left alone",
+            (_, FacetState::Failed) => "the checkpoint's files could not be captured: they are left alone",
+            (_, FacetState::Absent) => "the checkpoint had no files: what is there now is left alone",
+            (FacetState::NotAsked | FacetState::Failed, _) => {
+                "the present files could not be captured: they are left alone"
+            }
+            (FacetState::Captured | FacetState::Absent, FacetState::Captured) => return None,
+        };
+        Some(reason.into())
+    }
+
+    fn decide(&mut self, change: &Change) -> Result<()> {
+        let Change { path, old, new } = change;
+        if is_git_path(path) {
+            return Ok(self.add(change, ActionKind::Skip, "only git writes to a `.git` folder"));
+        }
+        match (old, new) {
+            (None, None) => Ok(()),
+            (None, Some(new)) => self.create(change, new),
+            (Some(old), Some(new)) => self.overwrite(change, old, new),
+            (Some(old), None) => self.delete(change, old),
+        }
+    }
+
+    fn create(&mut self, change: &Change, new: &Node) -> Result<()> {
+        match self.probe.kind(&change.path)? {
+            None => self.add(change, ActionKind::Create, "it is missing"),
+            Some(Kind::Directory) if is_folder(Some(new)) => {
+                self.add(change, ActionKind::Skip, "the folder is already there");
+            }
+            Some(_) => {
+                self.add(change, ActionKind::Create, "it is missing");
+                self.conflict(
+                    &change.path,
+                    "something stands there that could not be captured and would be lost",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn overwrite(&mut self, change: &Change, old: &Node, new: &Node) -> Result<()> {
+        if self.present.state != FacetState::Captured {
+            self.add(change, ActionKind::Skip, "the present files were not captured");
+            return Ok(());
+        }
+        let reason = match (old, new) {
+            (Node::Directory { .. }, Node::Directory { .. }) => "its mode differs",
+            (Node::Directory { .. }, _) => "a folder stands in its place",
+            (_, Node::Directory { .. }) => "it was a folder",
+            (Node::File { content: a, .. }, Node::File { content: b, .. }) if a == b => {
+                "its mode differs"
+            }
+            (Node::File { .. }, Node::File { .. }) => "its content differs",
+            (Node::Symlink { .. }, Node::Symlink { .. }) => "it points elsewhere",
+            (Node::Symlink { .. }, _) => "a link stands in its place",
+            (_, Node::Symlink { .. }) => "it was a link",
+        };
+        self.add(change, ActionKind::Overwrite, reason);
+        if is_folder(Some(old)) && !is_folder(Some(new)) && let Some(stays) = self.left_in(&change.path)? {
+            self.conflict(
+                &change.path,
+                format!("the folder that stands in its place holds {stays}, which would be lost"),
+            );
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, change: &Change, old: &Node) -> Result<()> {
+        let folder = is_folder(Some(old));
+        let path = &change.path;
+        let keep = if self.present.state != FacetState::Captured {
+            Some("the present files were not captured".to_owned())
+        } else if let Some(spot) = self.present.blind_spot(path, folder) {
+            Some(format!("not everything there was captured now: {spot}"))
+        } else if let Some(spot) = self.target.blind_spot(path, folder) {
+            Some(format!("the checkpoint did not look there: {spot}"))
+        } else if !(self.selects)(path, folder) {
+            Some("the checkpoint's rules would not have taken it".to_owned())
+        } else if folder && let Some(stays) = self.left_in(path)? {
+            Some(format!("it holds {stays}, which stays"))
+        } else {
+            None
+        };
+        match keep {
+            Some(reason) => self.add(change, ActionKind::Skip, reason),
+            None => {
+                self.gone.insert(path.clone());
+                self.add(change, ActionKind::Delete, "the checkpoint does not have it");
+            }
+        }
+        Ok(())
+    }
+
+    /// Something in a folder that the plan does not delete.
+    fn left_in(&self, folder: &RelPath) -> Result<Option<RelPath>> {
+        Ok(self.probe.list(folder)?.into_iter().find(|path| !self.gone.contains(path)))
+    }
+
+    fn add(&mut self, change: &Change, action: ActionKind, reason: impl Into<String>) {
+        let Change { path, old, new } = change.clone();
+        let reason = reason.into();
+        let action = Action { facet: Facet::Files, action, path: path.clone(), reason, old, new };
+        self.actions.insert(path, action);
+    }
+
+    fn conflict(&mut self, path: &RelPath, reason: impl Into<String>) {
+        if !self.plan.conflicts.iter().any(|known| known.path == *path) {
+            self.plan.conflicts.push(Conflict { path: path.clone(), reason: reason.into() });
+        }
+    }
+
+    /// Whatever is written needs a real folder to be written into: one that is there, one that
+    /// the plan creates, or one that neither tree mentions and that is added here.
+    fn check_parents(&mut self) -> Result<()> {
+        let written: Vec<RelPath> = self.written().map(|action| action.path.clone()).collect();
+        for path in written {
+            for folder in path.ancestors() {
+                let planned = self.actions.get(&folder).map(|action| match action.action {
+                    ActionKind::Create | ActionKind::Overwrite => is_folder(action.new.as_ref()),
+                    ActionKind::Delete => false,
+                    ActionKind::Skip => is_folder(action.old.as_ref()) || is_folder(action.new.as_ref()),
+                });
+                match planned {
+                    Some(true) => continue,
+                    Some(false) => {
+                        self.conflict(&path, format!("{folder} would be no folder"));
+                        break;
+                    }
+                    None => {}
+                }
+                let kind = match self.parents.get(&folder) {
+                    Some(kind) => *kind,
+                    None => self.probe.kind(&folder)?,
+                };
+                self.parents.insert(folder.clone(), kind);
+                match kind {
+                    Some(Kind::Directory) => {}
+                    None => {
+                        let new = Some(Node::Directory { mode: 0o755 });
+                        let change = Change { path: folder, old: None, new };
+                        self.add(&change, ActionKind::Create, "its content needs it");
+                    }
+                    Some(_) => {
+                        self.conflict(
+                            &path,
+                            format!("{folder} is no folder, and no checkpoint holds what it is"),
+                        );
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> impl Iterator<Item = &Action> {
+        self.actions
+            .values()
+            .filter(|action| matches!(action.action, ActionKind::Create | ActionKind::Overwrite))
+    }
+
+    fn check_folding(&mut self) -> Result<()> {
+        let mut names: BTreeMap<(Option<RelPath>, Vec<u8>), Vec<RelPath>> = BTreeMap::new();
+        for action in self.written() {
+            let key = (action.path.parent(), folded(action.path.name()));
+            names.entry(key).or_default().push(action.path.clone());
+        }
+        for ((folder, _), paths) in names.into_iter().filter(|(_, paths)| paths.len() > 1) {
+            if self.probe.folds(folder.as_ref())? {
+                let first = &paths[0];
+                for path in &paths[1..] {
+                    self.conflict(path, format!("on this file system it is the same as {first}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_mounts(&mut self) -> Result<()> {
+        let touched: Vec<RelPath> = self
+            .actions
+            .values()
+            .filter(|action| action.action != ActionKind::Skip)
+            .map(|action| action.path.clone())
+            .collect();
+        for path in touched {
+            match self.probe.mount(&path)? {
+                Mount::Ours => {}
+                Mount::Foreign => self.conflict(&path, "another file system is mounted there"),
+                Mount::ReadOnly => self.conflict(&path, "its file system is mounted read-only"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a plan: the hash of the checkpoint it leads to and of everything it would do.
+pub fn plan_hash(target: &CheckpointId, plan: &Plan) -> String {
+    let mut bytes = b"rappel plan 1\n".to_vec();
+    text(&mut bytes, target.as_str().as_bytes());
+    for action in plan.actions.iter().filter(|action| action.action != ActionKind::Skip) {
+        text(&mut bytes, action.facet.as_str().as_bytes());
+        bytes.push(action.action as u8);
+        text(&mut bytes, action.path.as_bytes());
+        node(&mut bytes, action.old.as_ref());
+        node(&mut bytes, action.new.as_ref());
+    }
+    blake3::hash(&bytes).to_hex().to_string()
+}
+
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::write(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn node(out: &mut Vec<u8>, node: Option<&Node>) {
+    match node {
+        None => out.push(0),
+        Some(Node::Directory { mode }) => {
+            out.push(1);
+            varint::write(out, u64::from(*mode));
+        }
+        Some(Node::File { mode, size, content }) => {
+            out.push(if matches!(content, Content::Whole(_)) { 2 } else { 3 });
+            varint::write(out, u64::from(*mode));
+            varint::write(out, *size);
+            out.extend_from_slice(&content.id().0);
+        }
+        Some(Node::Symlink { target }) => {
+            out.push(4);
+            text(out, target);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
