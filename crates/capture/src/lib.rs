@@ -2,5 +2,6 @@
 
 pub mod error;
 pub mod files;
+pub mod restore;
 
 pub use error::{Error, Result};

@@ -39,6 +39,14 @@ pub struct Identity {
     pub inode: u64,
 }
 
+impl Identity {
+    /// Of what a path leads to, links followed.
+    pub fn of(path: &Path) -> Result<Self> {
+        let stat = fs::statat(fs::CWD, path, AtFlags::empty()).map_err(io::Error::from);
+        Ok(Meta::from(&stat.map_err(Error::io("look at", path))?).identity)
+    }
+}
+
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -139,14 +147,15 @@ pub struct Root {
 impl Root {
     /// Opens an existing folder. The way to it may lead through links; the way from it never does.
     pub fn open(path: &Path, disk: Arc<dyn Disk>) -> Result<Self> {
-        let open = || -> io::Result<Self> {
+        let open = || -> io::Result<(OwnedFd, PathBuf, Identity)> {
             let path = std::path::absolute(path)?;
-            let handle =
-                fs::openat(fs::CWD, &path, resolve::FOLDER | OFlags::CLOEXEC, Mode::empty())?;
+            let flags = resolve::FOLDER | OFlags::CLOEXEC;
+            let handle = fs::openat(fs::CWD, &path, flags, Mode::empty())?;
             let identity = Meta::of(&handle)?.identity;
-            Ok(Self { handle, path, identity, disk: disk.clone(), walks: AtomicBool::new(false) })
+            Ok((handle, path, identity))
         };
-        open().map_err(Error::io("open", path))
+        let (handle, path, identity) = open().map_err(Error::io("open", path))?;
+        Ok(Self { handle, path, identity, disk, walks: AtomicBool::new(false) })
     }
 
     /// Where it was when it was opened.

@@ -14,10 +14,12 @@ pub fn folded(name: &[u8]) -> Vec<u8> {
 
 /// A name that differs from `name` only in case; `None` if it has no letters to change.
 pub fn other_case(name: &[u8]) -> Option<Vec<u8>> {
-    let swapped: Vec<u8> = name
-        .iter()
-        .map(|b| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() })
-        .collect();
+    let swapped: Vec<u8> =
+        name.iter()
+            .map(|b| {
+                if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() }
+            })
+            .collect();
     (swapped != name).then_some(swapped)
 }
 

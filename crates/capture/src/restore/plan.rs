@@ -11,7 +11,9 @@ use rappel_store::tree::Change;
 use rappel_store::varint;
 use rappel_types::manifest::{PartialReason, Skipped};
 use rappel_types::plan::Conflict;
-use rappel_types::{Action, ActionKind, CheckpointId, Content, Facet, FacetState, Node, Plan, RelPath};
+use rappel_types::{
+    Action, ActionKind, CheckpointId, Content, Facet, FacetState, Node, Plan, RelPath,
+};
 
 use super::error::Result;
 use super::fold::folded;
@@ -28,22 +30,39 @@ pub struct Side<'a> {
     pub partial: &'a [PartialReason],
 }
 
-impl Side<'_> {
-    /// Why this side says nothing about `path`, if it did not look there. A folder is also covered
-    /// by what lies below it.
-    fn blind_spot(&self, path: &RelPath, is_folder: bool) -> Option<String> {
-        let covers = |spot: &RelPath| path.is_within(spot) || (is_folder && spot.is_within(path));
-        if let Some(skipped) = self.skipped.iter().find(|skipped| covers(&skipped.path)) {
-            return Some(format!("{} ({})", skipped.path, skipped.reason));
+/// Where a side did not look, ready to be asked about many paths.
+struct BlindSpots {
+    /// The whole facet is unsure.
+    everywhere: Option<String>,
+    spots: BTreeMap<RelPath, String>,
+}
+
+impl BlindSpots {
+    fn of(side: &Side<'_>) -> Self {
+        let mut found = Self { everywhere: None, spots: BTreeMap::new() };
+        for skipped in side.skipped {
+            found.spots.insert(skipped.path.clone(), skipped.reason.clone());
         }
-        self.partial
-            .iter()
-            .filter(|partial| partial.facet == Facet::Files)
-            .find(|partial| partial.path.as_ref().is_none_or(covers))
-            .map(|partial| match &partial.path {
-                Some(path) => format!("{path} ({})", partial.reason),
-                None => partial.reason.clone(),
-            })
+        for partial in side.partial.iter().filter(|partial| partial.facet == Facet::Files) {
+            match &partial.path {
+                Some(path) => drop(found.spots.insert(path.clone(), partial.reason.clone())),
+                None => found.everywhere = Some(partial.reason.clone()),
+            }
+        }
+        found
+    }
+
+    /// Why the side says nothing about `path`. A folder is also covered by what lies below it.
+    fn cover(&self, path: &RelPath, is_folder: bool) -> Option<String> {
+        if self.everywhere.is_some() || self.spots.is_empty() {
+            return self.everywhere.clone();
+        }
+        let above = path.ancestors().find_map(|folder| self.spots.get_key_value(&folder));
+        let below = || {
+            let (spot, reason) = self.spots.range(path..).next()?;
+            (spot == path || (is_folder && spot.is_within(path))).then_some((spot, reason))
+        };
+        above.or_else(below).map(|(spot, reason)| format!("{spot} ({reason})"))
     }
 }
 
@@ -79,8 +98,10 @@ pub fn plan_files(
     probe: &dyn Probe,
 ) -> Result<Plan> {
     let mut planner = Planner {
-        present,
-        target,
+        present: present.state,
+        target: target.state,
+        blind_now: BlindSpots::of(present),
+        blind_then: BlindSpots::of(target),
         selects: target_selects,
         probe,
         actions: BTreeMap::new(),
@@ -117,7 +138,8 @@ fn choose<'c>(changes: &'c [Change], scope: &Scope) -> Vec<&'c Change> {
             needed.extend(change.path.ancestors());
         }
     }
-    let makes_folder = |change: &Change| is_folder(change.new.as_ref()) && !is_folder(change.old.as_ref());
+    let makes_folder =
+        |change: &Change| is_folder(change.new.as_ref()) && !is_folder(change.old.as_ref());
     changes
         .iter()
         .filter(|change| {
@@ -136,8 +158,10 @@ pub fn is_git_path(path: &RelPath) -> bool {
 }
 
 struct Planner<'a> {
-    present: &'a Side<'a>,
-    target: &'a Side<'a>,
+    present: FacetState,
+    target: FacetState,
+    blind_now: BlindSpots,
+    blind_then: BlindSpots,
     selects: &'a dyn Fn(&RelPath, bool) -> bool,
     probe: &'a dyn Probe,
     actions: BTreeMap<RelPath, Action>,
@@ -151,10 +175,16 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// Why nothing is to be done at all.
     fn inactive(&self) -> Option<String> {
-        let reason = match (self.present.state, self.target.state) {
-            (_, FacetState::NotAsked) => "the checkpoint was made without files: they are left alone",
-            (_, FacetState::Failed) => "the checkpoint's files could not be captured: they are left alone",
-            (_, FacetState::Absent) => "the checkpoint had no files: what is there now is left alone",
+        let reason = match (self.present, self.target) {
+            (_, FacetState::NotAsked) => {
+                "the checkpoint was made without files: they are left alone"
+            }
+            (_, FacetState::Failed) => {
+                "the checkpoint's files could not be captured: they are left alone"
+            }
+            (_, FacetState::Absent) => {
+                "the checkpoint had no files: what is there now is left alone"
+            }
             (FacetState::NotAsked | FacetState::Failed, _) => {
                 "the present files could not be captured: they are left alone"
             }
@@ -166,7 +196,8 @@ impl Planner<'_> {
     fn decide(&mut self, change: &Change) -> Result<()> {
         let Change { path, old, new } = change;
         if is_git_path(path) {
-            return Ok(self.add(change, ActionKind::Skip, "only git writes to a `.git` folder"));
+            self.add(change, ActionKind::Skip, "only git writes to a `.git` folder");
+            return Ok(());
         }
         match (old, new) {
             (None, None) => Ok(()),
@@ -194,7 +225,7 @@ impl Planner<'_> {
     }
 
     fn overwrite(&mut self, change: &Change, old: &Node, new: &Node) -> Result<()> {
-        if self.present.state != FacetState::Captured {
+        if self.present != FacetState::Captured {
             self.add(change, ActionKind::Skip, "the present files were not captured");
             return Ok(());
         }
@@ -211,7 +242,10 @@ impl Planner<'_> {
             (_, Node::Symlink { .. }) => "it was a link",
         };
         self.add(change, ActionKind::Overwrite, reason);
-        if is_folder(Some(old)) && !is_folder(Some(new)) && let Some(stays) = self.left_in(&change.path)? {
+        if is_folder(Some(old))
+            && !is_folder(Some(new))
+            && let Some(stays) = self.left_in(&change.path)?
+        {
             self.conflict(
                 &change.path,
                 format!("the folder that stands in its place holds {stays}, which would be lost"),
@@ -223,11 +257,11 @@ impl Planner<'_> {
     fn delete(&mut self, change: &Change, old: &Node) -> Result<()> {
         let folder = is_folder(Some(old));
         let path = &change.path;
-        let keep = if self.present.state != FacetState::Captured {
+        let keep = if self.present != FacetState::Captured {
             Some("the present files were not captured".to_owned())
-        } else if let Some(spot) = self.present.blind_spot(path, folder) {
+        } else if let Some(spot) = self.blind_now.cover(path, folder) {
             Some(format!("not everything there was captured now: {spot}"))
-        } else if let Some(spot) = self.target.blind_spot(path, folder) {
+        } else if let Some(spot) = self.blind_then.cover(path, folder) {
             Some(format!("the checkpoint did not look there: {spot}"))
         } else if !(self.selects)(path, folder) {
             Some("the checkpoint's rules would not have taken it".to_owned())
@@ -236,12 +270,11 @@ impl Planner<'_> {
         } else {
             None
         };
-        match keep {
-            Some(reason) => self.add(change, ActionKind::Skip, reason),
-            None => {
-                self.gone.insert(path.clone());
-                self.add(change, ActionKind::Delete, "the checkpoint does not have it");
-            }
+        if let Some(reason) = keep {
+            self.add(change, ActionKind::Skip, reason);
+        } else {
+            self.gone.insert(path.clone());
+            self.add(change, ActionKind::Delete, "the checkpoint does not have it");
         }
         Ok(())
     }
@@ -273,7 +306,9 @@ impl Planner<'_> {
                 let planned = self.actions.get(&folder).map(|action| match action.action {
                     ActionKind::Create | ActionKind::Overwrite => is_folder(action.new.as_ref()),
                     ActionKind::Delete => false,
-                    ActionKind::Skip => is_folder(action.old.as_ref()) || is_folder(action.new.as_ref()),
+                    ActionKind::Skip => {
+                        is_folder(action.old.as_ref()) || is_folder(action.new.as_ref())
+                    }
                 });
                 match planned {
                     Some(true) => continue,

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{Kind, Meta, NewFile, Root};
 use crate::disk::Op;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 impl Root {
     /// Sets the permission bits of a file or folder, never of what a link points to; `None` is the
@@ -46,6 +46,29 @@ impl Root {
         })
     }
 
+    /// Sets permission bits and, if `durably`, syncs them. The handle for that is opened before:
+    /// afterwards the file may not let us in any more.
+    pub fn set_mode_durably(&self, path: Option<&RelPath>, mode: u32, durably: bool) -> Result<()> {
+        let handle = match path {
+            Some(path) if durably => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+                self.open_at(path, flags, Mode::empty()).ok()
+            }
+            None if durably => self.open_folder(None, OFlags::RDONLY | OFlags::DIRECTORY).ok(),
+            _ => None,
+        };
+        self.set_mode(path, mode)?;
+        let Some(handle) = handle else { return Ok(()) };
+        self.gated("sync", path, |shown| {
+            let file = File::from(handle);
+            match Meta::of(&file)?.kind {
+                Kind::Directory => self.disk.gate(&Op::SyncDir(shown))?,
+                _ => self.disk.gate(&Op::Sync(shown))?,
+            };
+            file.sync_all()
+        })
+    }
+
     /// Gives the link at `to` the owner of what stands at `from`; says what could not be done.
     pub fn copy_link_owner(&self, from: &RelPath, to: &RelPath) -> Vec<String> {
         let copy = || -> io::Result<()> {
@@ -60,12 +83,6 @@ impl Root {
             Ok(fs::chownat(&folder, new, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
         };
         copy().err().map(|error| format!("the owner ({error})")).into_iter().collect()
-    }
-
-    /// Opens a folder that is displaced by another, to copy its attributes from.
-    pub fn open_dir(&self, path: &RelPath) -> Result<File> {
-        let open = self.open_folder(Some(path), OFlags::RDONLY | OFlags::DIRECTORY);
-        open.map(File::from).map_err(|error| Error::io("open", self.display(Some(path)))(error))
     }
 }
 

@@ -136,7 +136,7 @@ impl Root {
                 Ok(mount) => return Ok(mount),
             }
         }
-        let own = self.writable(&self.handle);
+        let own = Self::writable(&self.handle);
         own.map_err(|error| Error::io("look at", self.path())(error))
     }
 
@@ -146,7 +146,7 @@ impl Root {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             match self.in_one_call(path.as_bytes(), flags, Mode::empty(), true) {
                 Some(Err(Errno::XDEV)) => return Ok(Mount::Foreign),
-                Some(opened) => return self.writable(&opened?),
+                Some(opened) => return Self::writable(&opened?),
                 None => {}
             }
         }
@@ -158,10 +158,10 @@ impl Root {
         if device != self.identity().device {
             return Ok(Mount::Foreign);
         }
-        self.writable(&folder)
+        Self::writable(&folder)
     }
 
-    fn writable(&self, handle: &OwnedFd) -> io::Result<Mount> {
+    fn writable(handle: &OwnedFd) -> io::Result<Mount> {
         let flags = fs::fstatvfs(handle)?.f_flag;
         let read_only = flags.contains(fs::StatVfsMountFlags::RDONLY);
         Ok(if read_only { Mount::ReadOnly } else { Mount::Ours })

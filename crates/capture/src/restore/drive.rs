@@ -1,0 +1,605 @@
+//! Carrying an intent out, in either direction: swap, verify, sync, and only then remove what was
+//! displaced.
+//!
+//! [`apply`](super::apply) drives a fresh intent forward, assuming that everything is as the
+//! safety checkpoint holds it and checking that after the fact; [`recover`](super::recover) first
+//! looks at every path and carries on from whatever is there. Both leave alone what they do not
+//! recognise, put back what turns out to have changed, and never remove content that is not
+//! exactly what a checkpoint holds.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use rappel_store::Error as StoreError;
+use rappel_store::beneath::{Exchanged, Identity, Kind, Meta};
+use rappel_types::{Node, RelPath};
+
+use super::Job;
+use super::error::{Error, Result};
+use super::intent::{Header, OpenIntent, Phase};
+use super::matching::{Modes, Seen, look, matches};
+use super::outcome::{Outcome, Written};
+use super::stage::{stage, sync_folders};
+use super::steps::{Step, Way, steps_of};
+use super::writers::open_for_writing;
+
+/// What is to be done about a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Need {
+    /// It is where it should be, or only its mode is to be set.
+    Nothing,
+    /// The new content goes in: from the slot, or from the name it was put aside under.
+    Place { from: RelPath, staged: bool },
+    /// The old content goes.
+    Remove,
+    /// Somebody changed it: it stays as it is.
+    Leave(&'static str),
+}
+
+/// An intent under way.
+pub struct Drive<'a> {
+    job: Job<'a>,
+    header: Header,
+    way: Way,
+    /// Whether paths are taken to be as the intent has them, until the swap shows otherwise.
+    fresh: bool,
+    steps: Vec<Step>,
+    needs: Vec<Need>,
+    outcome: Outcome,
+}
+
+const EDITED: &str = "it was changed since; it is left as it is";
+
+impl<'a> Drive<'a> {
+    /// A restore that has just been written down.
+    pub fn fresh(job: Job<'a>, intent: &OpenIntent) -> Result<Self> {
+        let mut drive = Self::new(job, intent, Way::Forward)?;
+        drive.fresh = true;
+        drive.needs = drive.steps.iter().map(assumed).collect();
+        Ok(drive)
+    }
+
+    /// One that was interrupted: what to do about each path follows from what stands there.
+    pub fn resumed(job: Job<'a>, intent: &OpenIntent, way: Way) -> Result<Self> {
+        Self::new(job, intent, way)
+    }
+
+    fn new(job: Job<'a>, intent: &OpenIntent, way: Way) -> Result<Self> {
+        let header = intent.header().clone();
+        let steps = steps_of(&header, way)?;
+        let (needs, outcome) = (Vec::new(), Outcome::default());
+        Ok(Self { job, header, way, fresh: false, steps, needs, outcome })
+    }
+
+    /// Does all of it. After an error nothing is lost: the intent can be driven again, either way.
+    pub fn run(mut self, intent: &mut OpenIntent) -> Result<Outcome> {
+        self.open_folders()?;
+        if !self.fresh {
+            self.survey()?;
+        }
+        self.stage_all()?;
+        if self.fresh {
+            self.job.check_root()?;
+        }
+        intent.note(match self.way {
+            Way::Forward => Phase::Swapping,
+            Way::Backward => Phase::RollingBack,
+        });
+        for at in (0..self.steps.len()).rev() {
+            self.remove(at)?;
+        }
+        for at in 0..self.steps.len() {
+            self.place(at)?;
+        }
+        if self.fresh {
+            self.job.check_root()?;
+        }
+        let writers = self.find_writers()?;
+        self.verify(&writers)?;
+        let folders = self.folders();
+        sync_folders(self.job.root, &folders, self.steps.len())?;
+        if self.way == Way::Forward {
+            intent.note(Phase::Swapped);
+        }
+        if self.purge(&writers)? {
+            sync_folders(self.job.root, &folders, self.steps.len())?;
+        }
+        self.set_modes()?;
+        self.report()?;
+        Ok(self.outcome)
+    }
+
+    /// Opens up folders that could not be written into otherwise.
+    fn open_folders(&self) -> Result<()> {
+        for folder in &self.header.closed {
+            let path = folder.path.as_ref();
+            let meta = match path {
+                Some(path) => self.stat(path)?,
+                None => Some(self.job.root.stat_root()?),
+            };
+            if meta.is_some_and(|meta| meta.kind == Kind::Directory && meta.mode == folder.mode) {
+                self.job.root.set_mode(path, folder.mode | 0o700)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands at a path, taking what lies behind a link for absent.
+    fn stat(&self, path: &RelPath) -> Result<Option<Meta>> {
+        match self.job.root.stat(path) {
+            Err(error) if super::probe::is_loop(&error) => Ok(None),
+            other => Ok(other?),
+        }
+    }
+
+    fn look(&self, path: &RelPath, step: &Step) -> Result<Seen> {
+        look(self.job.root, self.job.source, path, step.from.as_ref(), step.to.as_ref())
+    }
+
+    /// Looks at every path and decides what it needs.
+    fn survey(&mut self) -> Result<()> {
+        for step in &self.steps {
+            // A folder that already got its final mode may have to be worked in once more.
+            if let Some(meta) = self.stat(&step.path)?
+                && meta.kind == Kind::Directory
+                && meta.mode & 0o700 != 0o700
+                && (step.makes_folder() || matches!(step.from, Some(Node::Directory { .. })))
+            {
+                self.job.root.set_mode(Some(&step.path), meta.mode | 0o700)?;
+            }
+            if let Some(meta) = self.stat(&step.unfinished)? {
+                match meta.kind {
+                    Kind::Directory => self.job.root.remove_dir(&step.unfinished)?,
+                    _ => self.job.root.unlink(&step.unfinished)?,
+                }
+            }
+        }
+        self.needs = self.steps.iter().map(|step| self.need(step)).collect::<Result<_>>()?;
+        for (step, need) in self.steps.iter().zip(&self.needs) {
+            if let Need::Leave(reason) = need {
+                self.outcome.conflict(&step.path, *reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn need(&self, step: &Step) -> Result<Need> {
+        if step.is_mode_only() {
+            return Ok(Need::Nothing);
+        }
+        let here = self.look(&step.path, step)?;
+        let slot = self.look(&step.slot, step)?;
+        let aside = self.look(&step.aside, step)?;
+        // What waits in a slot is either complete new content or what was displaced. On the way
+        // back the latter is what belongs there, even if somebody wrote to it meanwhile.
+        let usable = |seen| seen == Seen::To || (self.way == Way::Backward && seen == Seen::Other);
+        let waiting = if usable(slot) {
+            Some(&step.slot)
+        } else if usable(aside) {
+            Some(&step.aside)
+        } else {
+            None
+        };
+        let place = || match waiting {
+            Some(name) => Need::Place { from: name.clone(), staged: true },
+            None if slot == Seen::Absent => Need::Place { from: step.slot.clone(), staged: false },
+            None => Need::Leave("its staging name is taken; it is left as it is"),
+        };
+        Ok(match (here, &step.from, &step.to) {
+            (Seen::Other, ..) => Need::Leave(EDITED),
+            (Seen::To, ..) | (Seen::Absent, _, None) => Need::Nothing,
+            (Seen::Absent, None, Some(_)) | (Seen::From, _, Some(_)) => place(),
+            (Seen::From, _, None) if slot == Seen::Absent => Need::Remove,
+            (Seen::From, _, None) => Need::Leave("its staging name is taken; it is left as it is"),
+            // Gone between two renames of ours, or removed by somebody else.
+            (Seen::Absent, Some(_), Some(_)) if aside != Seen::Absent => place(),
+            (Seen::Absent, Some(_), Some(_)) => Need::Leave("it was removed since; it stays away"),
+        })
+    }
+
+    fn stage_all(&mut self) -> Result<()> {
+        let needed: Vec<&Step> = self
+            .steps
+            .iter()
+            .zip(&self.needs)
+            .filter(|(step, need)| {
+                step.is_staged() && matches!(need, Need::Place { staged: false, .. })
+            })
+            .map(|(step, _)| step)
+            .collect();
+        stage(&self.job, &needed, self.fresh, &mut self.outcome)
+    }
+
+    /// A conflict at a step: noted, and the rest goes on.
+    fn leave(&mut self, at: usize, reason: &'static str) {
+        self.outcome.conflict(&self.steps[at].path, reason);
+        self.needs[at] = Need::Leave(reason);
+    }
+
+    /// An error at a step. One that says that the folders are no longer what they were is a
+    /// conflict: a fresh restore is rolled back for it, a recovery leaves that entry and goes on.
+    fn failed(&mut self, at: usize, error: StoreError) -> Result<()> {
+        if !is_structural(&error) {
+            return Err(error.into());
+        }
+        if self.fresh {
+            return Err(Error::conflict(&self.steps[at].path, error.to_string()));
+        }
+        self.leave(at, "the folders above it were changed since; it is left as it is");
+        Ok(())
+    }
+
+    /// Moves what shall go into its slot, the innermost first.
+    fn remove(&mut self, at: usize) -> Result<()> {
+        if self.needs[at] != Need::Remove {
+            return Ok(());
+        }
+        if self.fresh {
+            self.job.check_cancelled()?;
+        }
+        let step = self.steps[at].clone();
+        if step.removes_folder() && !self.is_empty_folder(&step.path)? {
+            self.leave(at, "it holds files that are not in any checkpoint; it is kept");
+            return Ok(());
+        }
+        match self.job.root.rename_noreplace(&step.path, &step.slot) {
+            Ok(()) => Ok(()),
+            // Somebody was faster; there is nothing left to be lost.
+            Err(_) if self.stat(&step.path)?.is_none() => Ok(()),
+            Err(error) => self.failed(at, error),
+        }
+    }
+
+    /// Whether a folder has nothing in it; one that is gone has not.
+    fn is_empty_folder(&self, path: &RelPath) -> Result<bool> {
+        match self.job.root.list(Some(path)) {
+            Ok(names) => Ok(names.is_empty()),
+            Err(error) if is_structural(&error) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts new content in its place, the outermost first.
+    fn place(&mut self, at: usize) -> Result<()> {
+        let Need::Place { from, .. } = self.needs[at].clone() else { return Ok(()) };
+        if self.fresh {
+            self.job.check_cancelled()?;
+        }
+        let step = self.steps[at].clone();
+        let root = self.job.root;
+        if step.removes_folder() && !self.is_empty_folder(&step.path)? {
+            self.leave(at, "a folder with files that are not in any checkpoint stands there");
+            return Ok(());
+        }
+        let here = self.stat(&step.path)?;
+        let placed = match &here {
+            None if !step.is_staged() && self.stat(&from)?.is_none() => {
+                root.create_dir(&step.path, 0o700)
+            }
+            None => root.rename_noreplace(&from, &step.path),
+            Some(meta) if step.from.is_none() => {
+                if !(step.makes_folder() && meta.kind == Kind::Directory) {
+                    self.leave(at, "something appeared there meanwhile; it is left as it is");
+                }
+                return Ok(());
+            }
+            Some(_) => {
+                let aside = if from == step.aside { &step.slot } else { &step.aside };
+                root.exchange(&from, &step.path, aside).map(|way| match way {
+                    Exchanged::InPlace | Exchanged::Aside => (),
+                })
+            }
+        };
+        match placed {
+            Ok(()) => Ok(()),
+            Err(StoreError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::AlreadyExists =>
+            {
+                self.leave(at, "something appeared there meanwhile; it is left as it is");
+                Ok(())
+            }
+            Err(error) => self.failed(at, error),
+        }
+    }
+
+    /// Which displaced files some process still writes to.
+    fn find_writers(&self) -> Result<HashSet<Identity>> {
+        let mut displaced = HashSet::new();
+        for step in &self.steps {
+            for name in [&step.slot, &step.aside] {
+                if let Some(meta) = self.stat(name)?
+                    && meta.kind == Kind::File
+                {
+                    displaced.insert(meta.identity);
+                }
+            }
+        }
+        Ok(open_for_writing(&displaced))
+    }
+
+    /// Whether what stands under one of a step's own names is exactly what a checkpoint holds.
+    fn is_held(&self, name: &RelPath, meta: &Meta, step: &Step) -> Result<bool> {
+        if meta.kind == Kind::Directory {
+            return self.is_empty_folder(name);
+        }
+        // What a restore displaces must be just what the safety checkpoint has, bits included.
+        let modes = match self.way {
+            Way::Forward => Modes::Count,
+            Way::Backward => Modes::DoNotCount,
+        };
+        let is = |node: &Option<Node>, modes| match node {
+            Some(node) => matches(self.job.root, self.job.source, name, meta, node, modes),
+            None => Ok(false),
+        };
+        Ok(is(&step.from, modes)? || is(&step.to, Modes::DoNotCount)?)
+    }
+
+    /// Reads everything again: the new by its hash, the displaced by the hash of what it should
+    /// be. What somebody changed meanwhile goes back, or stays in its slot and is named.
+    fn verify(&mut self, writers: &HashSet<Identity>) -> Result<()> {
+        for at in 0..self.steps.len() {
+            let step = self.steps[at].clone();
+            for name in [&step.slot, &step.aside] {
+                let Some(meta) = self.stat(name)? else { continue };
+                if self.is_held(name, &meta, &step)? {
+                    continue;
+                }
+                if writers.contains(&meta.identity) || !self.put_back(at, name)? {
+                    self.keep(&step, name);
+                } else {
+                    self.leave(at, "it was changed while the restore ran; the change is kept");
+                }
+            }
+            if let Some(to) = &step.to
+                && matches!(self.needs[at], Need::Place { .. })
+            {
+                let as_planned = match self.stat(&step.path)? {
+                    Some(meta) => matches(
+                        self.job.root,
+                        self.job.source,
+                        &step.path,
+                        &meta,
+                        to,
+                        Modes::DoNotCount,
+                    )?,
+                    None => false,
+                };
+                if !as_planned {
+                    self.outcome.conflict(&step.path, "it was changed right after it was restored");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, step: &Step, name: &RelPath) {
+        self.outcome.keep(&step.path, name, "somebody wrote to it while the restore ran");
+        self.outcome
+            .conflict(&step.path, format!("it was changed while the restore ran; see {name}"));
+    }
+
+    /// Puts a displaced entry back where it stood; false if something else is there by now.
+    fn put_back(&mut self, at: usize, name: &RelPath) -> Result<bool> {
+        let step = self.steps[at].clone();
+        let root = self.job.root;
+        let here = self.look(&step.path, &step)?;
+        let done = match here {
+            Seen::Absent => {
+                self.put_folders_back(&step.path)?;
+                root.rename_noreplace(name, &step.path)
+            }
+            Seen::To if !step.makes_folder() => {
+                let aside = if *name == step.aside { &step.slot } else { &step.aside };
+                root.exchange(name, &step.path, aside).map(|_| ())
+            }
+            _ => return Ok(false),
+        };
+        match done {
+            Ok(()) => Ok(true),
+            Err(error) if is_structural(&error) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts removed folders back that a path needs.
+    fn put_folders_back(&mut self, path: &RelPath) -> Result<()> {
+        for folder in path.ancestors() {
+            let Ok(at) = self.steps.binary_search_by(|step| step.path.cmp(&folder)) else {
+                continue;
+            };
+            if self.steps[at].to.is_some() || self.stat(&folder)?.is_some() {
+                continue;
+            }
+            let slot = self.steps[at].slot.clone();
+            match self.job.root.rename_noreplace(&slot, &folder) {
+                Ok(()) => self.leave(at, "something in it was changed meanwhile; it is kept"),
+                Err(error) if is_structural(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what was displaced, after one more look at its content. Says whether anything was
+    /// removed. What cannot be removed is kept and named; the restore itself is complete by now.
+    fn purge(&mut self, writers: &HashSet<Identity>) -> Result<bool> {
+        let mut removed = false;
+        for at in (0..self.steps.len()).rev() {
+            let step = self.steps[at].clone();
+            for name in [&step.slot, &step.aside] {
+                let Some(meta) = self.stat(name)? else { continue };
+                if self.outcome.kept.iter().any(|kept| kept.at == *name) {
+                    continue;
+                }
+                if writers.contains(&meta.identity) && !self.is_ours(at) {
+                    let reason = "a process still has it open for writing";
+                    self.outcome.keep(&step.path, name, reason);
+                    let warning = format!("{}: {reason}; it is kept as {name}", step.path);
+                    self.outcome.warnings.push(warning);
+                    continue;
+                }
+                let held = self.is_held(name, &meta, &step)?;
+                if !held {
+                    if self.put_back(at, name)? {
+                        self.leave(at, "it was changed while the restore ran; the change is kept");
+                    } else {
+                        self.keep(&step, name);
+                        continue;
+                    }
+                }
+                // After an exchange back, the name holds our own new content.
+                let Some(meta) = self.stat(name)? else { continue };
+                let gone = match meta.kind {
+                    Kind::Directory => self.job.root.remove_dir(name),
+                    _ if held || self.is_held(name, &meta, &step)? => self.job.root.unlink(name),
+                    _ => {
+                        self.keep(&step, name);
+                        continue;
+                    }
+                };
+                match gone {
+                    Ok(()) => removed = true,
+                    Err(error) => {
+                        self.outcome.keep(&step.path, name, format!("{error}"));
+                        self.outcome.warnings.push(format!("{error}; it can be removed by hand"));
+                    }
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether a step's slot holds what we staged and nothing of the user's.
+    fn is_ours(&self, at: usize) -> bool {
+        matches!(self.needs[at], Need::Leave(_))
+    }
+
+    /// Sets permission bits, the innermost first, since a closed folder lets nobody in.
+    fn set_modes(&mut self) -> Result<()> {
+        let mut wanted: BTreeMap<Option<RelPath>, Option<usize>> =
+            self.header.closed.iter().map(|folder| (folder.path.clone(), None)).collect();
+        for (at, step) in self.steps.iter().enumerate() {
+            if step.makes_folder() || step.is_mode_only() {
+                wanted.insert(Some(step.path.clone()), Some(at));
+            }
+        }
+        let closed: BTreeMap<Option<RelPath>, u32> =
+            self.header.closed.iter().map(|folder| (folder.path.clone(), folder.mode)).collect();
+        let mut changed = 0;
+        for (path, at) in wanted.into_iter().rev() {
+            let meta = match &path {
+                Some(path) => self.stat(path)?,
+                None => Some(self.job.root.stat_root()?),
+            };
+            let Some(meta) = meta else { continue };
+            let before = closed.get(&path).copied();
+            let mode = match at {
+                None => before.filter(|mode| meta.mode == mode | 0o700),
+                Some(at) => self.mode_for(at, &meta),
+            };
+            let Some(mode) = mode.filter(|mode| *mode != meta.mode) else { continue };
+            changed += 1;
+            let synced = self.steps.len() <= super::stage::SYNC_EACH;
+            self.job.root.set_mode_durably(path.as_ref(), mode, synced)?;
+        }
+        if changed > 0 && self.steps.len() > super::stage::SYNC_EACH {
+            self.job.root.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// The bits that a step wants to have set, given what stands there.
+    fn mode_for(&mut self, at: usize, meta: &Meta) -> Option<u32> {
+        let step = &self.steps[at];
+        let bits = |node: &Option<Node>| match node {
+            Some(Node::Directory { mode } | Node::File { mode, .. }) => Some(*mode),
+            _ => None,
+        };
+        let (from, to) = (bits(&step.from), bits(&step.to)?);
+        let fits = match meta.kind {
+            Kind::Directory => step.makes_folder(),
+            Kind::File => !step.makes_folder(),
+            _ => false,
+        };
+        if !step.is_mode_only() {
+            return (fits && !matches!(self.needs[at], Need::Leave(_))).then_some(to);
+        }
+        let opened = |mode: Option<u32>| {
+            let folder = meta.kind == Kind::Directory;
+            mode.is_some_and(|mode| meta.mode == mode || (folder && meta.mode == mode | 0o700))
+        };
+        if fits && (opened(from) || opened(Some(to))) {
+            return Some(to);
+        }
+        self.leave(at, EDITED);
+        None
+    }
+
+    /// The folders whose entries change.
+    fn folders(&self) -> Vec<Option<RelPath>> {
+        let mut folders = BTreeSet::new();
+        for step in self.steps.iter().filter(|step| !step.is_mode_only()) {
+            folders.insert(step.path.parent());
+            folders.insert(step.slot.parent());
+            if step.makes_folder() {
+                folders.insert(Some(step.path.clone()));
+            }
+        }
+        folders.into_iter().collect()
+    }
+
+    /// What stands everywhere now, after the last change.
+    fn report(&mut self) -> Result<()> {
+        for at in 0..self.steps.len() {
+            let step = self.steps[at].clone();
+            let meta = self.stat(&step.path)?;
+            let left = matches!(self.needs[at], Need::Leave(_))
+                || self.outcome.conflicts.iter().any(|conflict| conflict.path == step.path);
+            match (step.to, meta) {
+                _ if left => self.outcome.counts.skip += 1,
+                (Some(node), Some(meta)) => {
+                    match step.from {
+                        None => self.outcome.counts.create += 1,
+                        Some(_) => self.outcome.counts.overwrite += 1,
+                    }
+                    self.outcome.written.push(Written { path: step.path, meta, node });
+                }
+                (None, None) => {
+                    self.outcome.counts.delete += 1;
+                    self.outcome.deleted.push(step.path);
+                }
+                _ => self.outcome.counts.skip += 1,
+            }
+        }
+        self.outcome.sort();
+        Ok(())
+    }
+}
+
+/// What a step needs if everything is as the safety checkpoint holds it.
+fn assumed(step: &Step) -> Need {
+    if step.is_placed() {
+        Need::Place { from: step.slot.clone(), staged: false }
+    } else if step.to.is_none() {
+        Need::Remove
+    } else {
+        Need::Nothing
+    }
+}
+
+/// Whether an error says that files and folders are not what they were, rather than that the disk
+/// failed.
+fn is_structural(error: &StoreError) -> bool {
+    use rustix::io::Errno;
+    const KNOWN: [Errno; 8] = [
+        Errno::NOENT,
+        Errno::NOTDIR,
+        Errno::ISDIR,
+        Errno::LOOP,
+        Errno::EXIST,
+        Errno::NOTEMPTY,
+        Errno::XDEV,
+        Errno::BUSY,
+    ];
+    let StoreError::Io { source, .. } = error else { return false };
+    source.raw_os_error().is_some_and(|code| KNOWN.iter().any(|known| known.raw_os_error() == code))
+}

@@ -1,0 +1,473 @@
+//! The durable plan and progress of a restore: written and synced before the first change, removed
+//! after the last. While one is open, nobody else restores that folder.
+//!
+//! An intent is decided by what it says and by what really stands at each path; its marks only
+//! tell people how far it came. One that cannot be read is damage and is reported, never guessed.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rappel_store::beneath::{Identity, Root};
+use rappel_store::disk::{self, Disk, DiskFile, Op};
+use rappel_store::{Error as StoreError, ambient};
+use rappel_types::path::{escape, unescape};
+use rappel_types::{Action, CheckpointId, RelPath, Timestamp, WorkspaceId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::error::{Error, Result};
+use super::record;
+
+/// The random name of an intent, as 16 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IntentId(pub u64);
+
+impl fmt::Display for IntentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for IntentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for IntentId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if text.len() == 16
+            && text.bytes().all(hex)
+            && let Ok(number) = u64::from_str_radix(text, 16)
+        {
+            return Ok(Self(number));
+        }
+        Err(format!("not a valid intent id: {text:?}"))
+    }
+}
+
+impl Serialize for IntentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for IntentId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+const STAGING_PREFIX: &[u8] = b".rappel-";
+
+/// The intent that a name in a workspace belongs to, if it is the name of a staged or displaced
+/// file of some restore.
+pub fn staging_name(name: &[u8]) -> Option<IntentId> {
+    let (id, rest) = name.strip_prefix(STAGING_PREFIX)?.split_at_checked(16)?;
+    let digits = rest.strip_prefix(b"-")?.split(|&b| b == b'.').next()?;
+    let numbered = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(id).ok()?.parse().ok().filter(|_| numbered)
+}
+
+/// How far a restore came, for people to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It is written down; new content is being staged.
+    Planned,
+    /// Entries are changing places.
+    Swapping,
+    /// Everything is in place and verified; what was displaced is being removed.
+    Swapped,
+    /// What was done is being taken back.
+    RollingBack,
+    /// It is over.
+    Done,
+}
+
+impl Phase {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Planned => 0,
+            Self::Swapping => 1,
+            Self::Swapped => 2,
+            Self::RollingBack => 3,
+            Self::Done => 4,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        let all = [Self::Planned, Self::Swapping, Self::Swapped, Self::RollingBack, Self::Done];
+        all.get(usize::from(code)).copied()
+    }
+}
+
+/// A folder whose mode has to be opened for the work, and what it was before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedFolder {
+    /// Which; `None` is the root.
+    pub path: Option<RelPath>,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// What an intent says. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Its name, and the one in the names of its staged files.
+    pub id: IntentId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Whose restore this is.
+    pub workspace: WorkspaceId,
+    /// The folder, as an absolute path without links, escaped.
+    pub root: String,
+    /// The folder's device.
+    pub device: u64,
+    /// The folder's inode.
+    pub inode: u64,
+    /// The checkpoint that is restored.
+    pub target: CheckpointId,
+    /// The checkpoint that holds what was there before.
+    pub safety: CheckpointId,
+    /// The hash of the plan.
+    pub plan: String,
+    /// What is to be done, in order of paths, without what is skipped.
+    pub actions: Vec<Action>,
+    /// Folders to open up and to close again.
+    pub closed: Vec<ClosedFolder>,
+}
+
+impl Header {
+    /// The folder to restore.
+    pub fn root_path(&self) -> PathBuf {
+        let bytes = unescape(&self.root).unwrap_or_else(|| self.root.clone().into_bytes());
+        PathBuf::from(std::ffi::OsString::from_vec(bytes))
+    }
+}
+
+/// An unfinished restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// What it says.
+    pub header: Header,
+    /// How far it came.
+    pub phase: Phase,
+}
+
+impl Intent {
+    fn overlaps(&self, path: &Path, identity: Identity) -> bool {
+        let other = self.header.root_path();
+        let own = Identity { device: self.header.device, inode: self.header.inode };
+        own == identity || path.starts_with(&other) || other.starts_with(path)
+    }
+
+    /// Every name that this restore may use for staged and displaced files, relative to the folder
+    /// at `root`, as far as they lie below it.
+    pub fn staging_paths(&self, root: &Path) -> Vec<RelPath> {
+        let own = self.header.root_path();
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        let Ok(steps) = super::steps::steps_of(&self.header, super::steps::Way::Forward) else {
+            return Vec::new();
+        };
+        let names = steps.into_iter().flat_map(|step| [step.slot, step.aside, step.unfinished]);
+        names
+            .filter_map(|name| {
+                let path = own.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
+                let below = path.strip_prefix(&root).ok()?;
+                RelPath::new(below.as_os_str().as_bytes()).ok()
+            })
+            .collect()
+    }
+}
+
+/// An intent that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedIntent {
+    /// Its file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// All intents of a home.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The unfinished ones, oldest first. One that is being carried out right now is among them.
+    pub open: Vec<Intent>,
+    /// Those that cannot be read.
+    pub damaged: Vec<DamagedIntent>,
+}
+
+/// What is needed to write an intent down.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// When.
+    pub created_at: Timestamp,
+    /// Whose restore this is.
+    pub workspace: WorkspaceId,
+    /// The checkpoint that is restored.
+    pub target: CheckpointId,
+    /// The checkpoint that holds what was there before.
+    pub safety: CheckpointId,
+    /// The hash of the plan.
+    pub plan: String,
+    /// What is to be done.
+    pub actions: Vec<Action>,
+    /// Folders to open up and to close again.
+    pub closed: Vec<ClosedFolder>,
+}
+
+/// The folder of a home's intents.
+#[derive(Debug, Clone)]
+pub struct Intents {
+    folder: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+impl Intents {
+    /// The intents in `folder`, which is made when it is needed.
+    pub fn new(folder: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
+        Self { folder: folder.into(), disk }
+    }
+
+    fn path_of(&self, id: IntentId) -> PathBuf {
+        self.folder.join(format!("{id}.intent"))
+    }
+
+    /// Every intent there is.
+    pub fn list(&self) -> Result<Listing> {
+        let mut listing = Listing::default();
+        let entries = match std::fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
+            other => other.map_err(StoreError::io("list", &self.folder))?,
+        };
+        for entry in entries {
+            let path = entry.map_err(StoreError::io("list", &self.folder))?.path();
+            if path.extension().is_none_or(|extension| extension != "intent") {
+                continue;
+            }
+            match read(&path) {
+                Ok(Some(intent)) if intent.phase == Phase::Done => {}
+                Ok(Some(intent)) => listing.open.push(intent),
+                Ok(None) => {}
+                Err(StoreError::Damaged(reason)) => {
+                    listing.damaged.push(DamagedIntent { path, reason });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        listing.open.sort_by_key(|intent| (intent.header.created_at, intent.header.id));
+        listing.damaged.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(listing)
+    }
+
+    /// The open intents that concern the folder at `root`, or one above or below it. Damaged ones
+    /// are not among them: nobody knows what they concern.
+    pub fn concerning(&self, root: &Path) -> Result<Vec<Intent>> {
+        let mut open = self.list()?.open;
+        if !open.is_empty() {
+            let real = std::fs::canonicalize(root);
+            let path = real.map_err(StoreError::io("look at", root))?;
+            let identity = Identity::of(&path)?;
+            open.retain(|intent| intent.overlaps(&path, identity));
+        }
+        Ok(open)
+    }
+
+    /// Writes an intent down, durably; refused while another one concerns the same files.
+    pub fn begin(&self, root: &Root, draft: Draft) -> Result<OpenIntent> {
+        disk::create_dir(&*self.disk, &self.folder)?;
+        let guard = File::open(&self.folder).map_err(StoreError::io("open", &self.folder))?;
+        guard.lock().map_err(StoreError::io("lock", &self.folder))?;
+        self.sweep()?;
+        if let Some(damaged) = self.list()?.damaged.first() {
+            let reason = format!("{}: {}", damaged.path.display(), damaged.reason);
+            return Err(StoreError::Damaged(reason).into());
+        }
+        if let Some(other) = self.concerning(root.path())?.first() {
+            let (intent, root) = (other.header.id, other.header.root_path());
+            return Err(if self.is_running(intent) {
+                Error::Running { intent, root }
+            } else {
+                Error::Unfinished { intent, root }
+            });
+        }
+        let header = Header {
+            id: IntentId(ambient::random()),
+            created_at: draft.created_at,
+            workspace: draft.workspace,
+            root: escape(real_path(root)?.as_os_str().as_bytes()),
+            device: root.identity().device,
+            inode: root.identity().inode,
+            target: draft.target,
+            safety: draft.safety,
+            plan: draft.plan,
+            actions: draft.actions,
+            closed: draft.closed,
+        };
+        let bytes = record::encode(&header)?;
+        let path = self.path_of(header.id);
+        // The name is given only to a complete file, so that whatever bears it and cannot be read
+        // was damaged, not interrupted.
+        let unfinished = path.with_extension("tmp");
+        let file = DiskFile::create_new(&self.disk, &unfinished)?;
+        let written = (|| {
+            file.file().lock().map_err(StoreError::io("lock", &unfinished))?;
+            file.write_at(&bytes, 0)?;
+            file.sync()?;
+            self.rename(&unfinished, &path)
+        })();
+        if let Err(error) = written {
+            let _ = disk::unlink(&*self.disk, &unfinished);
+            return Err(error.into());
+        }
+        let open = OpenIntent {
+            intent: Intent { header, phase: Phase::Planned },
+            file,
+            path,
+            folder: self.folder.clone(),
+            disk: self.disk.clone(),
+            end: bytes.len() as u64,
+            marks: 0,
+        };
+        if let Err(error) = disk::sync_dir(&*self.disk, &self.folder) {
+            let _ = open.close();
+            return Err(error.into());
+        }
+        Ok(open)
+    }
+
+    /// Removes what a crash left of intents that were never begun. Only under the lock: outside it
+    /// such a file may be one that is being written.
+    fn sweep(&self) -> Result<()> {
+        let entries = std::fs::read_dir(&self.folder);
+        for entry in entries.map_err(StoreError::io("list", &self.folder))?.flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|extension| extension == "tmp") {
+                disk::unlink(&*self.disk, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        let rename = || {
+            self.disk.gate(&Op::Rename { from, to })?;
+            std::fs::rename(from, to)
+        };
+        rename().map_err(StoreError::io("rename", from))
+    }
+
+    /// Whether a process is at work on an intent right now.
+    pub fn is_running(&self, id: IntentId) -> bool {
+        let Ok(file) = File::open(self.path_of(id)) else { return false };
+        matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Takes over an intent that nobody is at work on.
+    pub fn take(&self, id: IntentId) -> Result<OpenIntent> {
+        let path = self.path_of(id);
+        let file = match DiskFile::open(&self.disk, &path) {
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::NoSuchIntent(id));
+            }
+            other => other?,
+        };
+        let locked = file.file().try_lock();
+        let bytes = std::fs::read(&path).map_err(StoreError::io("read", &path))?;
+        let decoded = record::decode(id, &bytes)?;
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Running { intent: id, root: decoded.header.root_path() });
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(StoreError::io("lock", &path)(error).into());
+            }
+        }
+        Ok(OpenIntent {
+            intent: Intent { header: decoded.header, phase: decoded.phase },
+            file,
+            path,
+            folder: self.folder.clone(),
+            disk: self.disk.clone(),
+            end: decoded.end,
+            marks: decoded.marks,
+        })
+    }
+}
+
+/// The intent in a file; `None` if it is gone by now.
+fn read(path: &Path) -> Result<Option<Intent>, StoreError> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let Some(id) = stem.and_then(|stem| stem.parse::<IntentId>().ok()) else {
+        return Err(StoreError::Damaged("intent: its name is no intent's".into()));
+    };
+    let bytes = match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(StoreError::io("read", path))?,
+    };
+    let decoded = record::decode(id, &bytes)?;
+    Ok(Some(Intent { header: decoded.header, phase: decoded.phase }))
+}
+
+fn real_path(root: &Root) -> Result<PathBuf> {
+    let real = std::fs::canonicalize(root.path());
+    Ok(real.map_err(StoreError::io("look at", root.path()))?)
+}
+
+/// An intent that this process holds.
+#[derive(Debug)]
+pub struct OpenIntent {
+    intent: Intent,
+    file: DiskFile,
+    path: PathBuf,
+    folder: PathBuf,
+    disk: Arc<dyn Disk>,
+    end: u64,
+    marks: u64,
+}
+
+impl OpenIntent {
+    /// What it says.
+    pub fn header(&self) -> &Header {
+        &self.intent.header
+    }
+
+    /// Its name.
+    pub fn id(&self) -> IntentId {
+        self.intent.header.id
+    }
+
+    /// How far it came.
+    pub fn phase(&self) -> Phase {
+        self.intent.phase
+    }
+
+    /// Notes how far the work came. Neither synced nor checked, since recovery goes by what it
+    /// finds; a mark that was cut short is overwritten by the next.
+    pub(super) fn note(&mut self, phase: Phase) {
+        let bytes = record::encode_mark(self.id(), self.marks + 1, phase);
+        if self.file.write_at(&bytes, self.end).is_ok() {
+            self.end += bytes.len() as u64;
+            self.marks += 1;
+            self.intent.phase = phase;
+        }
+    }
+
+    /// Removes it: everything it said is done, or undone.
+    pub(super) fn close(mut self) -> Result<()> {
+        // A file that outlives a power loss says by itself that it is over.
+        self.note(Phase::Done);
+        disk::unlink(&*self.disk, &self.path)?;
+        Ok(disk::sync_dir(&*self.disk, &self.folder)?)
+    }
+}

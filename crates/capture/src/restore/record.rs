@@ -1,0 +1,127 @@
+//! The bytes of an intent: a magic, then records that each carry their length and checksum.
+//!
+//! ```text
+//! magic      7 bytes  "RAPPELI"
+//! version    1 byte
+//! record…    length   4 bytes, little endian: of the payload
+//!            checksum 16 bytes of BLAKE3 over intent id, place of the record, length, payload
+//!            payload  a kind byte, then what the kind says
+//! ```
+//!
+//! The first record is the plan; it is complete before the file gets its name. Those after it are
+//! marks of a fixed size, appended as the work goes on; only the last may be cut short, by a crash.
+
+use rappel_store::varint::Cursor;
+use rappel_store::{Error, Result};
+
+use super::intent::{Header, IntentId, Phase};
+
+const MAGIC: &[u8; 7] = b"RAPPELI";
+const VERSION: u8 = 1;
+const KIND_HEADER: u8 = 1;
+const KIND_MARK: u8 = 2;
+const CHECKSUM: usize = 16;
+const FRAME: usize = 4 + CHECKSUM;
+const MARK_SIZE: usize = FRAME + 2;
+
+fn checksum(id: IntentId, place: u64, payload: &[u8]) -> [u8; CHECKSUM] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&id.0.to_le_bytes());
+    hasher.update(&place.to_le_bytes());
+    hasher.update(&(payload.len() as u32).to_le_bytes());
+    hasher.update(payload);
+    let mut sum = [0; CHECKSUM];
+    sum.copy_from_slice(&hasher.finalize().as_bytes()[..CHECKSUM]);
+    sum
+}
+
+fn frame(out: &mut Vec<u8>, id: IntentId, place: u64, payload: &[u8]) {
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&checksum(id, place, payload));
+    out.extend_from_slice(payload);
+}
+
+/// A new intent's file.
+pub fn encode(header: &Header) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(header)
+        .map_err(|error| Error::Damaged(format!("the plan cannot be written down: {error}")))?;
+    if json.len() >= u32::MAX as usize {
+        return Err(Error::Damaged("the plan is too large to be written down".into()));
+    }
+    let mut payload = Vec::with_capacity(json.len() + 1);
+    payload.push(KIND_HEADER);
+    payload.extend_from_slice(&json);
+    let mut out = Vec::with_capacity(payload.len() + 64);
+    out.extend_from_slice(MAGIC);
+    out.push(VERSION);
+    frame(&mut out, header.id, 0, &payload);
+    Ok(out)
+}
+
+/// The mark at `place` (the first is 1).
+pub fn encode_mark(id: IntentId, place: u64, phase: Phase) -> Vec<u8> {
+    let mut out = Vec::with_capacity(MARK_SIZE);
+    frame(&mut out, id, place, &[KIND_MARK, phase.code()]);
+    out
+}
+
+/// What a file says.
+pub struct Decoded {
+    pub header: Header,
+    pub phase: Phase,
+    /// How many marks it has.
+    pub marks: u64,
+    /// Where the next one goes: behind the last whole one.
+    pub end: u64,
+}
+
+/// Reads a file that may hold anything. `id` is what its name says.
+pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
+    let mut cursor = Cursor::new(bytes, "intent");
+    if cursor.take(MAGIC.len())? != MAGIC {
+        return Err(cursor.bad("it has no magic"));
+    }
+    match cursor.byte()? {
+        VERSION => {}
+        // A later version would have been written with a checksum of its own; a damaged byte
+        // looks the same, so this is damage unless the rest makes sense to whoever wrote it.
+        found => return Err(cursor.bad(&format!("it has version {found}, which is unknown"))),
+    }
+    let payload = take_record(&mut cursor, id, 0)?;
+    let Some((&KIND_HEADER, json)) = payload.split_first() else {
+        return Err(cursor.bad("it does not begin with a plan"));
+    };
+    let header: Header =
+        serde_json::from_slice(json).map_err(|error| cursor.bad(&error.to_string()))?;
+    if header.id != id {
+        return Err(cursor.bad("it belongs under another name"));
+    }
+    let (mut phase, mut marks) = (Phase::Planned, 0);
+    let mut end = bytes.len() - cursor.rest().len();
+    while !cursor.is_empty() {
+        let cut_short = cursor.rest().len() < MARK_SIZE;
+        if cut_short || cursor.rest().iter().all(|&b| b == 0) {
+            break;
+        }
+        let payload = take_record(&mut cursor, id, marks + 1)?;
+        phase = match payload {
+            [KIND_MARK, code] => {
+                Phase::from_code(*code).ok_or_else(|| cursor.bad("a mark is unknown"))?
+            }
+            _ => return Err(cursor.bad("a record is no mark")),
+        };
+        marks += 1;
+        end = bytes.len() - cursor.rest().len();
+    }
+    Ok(Decoded { header, phase, marks, end: end as u64 })
+}
+
+fn take_record<'b>(cursor: &mut Cursor<'b>, id: IntentId, place: u64) -> Result<&'b [u8]> {
+    let length = u32::from_le_bytes(cursor.array()?);
+    let sum: [u8; CHECKSUM] = cursor.array()?;
+    let payload = cursor.take(length as usize)?;
+    if checksum(id, place, payload) != sum {
+        return Err(cursor.bad("a checksum does not fit"));
+    }
+    Ok(payload)
+}

@@ -1,0 +1,164 @@
+//! Writing new content beside its target, complete and durable before anything changes.
+
+use std::num::NonZero;
+
+use rappel_store::beneath::{Kind, NewFile, Root};
+use rappel_store::content;
+use rappel_types::{Node, RelPath};
+
+use super::Job;
+use super::error::{Error, Result};
+use super::outcome::Outcome;
+use super::steps::Step;
+
+/// Up to this many entries are synced one by one; beyond, the whole file system is.
+pub const SYNC_EACH: usize = 64;
+/// Syncs that are under way together share the file system's commits.
+const SYNC_THREADS: usize = 8;
+/// Room for names, folders and the file system's own records.
+const SPACE_SLACK: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+
+/// Refuses before anything changes if the new content does not fit.
+pub fn check_space<'n>(root: &Root, nodes: impl Iterator<Item = &'n Node>) -> Result<()> {
+    let needed = nodes.fold(SPACE_SLACK, |sum, node| match node {
+        Node::File { size, .. } => sum.saturating_add(size.div_ceil(BLOCK).saturating_mul(BLOCK)),
+        _ => sum.saturating_add(BLOCK),
+    });
+    let free = root.free_space()?;
+    if needed > free {
+        let (path, missing) = (root.path().to_owned(), needed - free);
+        return Err(rappel_store::Error::NoSpace { path, missing }.into());
+    }
+    Ok(())
+}
+
+/// Stages the new content of all `steps`; afterwards each slot holds it.
+pub fn stage(job: &Job<'_>, steps: &[&Step], stoppable: bool, outcome: &mut Outcome) -> Result<()> {
+    let each = steps.len() <= SYNC_EACH;
+    let mut files = Vec::new();
+    for step in steps {
+        if stoppable {
+            job.check_cancelled()?;
+        }
+        if let Some(file) = write_one(job, step, outcome)?
+            && each
+        {
+            files.push(file);
+        }
+    }
+    if each {
+        in_parallel(&files, |file| Ok(file.sync()?))?;
+    } else {
+        job.root.sync_all()?;
+    }
+    for step in steps {
+        job.root.rename_noreplace(&step.unfinished, &step.slot)?;
+    }
+    Ok(())
+}
+
+fn write_one(job: &Job<'_>, step: &Step, outcome: &mut Outcome) -> Result<Option<NewFile>> {
+    let Job { root, source, .. } = *job;
+    let old = root.stat(&step.path).ok().flatten();
+    let (failed, file) = match &step.to {
+        Some(Node::File { mode, size, content }) => {
+            let mut file = root.create_file(&step.unfinished, 0o600)?;
+            content::write_to(source, content, *size, &mut file).map_err(|error| match error {
+                rappel_store::Error::Io { source, .. } => {
+                    let path = root.display(Some(&step.path));
+                    rappel_store::Error::Io { action: "write", path, source }
+                }
+                other => other,
+            })?;
+            let failed = match &old {
+                Some(old) if old.kind == Kind::File => {
+                    copy_from(root, step, old.links, &file, outcome)
+                }
+                _ => Vec::new(),
+            };
+            file.set_mode(*mode)?;
+            (failed, Some(file))
+        }
+        Some(Node::Symlink { target }) => {
+            root.symlink(target, &step.unfinished)?;
+            match old {
+                Some(_) => (root.copy_link_owner(&step.path, &step.unfinished), None),
+                None => (Vec::new(), None),
+            }
+        }
+        Some(Node::Directory { .. }) => {
+            root.create_dir(&step.unfinished, 0o700)?;
+            (Vec::new(), None)
+        }
+        None => (Vec::new(), None),
+    };
+    if !failed.is_empty() {
+        let what = failed.join(", ");
+        outcome.warnings.push(format!("{}: could not be kept: {what}", step.path));
+    }
+    Ok(file)
+}
+
+fn copy_from(
+    root: &Root,
+    step: &Step,
+    links: u64,
+    file: &NewFile,
+    outcome: &mut Outcome,
+) -> Vec<String> {
+    if links > 1 {
+        outcome.warnings.push(format!(
+            "{} has {links} names (hard links); the others keep the old content",
+            step.path
+        ));
+    }
+    match root.open_file(&step.path) {
+        Ok(old) => file.copy_attributes(&old),
+        Err(error) => vec![format!("owner and attributes ({error})")],
+    }
+}
+
+/// Makes folders' entries durable, one by one or all at once.
+pub fn sync_folders(root: &Root, folders: &[Option<RelPath>], entries: usize) -> Result<()> {
+    if entries > SYNC_EACH {
+        return Ok(root.sync_all()?);
+    }
+    in_parallel(folders, |folder| match root.sync_dir(folder.as_ref()) {
+        // A folder that is gone has nothing left to be made durable.
+        Err(rappel_store::Error::Io { source, .. })
+            if matches!(
+                source.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) || source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) =>
+        {
+            Ok(())
+        }
+        other => Ok(other?),
+    })
+}
+
+/// Does something to each of a few things at once; the first error is returned.
+fn in_parallel<T: Sync>(things: &[T], act: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    if things.len() < 2 {
+        return things.iter().try_for_each(act);
+    }
+    let share = things.len().div_ceil(SYNC_THREADS.min(things.len()));
+    let share = NonZero::new(share).map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = things
+            .chunks(share)
+            .map(|part| scope.spawn(|| part.iter().try_for_each(&act)))
+            .collect();
+        let mut result = Ok(());
+        for thread in threads {
+            let done = thread.join().unwrap_or_else(|_| {
+                let source = std::io::Error::other("a thread died");
+                let path = "the restored files".into();
+                Err(Error::Store(rappel_store::Error::Io { action: "sync", path, source }))
+            });
+            result = result.and(done);
+        }
+        result
+    })
+}

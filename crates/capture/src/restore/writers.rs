@@ -1,0 +1,63 @@
+//! Which files some process has open for writing, as far as we may know.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+
+use rappel_store::beneath::Identity;
+
+/// Those of `files` that a process has open for writing.
+///
+/// Not guaranteed: processes of other users cannot be looked into, nor can mappings that outlived
+/// their file; that is why content is compared once more before it is removed.
+pub fn open_for_writing(files: &HashSet<Identity>) -> HashSet<Identity> {
+    let mut found = HashSet::new();
+    if files.is_empty() {
+        return found;
+    }
+    let Ok(processes) = std::fs::read_dir("/proc") else { return found };
+    for process in processes.flatten() {
+        if !process.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let folder = process.path();
+        let Ok(handles) = std::fs::read_dir(folder.join("fd")) else { continue };
+        for handle in handles.flatten() {
+            let Ok(meta) = std::fs::metadata(handle.path()) else { continue };
+            let identity = Identity { device: meta.dev(), inode: meta.ino() };
+            if !files.contains(&identity) || found.contains(&identity) {
+                continue;
+            }
+            let info = std::fs::read_to_string(folder.join("fdinfo").join(handle.file_name()));
+            if info.is_ok_and(|info| is_writable(&info)) {
+                found.insert(identity);
+            }
+        }
+    }
+    found
+}
+
+/// Reads the access mode from a handle's description; one that cannot be read counts as a writer.
+fn is_writable(info: &str) -> bool {
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_none_or(|flags| flags & 3 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_is_told_from_a_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let writer = std::fs::File::create(&path).unwrap();
+        let reader = std::fs::File::open(&path).unwrap();
+        let meta = reader.metadata().unwrap();
+        let identity = Identity { device: meta.dev(), inode: meta.ino() };
+        let files = HashSet::from([identity]);
+        assert_eq!(open_for_writing(&files), files);
+        drop(writer);
+        assert!(open_for_writing(&files).is_empty());
+    }
+}
