@@ -1,1 +1,45 @@
-//! engine
+//! Rappel: save states for AI coding agents.
+//!
+//! A [`Rappel`] is one workspace with its history. [`Rappel::save`] makes a checkpoint of
+//! everything the work consists of; any checkpoint can be looked into, compared and restored, and
+//! a restore can always be undone. The library needs no async runtime, and it reads neither the
+//! environment nor the terminal: what it has to know comes in through [`OpenOptions`].
+
+mod adopt;
+mod browse;
+mod checkpoint;
+mod diff;
+mod doctor;
+mod error;
+mod init;
+mod labels;
+mod rappel;
+mod recover;
+mod references;
+mod restore;
+mod save;
+mod status;
+mod undo;
+mod upkeep;
+mod workspace;
+
+pub use adopt::Adopted;
+pub use browse::{ListFilter, Listing};
+pub use checkpoint::Checkpoint;
+pub use diff::{Diff, DiffOptions, FileText, FilesDiff};
+pub use doctor::Check;
+pub use error::{Error, ErrorKind, Result};
+pub use init::Initialised;
+pub use labels::check_tags;
+pub use rappel::{OpenOptions, Rappel};
+pub use rappel_capture::files::{Environment, Progress};
+pub use rappel_capture::restore::copy_out::Copied;
+pub use rappel_store::ambient;
+pub use rappel_store::gc::GcReport;
+pub use rappel_types as types;
+pub use recover::{Recovered, Unfinished, UnfinishedRestore};
+pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
+pub use save::{SaveOptions, Saved};
+pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};
+pub use undo::Step;
+pub use workspace::find_root;

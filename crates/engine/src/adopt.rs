@@ -1,0 +1,71 @@
+//! Taking over the history of a folder that was moved or renamed.
+
+use std::path::PathBuf;
+
+use rappel_store::document;
+use rappel_types::WorkspaceId;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::save::workspace_record;
+use crate::workspace::{self, Recognition};
+
+/// What was taken over.
+#[derive(Debug, Clone, Serialize)]
+pub struct Adopted {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// Where it was before.
+    pub from: String,
+    /// Where it is now.
+    pub to: String,
+    /// How many checkpoints came along.
+    pub checkpoints: usize,
+}
+
+impl Rappel {
+    /// Takes over the history of the workspace that was at `old` (a path or an id). Never from a
+    /// folder that is still where it was.
+    pub fn adopt(&mut self, old: &str) -> Result<Adopted> {
+        let found = self.find_workspace(old)?;
+        if self.workspace_id() == Some(found.id) {
+            return Err(Error::Nothing { message: "this folder has that history already".into() });
+        }
+        if workspace::is_alive(&found) {
+            return Err(Error::Usage {
+                message: format!("{} is still there and keeps its history", found.root),
+                hint: Some(
+                    "a copy of a folder begins a history of its own with `rappel save`".into(),
+                ),
+            });
+        }
+        let first_commit = found.first_commit.clone();
+        let document = self.evidence.document(found.id, first_commit, self.now());
+        let record = workspace_record(&document)?;
+        self.store.begin()?.commit(|_| Ok(vec![record]))?;
+        let to = document.root.clone();
+        self.recognition = Recognition::Known(document);
+        let checkpoints = self.rows()?.len();
+        Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints })
+    }
+
+    fn find_workspace(&self, old: &str) -> Result<document::Workspace> {
+        let known = workspace::all(&self.store)?;
+        if let Ok(id) = old.parse::<WorkspaceId>()
+            && let Some(found) = known.iter().find(|workspace| workspace.id == id)
+        {
+            return Ok(found.clone());
+        }
+        let absolute = std::path::absolute(old).unwrap_or_else(|_| PathBuf::from(old));
+        known
+            .iter()
+            .rev()
+            .find(|workspace| workspace::root_of(workspace).is_some_and(|root| root == absolute))
+            .cloned()
+            .ok_or_else(|| Error::Usage {
+                message: format!("no workspace is known at {old}"),
+                hint: Some("rappel list --all-workspaces shows which there are".into()),
+            })
+    }
+}

@@ -1,0 +1,227 @@
+//! What can go wrong, with what the caller should do about it.
+
+use std::path::PathBuf;
+
+use rappel_types::plan::Conflict;
+
+/// Shorthand for this crate's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of failure it was: what the caller should do, not where it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It did not work.
+    Failed,
+    /// The request makes no sense, or could mean several things.
+    Usage,
+    /// There is no such checkpoint, session or path.
+    NotFound,
+    /// The user has to confirm.
+    Confirmation,
+    /// Somebody else holds the lock.
+    Busy,
+    /// Stored bytes are damaged.
+    Damage,
+    /// Something changed under us, or a restore is unfinished.
+    Conflict,
+}
+
+impl ErrorKind {
+    /// The name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not-found",
+            Self::Confirmation => "confirmation-needed",
+            Self::Busy => "busy",
+            Self::Damage => "damage",
+            Self::Conflict => "conflict",
+        }
+    }
+}
+
+/// Something went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] rappel_store::Error),
+    /// Capturing.
+    #[error(transparent)]
+    Capture(#[from] rappel_capture::Error),
+    /// Restoring.
+    #[error(transparent)]
+    Restore(#[from] rappel_capture::restore::Error),
+    /// `rappel.toml`.
+    #[error(transparent)]
+    Config(#[from] rappel_types::ConfigError),
+    /// No checkpoint is meant by the reference.
+    #[error("no checkpoint {reference:?} in this workspace")]
+    NoCheckpoint {
+        /// As it was given.
+        reference: String,
+        /// Ids that look like it.
+        nearest: Vec<String>,
+    },
+    /// Several checkpoints are meant by the reference.
+    #[error("{reference:?} could be {}", candidates.join(", "))]
+    Ambiguous {
+        /// As it was given.
+        reference: String,
+        /// What it could be.
+        candidates: Vec<String>,
+    },
+    /// A checkpoint does not hold a path.
+    #[error("{checkpoint} holds no {path}")]
+    NoPath {
+        /// The checkpoint.
+        checkpoint: String,
+        /// The path.
+        path: String,
+    },
+    /// The request makes no sense.
+    #[error("{message}")]
+    Usage {
+        /// Why.
+        message: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+    /// The plan is no longer the one that was confirmed.
+    #[error("the plan has changed: it was {expected}, now it is {found}")]
+    PlanChanged {
+        /// What was confirmed.
+        expected: String,
+        /// What it would be now.
+        found: String,
+    },
+    /// The folder at the workspace's path is another one than the history is of.
+    #[error("{} is not the folder that this history is of", root.display())]
+    ForeignWorkspace {
+        /// The folder.
+        root: PathBuf,
+    },
+    /// Paths were left as they are because somebody changed them meanwhile.
+    #[error("{}", describe(conflicts))]
+    Changed {
+        /// Which, and why.
+        conflicts: Vec<Conflict>,
+    },
+    /// There is nothing to do.
+    #[error("{message}")]
+    Nothing {
+        /// Why.
+        message: String,
+    },
+    /// Stored bytes are damaged.
+    #[error("{message}")]
+    Damaged {
+        /// What.
+        message: String,
+    },
+    /// A file beside the store could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+fn describe(conflicts: &[Conflict]) -> String {
+    let shown: Vec<_> =
+        conflicts.iter().take(5).map(|c| format!("{}: {}", c.path, c.reason)).collect();
+    match conflicts.len() {
+        0 => "something changed meanwhile".into(),
+        count if count > 5 => format!("{} (and {} more)", shown.join("; "), count - 5),
+        _ => shown.join("; "),
+    }
+}
+
+impl Error {
+    /// A closure for `map_err` that keeps the action and the path.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => store_kind(error),
+            Self::Capture(rappel_capture::Error::Store(error)) => store_kind(error),
+            Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
+            Self::Capture(
+                rappel_capture::Error::UnsuitableRoot { .. }
+                | rappel_capture::Error::BadGlob { .. },
+            )
+            | Self::Usage { .. }
+            | Self::Ambiguous { .. }
+            | Self::Config(_) => ErrorKind::Usage,
+            Self::Restore(rappel_capture::restore::Error::Store(error)) => store_kind(error),
+            Self::Restore(error) if error.is_conflict() => ErrorKind::Conflict,
+            Self::NoCheckpoint { .. } | Self::NoPath { .. } => ErrorKind::NotFound,
+            Self::PlanChanged { .. } | Self::ForeignWorkspace { .. } | Self::Changed { .. } => {
+                ErrorKind::Conflict
+            }
+            Self::Damaged { .. } => ErrorKind::Damage,
+            Self::Capture(_) | Self::Restore(_) | Self::Nothing { .. } | Self::Io { .. } => {
+                ErrorKind::Failed
+            }
+        }
+    }
+
+    /// What to do next, if there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoCheckpoint { nearest, .. } if nearest.is_empty() => Some("rappel list".into()),
+            Self::NoCheckpoint { nearest, .. } => {
+                Some(format!("did you mean {}? `rappel list` shows them all", nearest.join(", ")))
+            }
+            Self::Ambiguous { .. } => Some("give more letters of the id".into()),
+            Self::NoPath { checkpoint, .. } => {
+                Some(format!("rappel show {checkpoint} --files lists what it holds"))
+            }
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::PlanChanged { .. } => Some("look at the new plan with --dry-run".into()),
+            Self::ForeignWorkspace { .. } => {
+                Some("rappel adopt OLD_ROOT takes over the history of a moved folder".into())
+            }
+            Self::Restore(
+                rappel_capture::restore::Error::Unfinished { .. }
+                | rappel_capture::restore::Error::Interrupted { .. },
+            ) => Some("rappel recover --finish or rappel recover --rollback".into()),
+            Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
+                Some("name a folder that does not exist yet".into())
+            }
+            Self::Store(rappel_store::Error::Busy { .. }) => Some("try again in a moment".into()),
+            Self::Store(rappel_store::Error::Newer { .. }) => Some("update rappel".into()),
+            Self::Store(rappel_store::Error::NoSpace { .. }) => Some(
+                "free some space, or `rappel delete` old checkpoints and `rappel gc --now`".into(),
+            ),
+            Self::Store(rappel_store::Error::Unsuitable { .. }) => {
+                Some("choose another folder with --home or RAPPEL_HOME".into())
+            }
+            Self::Damaged { .. } | Self::Store(rappel_store::Error::Damaged(_)) => {
+                Some("rappel verify tells which checkpoints are hurt".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn store_kind(error: &rappel_store::Error) -> ErrorKind {
+    match error {
+        rappel_store::Error::Busy { .. } => ErrorKind::Busy,
+        error if error.is_damage() => ErrorKind::Damage,
+        _ => ErrorKind::Failed,
+    }
+}

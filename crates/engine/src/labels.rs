@@ -1,0 +1,51 @@
+//! Tags, pins and metadata, given to checkpoints after they were made.
+
+use rappel_store::document::{DOCUMENT_VERSION, Label};
+use rappel_store::record::Kind;
+use rappel_types::Reference;
+
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::save::new_document;
+
+/// The longest tag.
+const TAG_MAX: usize = 100;
+
+impl Rappel {
+    /// Gives tags to a checkpoint.
+    pub fn tag(&self, reference: &Reference, tags: &[String]) -> Result<Checkpoint> {
+        check_tags(tags)?;
+        self.label(reference, &Label { add: tags.to_vec(), ..Label::default() })
+    }
+
+    /// Keeps a checkpoint from being pruned, or no longer.
+    pub fn pin(&self, reference: &Reference, pinned: bool) -> Result<Checkpoint> {
+        self.label(reference, &Label { pinned: Some(pinned), ..Label::default() })
+    }
+
+    /// Adds a label to a checkpoint.
+    pub fn label(&self, reference: &Reference, label: &Label) -> Result<Checkpoint> {
+        let row = self.resolve(reference, false)?;
+        let label = Label { version: DOCUMENT_VERSION, ..label.clone() };
+        let key = row.id.to_string();
+        self.store.begin()?.commit(|_| Ok(vec![new_document(Kind::Label, key, &label)?]))?;
+        self.view(&row)
+    }
+}
+
+/// Refuses tags that could not be written on a command line again.
+pub fn check_tags(tags: &[String]) -> Result<()> {
+    for tag in tags {
+        let odd = tag.is_empty()
+            || tag.len() > TAG_MAX
+            || tag.chars().any(|c| c.is_control() || c == ',' || c.is_whitespace());
+        if odd {
+            return Err(Error::Usage {
+                message: format!("{tag:?} cannot be a tag"),
+                hint: Some("a tag has no spaces or commas and at most 100 letters".into()),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The facade: one open workspace and its history.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rappel_capture::files::{self, Environment, Identity};
+use rappel_store::ambient::{Clock, SystemClock};
+use rappel_store::disk::{Disk, RealDisk};
+use rappel_store::index::CheckpointRow;
+use rappel_store::{Store, document};
+use rappel_types::{Config, WorkspaceId};
+
+use crate::error::{Error, Result};
+use crate::workspace::{self, Evidence, Recognition};
+
+/// How a workspace is opened. Everything the library would otherwise have to ask the process for
+/// comes in here.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// The workspace's root folder.
+    pub root: PathBuf,
+    /// Where Rappel keeps its data.
+    pub home: PathBuf,
+    /// What of the process environment decides about files.
+    pub environment: Environment,
+    /// The machine or container.
+    pub machine: String,
+    /// The environment's name, if the process names one (`RAPPEL_ENVIRONMENT`).
+    pub environment_name: Option<String>,
+    /// The zone in which times without an offset are meant.
+    pub zone: jiff::tz::TimeZone,
+    /// Where times come from.
+    pub clock: Arc<dyn Clock>,
+    /// What lets changes to disks pass.
+    pub disk: Arc<dyn Disk>,
+    /// How long to wait for the store's lock.
+    pub lock_limit: Duration,
+    /// Set to make long work stop.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl OpenOptions {
+    /// The workspace at `root` with its data in `home`, and nothing taken from the process.
+    pub fn new(root: impl Into<PathBuf>, home: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            home: home.into(),
+            environment: Environment::default(),
+            machine: String::new(),
+            environment_name: None,
+            zone: jiff::tz::TimeZone::UTC,
+            clock: Arc::new(SystemClock),
+            disk: Arc::new(RealDisk),
+            lock_limit: Duration::from_secs(30),
+            cancel: Arc::default(),
+        }
+    }
+}
+
+/// One workspace and its history. All use cases are methods of this, spread over the modules that
+/// are named after them.
+pub struct Rappel {
+    pub(crate) store: Store,
+    pub(crate) root: PathBuf,
+    pub(crate) evidence: Evidence,
+    pub(crate) recognition: Recognition,
+    pub(crate) config: Config,
+    pub(crate) options: OpenOptions,
+}
+
+impl Rappel {
+    /// Opens a workspace. The home is created if it is not there; nothing is saved yet.
+    pub fn open(options: OpenOptions) -> Result<Self> {
+        let root =
+            std::fs::canonicalize(&options.root).map_err(Error::io("open", &options.root))?;
+        files::check_root(&root, options.environment.home.as_deref())?;
+        let config = read_config(&root)?;
+        let store = Store::open(
+            &options.home,
+            rappel_store::Options {
+                disk: options.disk.clone(),
+                clock: options.clock.clone(),
+                lock_limit: options.lock_limit,
+                ..Default::default()
+            },
+        )?;
+        let evidence = Evidence::of(&root, &options.machine)?;
+        let recognition = workspace::recognise(&store, &evidence)?;
+        Ok(Self { store, root, evidence, recognition, config, options })
+    }
+
+    /// The workspace's root folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The configuration, as `rappel.toml` has it.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The workspace's id, if it has a history.
+    pub fn workspace_id(&self) -> Option<WorkspaceId> {
+        self.known().map(|workspace| workspace.id)
+    }
+
+    pub(crate) fn known(&self) -> Option<&document::Workspace> {
+        match &self.recognition {
+            Recognition::Known(known) | Recognition::Recloned(known) => Some(known),
+            Recognition::New { .. } => None,
+        }
+    }
+
+    /// The workspace's id, for what must not happen to another folder's history.
+    pub(crate) fn require_known(&self) -> Result<WorkspaceId> {
+        match &self.recognition {
+            Recognition::Known(known) | Recognition::Recloned(known) => Ok(known.id),
+            Recognition::New { replaced: None, moved_from: None } => {
+                Err(Error::NoCheckpoint { reference: "latest".into(), nearest: Vec::new() })
+            }
+            Recognition::New { .. } => Err(Error::ForeignWorkspace { root: self.root.clone() }),
+        }
+    }
+
+    /// The workspace's checkpoints, oldest first.
+    pub(crate) fn rows(&self) -> Result<Vec<CheckpointRow>> {
+        match self.workspace_id() {
+            Some(id) => Ok(self.store.with_index(|index| index.checkpoints(Some(id)))?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Folders that are never captured because of what they are.
+    pub(crate) fn excluded(&self) -> Vec<Identity> {
+        Identity::of(self.store.home().root()).into_iter().collect()
+    }
+
+    pub(crate) fn cache_path(&self, id: WorkspaceId) -> PathBuf {
+        self.store.home().cache().join(format!("{id}.files"))
+    }
+
+    pub(crate) fn now(&self) -> rappel_types::Timestamp {
+        self.options.clock.now()
+    }
+}
+
+fn read_config(root: &Path) -> Result<Config> {
+    let path = root.join("rappel.toml");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Config::parse(&text, "rappel.toml")?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}

@@ -1,0 +1,132 @@
+//! Everything unfinished: what it is, and how to end it.
+
+use rappel_capture::restore::{self, IntentId, Job, Outcome};
+use rappel_store::beneath::Root;
+use rappel_types::plan::Conflict;
+use rappel_types::{CheckpointId, Timestamp, Trigger};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::restore::{KeptFile, describe, kept_files};
+use crate::save::SaveOptions;
+
+/// What is unfinished in a home.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Unfinished {
+    /// Restores.
+    pub restores: Vec<UnfinishedRestore>,
+    /// Sessions; come with the agents facet.
+    pub sessions: Vec<String>,
+    /// Intents that cannot be read.
+    pub damaged: Vec<String>,
+}
+
+/// A restore that was interrupted.
+#[derive(Debug, Clone, Serialize)]
+pub struct UnfinishedRestore {
+    /// Its intent.
+    pub id: String,
+    /// The folder.
+    pub root: String,
+    /// Whether that is this workspace.
+    pub here: bool,
+    /// The checkpoint that was to be restored.
+    pub checkpoint: CheckpointId,
+    /// The checkpoint of what was there before.
+    pub safety_checkpoint: CheckpointId,
+    /// When it began.
+    pub since: Timestamp,
+    /// How far it came.
+    pub phase: restore::Phase,
+    /// How many paths it is about.
+    pub paths: usize,
+    /// Whether a process is at work on it right now.
+    pub running: bool,
+}
+
+/// How an unfinished restore was ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct Recovered {
+    /// Its intent.
+    pub id: String,
+    /// `finished` or `rolled-back`.
+    pub outcome: &'static str,
+    /// In a sentence.
+    pub message: String,
+    /// The checkpoint of the half-done state.
+    pub safety_checkpoint: CheckpointId,
+    /// What was left as it is because somebody changed it meanwhile.
+    pub conflicts: Vec<Conflict>,
+    /// Displaced files that were kept.
+    pub kept: Vec<KeptFile>,
+    /// What people should know.
+    pub warnings: Vec<String>,
+}
+
+impl Rappel {
+    /// Everything unfinished in the home.
+    pub fn unfinished(&self) -> Result<Unfinished> {
+        let intents = self.intents();
+        let listing = intents.list()?;
+        let restores = listing
+            .open
+            .into_iter()
+            .map(|intent| UnfinishedRestore {
+                id: intent.header.id.to_string(),
+                here: intent.header.root_path() == self.root,
+                running: intents.is_running(intent.header.id),
+                root: intent.header.root,
+                checkpoint: intent.header.target,
+                safety_checkpoint: intent.header.safety,
+                since: intent.header.created_at,
+                phase: intent.phase,
+                paths: intent.header.actions.len(),
+            })
+            .collect();
+        let damaged = listing
+            .damaged
+            .into_iter()
+            .map(|damaged| format!("{}: {}", damaged.path.display(), damaged.reason))
+            .collect();
+        Ok(Unfinished { restores, sessions: Vec::new(), damaged })
+    }
+
+    /// Ends this workspace's unfinished restore: carries it on, or takes it back.
+    pub fn recover(&mut self, finish: bool) -> Result<Recovered> {
+        let open = self.open_intents()?;
+        let Some(intent) = open.iter().find(|intent| intent.header.root_path() == self.root) else {
+            return match open.first() {
+                Some(other) => Err(Error::Usage {
+                    message: format!("the unfinished restore is of {}", other.header.root),
+                    hint: Some(format!("rappel -C {} recover", other.header.root)),
+                }),
+                None => Err(Error::Nothing { message: "no restore is unfinished here".into() }),
+            };
+        };
+        let id: IntentId = intent.header.id;
+        let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
+        let opened = self.intents().take(id)?;
+        let saved = self.save(&SaveOptions {
+            message: Some("Pre-recover auto-save".into()),
+            trigger: Some(Trigger::PreRestore),
+            also,
+            ..SaveOptions::default()
+        })?;
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
+        let outcome: Outcome = match finish {
+            true => restore::finish(&job, opened)?,
+            false => restore::rollback(&job, opened)?,
+        };
+        Ok(Recovered {
+            id: id.to_string(),
+            outcome: if finish { "finished" } else { "rolled-back" },
+            message: describe(&outcome),
+            safety_checkpoint: saved.checkpoint.manifest.id,
+            kept: kept_files(&outcome),
+            conflicts: outcome.conflicts,
+            warnings: outcome.warnings,
+        })
+    }
+}

@@ -1,0 +1,572 @@
+//! Going back: planning a restore, showing it, carrying it out.
+
+use std::collections::{BTreeSet, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+use rappel_capture::files::{Cache, Selector};
+use rappel_capture::restore::{
+    self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
+};
+use rappel_store::beneath::Root;
+use rappel_store::content;
+use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
+use rappel_store::index::CheckpointRow;
+use rappel_store::record::Kind;
+use rappel_store::sink::{Scratch, Source};
+use rappel_store::tree::{self, Change};
+use rappel_types::manifest::{FilesPart, PartialReason};
+use rappel_types::plan::{ActionCounts, Conflict};
+use rappel_types::{
+    Action, ActionKind, CheckpointId, Facet, FacetState, Manifest, Node, ObjectId, Plan, Reference,
+    RelPath, Timestamp, Trigger,
+};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::save::{CapturedFiles, SaveOptions, new_document};
+
+/// Rule files are small; anything larger is not one.
+const RULE_FILE_MAX: u64 = 1 << 20;
+
+/// What to restore.
+#[derive(Debug, Clone, Default)]
+pub struct RestoreOptions {
+    /// Only these paths and what lies below them; empty is all.
+    pub paths: Vec<RelPath>,
+    /// Only these facets, if given.
+    pub only: Option<BTreeSet<Facet>>,
+    /// Not these facets.
+    pub skip: BTreeSet<Facet>,
+    /// Carry it out only if the plan is still this one.
+    pub expected: Option<String>,
+}
+
+impl RestoreOptions {
+    fn wants_files(&self) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&Facet::Files))
+            && !self.skip.contains(&Facet::Files)
+    }
+
+    fn scope(&self) -> Scope {
+        if self.paths.is_empty() { Scope::All } else { Scope::Paths(self.paths.clone()) }
+    }
+}
+
+/// What each side of the state will go through, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Files, by what happens to them.
+    pub files: ActionCounts,
+    /// Git; not built yet.
+    pub git: Option<String>,
+    /// Databases; not built yet.
+    pub databases: Option<String>,
+    /// Agents; not built yet.
+    pub agents: Option<String>,
+    /// Worktrees; not built yet.
+    pub worktrees: Option<String>,
+}
+
+/// What a restore would do, or has done. Its JSON is the one of `restore`.
+#[derive(Debug, Clone, Serialize)]
+pub struct RestoreReport {
+    /// The checkpoint that is restored.
+    pub checkpoint: CheckpointId,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// The plan's hash.
+    pub plan: String,
+    /// In numbers.
+    pub summary: Summary,
+    /// Step by step.
+    pub actions: Vec<ShownAction>,
+    /// What people should know.
+    pub warnings: Vec<String>,
+    /// What forbids it, or what was left as it is because somebody changed it meanwhile.
+    pub conflicts: Vec<Conflict>,
+    /// How to go through with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_with: Option<String>,
+    /// What was done; absent in a dry run.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Done>,
+    /// The actions with what stands there before and after.
+    #[serde(skip)]
+    pub full_plan: Plan,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Done {
+    /// The checkpoint that was restored.
+    pub restored_to: CheckpointId,
+    /// When.
+    pub timestamp: Timestamp,
+    /// In a sentence.
+    pub message: String,
+    /// Whether everything is as planned.
+    pub recovery_complete: bool,
+    /// The checkpoint of what was there before.
+    pub safety_checkpoint: CheckpointId,
+    /// Whether every written byte was read back and compared.
+    pub verified: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Displaced files that were kept, and where.
+    pub kept: Vec<KeptFile>,
+}
+
+/// A displaced file that was kept.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct KeptFile {
+    pub path: RelPath,
+    pub at: RelPath,
+    pub reason: String,
+}
+
+/// A step as it is shown.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct ShownAction {
+    pub facet: Facet,
+    pub action: ActionKind,
+    pub path: RelPath,
+    pub reason: String,
+}
+
+/// Which changes of a comparison a restore may carry out.
+pub(crate) enum Limit<'a> {
+    /// What the options name.
+    Options(&'a RestoreOptions),
+    /// Exactly these paths.
+    Exactly(&'a HashSet<RelPath>),
+}
+
+/// The present, as a restore compares it.
+pub(crate) struct Present {
+    pub tree: ObjectId,
+    pub state: FacetState,
+    pub skipped: Vec<rappel_types::manifest::Skipped>,
+    pub partial: Vec<PartialReason>,
+}
+
+impl Rappel {
+    pub(crate) fn intents(&self) -> Intents {
+        Intents::new(self.store.home().intents(), self.store.disk().clone())
+    }
+
+    /// What restoring a checkpoint would do. Changes nothing at all.
+    pub fn plan_restore(
+        &self,
+        reference: &Reference,
+        options: &RestoreOptions,
+    ) -> Result<RestoreReport> {
+        self.require_known()?;
+        let target = self.target(reference)?;
+        let scratch = Scratch::over(self.source());
+        let present = self.look(&scratch, &target)?;
+        let plan = self.plan(&scratch, &present, &target, &Limit::Options(options))?;
+        let mut report = report_of(&target.manifest.id, plan, true);
+        report.confirm_with = Some(confirm_with(&target.manifest.id, options));
+        Ok(report)
+    }
+
+    /// Restores a checkpoint: saves the present, plans, carries the plan out. `undo` takes it back.
+    pub fn restore(
+        &mut self,
+        reference: &Reference,
+        options: &RestoreOptions,
+    ) -> Result<RestoreReport> {
+        let target = self.target(reference)?;
+        self.go_to(
+            &target,
+            &Limit::Options(options),
+            UndoKind::Restore,
+            options.expected.as_deref(),
+        )
+    }
+
+    /// Writes a checkpoint's files into a folder that is absent or empty, touching nothing else.
+    pub fn restore_to(
+        &self,
+        reference: &Reference,
+        folder: &Path,
+        options: &RestoreOptions,
+    ) -> Result<Copied> {
+        let target = self.target(reference)?;
+        let files = target.files()?;
+        Ok(restore::restore_to(
+            folder,
+            self.store.disk(),
+            self.source(),
+            &files.tree,
+            &options.scope(),
+            &self.options.cancel,
+        )?)
+    }
+
+    pub(crate) fn target(&self, reference: &Reference) -> Result<Target> {
+        let row = self.resolve(reference, true)?;
+        self.target_of(&row)
+    }
+
+    pub(crate) fn target_of(&self, row: &CheckpointRow) -> Result<Target> {
+        Ok(Target { manifest: self.store.manifest(row)? })
+    }
+
+    /// Goes to a checkpoint's state, within a limit, and remembers the way back.
+    pub(crate) fn go_to(
+        &mut self,
+        target: &Target,
+        limit: &Limit<'_>,
+        kind: UndoKind,
+        expected: Option<&str>,
+    ) -> Result<RestoreReport> {
+        let start = Instant::now();
+        let workspace = self.require_known()?;
+        self.refuse_if_unfinished()?;
+        let (safety, present) = self.save_present(target)?;
+        let plan = self.plan(self.source(), &present, target, limit)?;
+        let hash = plan_hash(&target.manifest.id, &plan);
+        if let Some(expected) = expected
+            && expected != hash
+        {
+            return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
+        }
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        let outcome = {
+            let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
+            let request = restore::Request {
+                workspace,
+                target: &target.manifest.id,
+                safety: &safety,
+                plan: &plan,
+                now: self.now(),
+            };
+            restore::apply(&job, &self.intents(), &request)?
+        };
+        self.remember(kind, &safety, &target.manifest.id, &outcome)?;
+        self.update_cache(&present, target, &outcome);
+        let mut report = report_of(&target.manifest.id, plan, false);
+        report.warnings = outcome.warnings.clone();
+        report.conflicts = outcome.conflicts.clone();
+        report.done = Some(Done {
+            restored_to: target.manifest.id.clone(),
+            timestamp: self.now(),
+            message: describe(&outcome),
+            recovery_complete: outcome.is_clean(),
+            safety_checkpoint: safety,
+            verified: true,
+            duration_ms: start.elapsed().as_millis() as u64,
+            kept: kept_files(&outcome),
+        });
+        Ok(report)
+    }
+
+    /// A restore may begin only where none is unfinished.
+    fn refuse_if_unfinished(&self) -> Result<()> {
+        match self.open_intents()?.first() {
+            Some(intent) => Err(Error::Restore(restore::Error::Unfinished {
+                intent: intent.header.id,
+                root: intent.header.root_path(),
+            })),
+            None => Ok(()),
+        }
+    }
+
+    /// The safety checkpoint: the present, with every path that the target holds, whatever today's
+    /// rules say.
+    pub(crate) fn save_present(&mut self, target: &Target) -> Result<(CheckpointId, Present)> {
+        let mut also: Vec<RelPath> = Vec::new();
+        loop {
+            let saved = self.save(&SaveOptions {
+                message: Some("Pre-restore auto-save".into()),
+                trigger: Some(Trigger::PreRestore),
+                also: also.clone(),
+                ..SaveOptions::default()
+            })?;
+            let manifest = saved.checkpoint.manifest;
+            let Some(files) = manifest.files else {
+                return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
+            };
+            let unheld = self.unheld(self.source(), &files.tree, target)?;
+            if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
+                let present = Present {
+                    tree: files.tree,
+                    state: FacetState::Captured,
+                    skipped: files.skipped,
+                    partial: manifest.partial_reasons,
+                };
+                return Ok((manifest.id, present));
+            }
+            also.extend(unheld);
+            also.sort();
+            also.dedup();
+        }
+    }
+
+    /// As [`Rappel::save_present`], in memory only.
+    fn look(&self, scratch: &Scratch<'_>, target: &Target) -> Result<Present> {
+        let id = self.require_known()?;
+        let mut also: Vec<RelPath> = Vec::new();
+        loop {
+            let CapturedFiles { tree, scanned, .. } =
+                self.scan(scratch, self.load_cache(id)?, &also, None)?;
+            let unheld = self.unheld(scratch, &tree, target)?;
+            if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
+                return Ok(Present {
+                    tree,
+                    state: FacetState::Captured,
+                    skipped: scanned.skipped,
+                    partial: scanned.partial,
+                });
+            }
+            also.extend(unheld);
+            also.sort();
+            also.dedup();
+        }
+    }
+
+    /// Paths that the target holds and that exist, but that a look at the present did not take.
+    fn unheld(
+        &self,
+        source: &dyn Source,
+        present: &ObjectId,
+        target: &Target,
+    ) -> Result<Vec<RelPath>> {
+        let changes = tree::diff(source, present, &target.files()?.tree)?;
+        let exists = |path: &RelPath| {
+            let full = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+            std::fs::symlink_metadata(full).is_ok()
+        };
+        Ok(changes
+            .into_iter()
+            .filter(|change| change.old.is_none() && exists(&change.path))
+            .map(|change| change.path)
+            .collect())
+    }
+
+    pub(crate) fn plan(
+        &self,
+        source: &dyn Source,
+        present: &Present,
+        target: &Target,
+        limit: &Limit<'_>,
+    ) -> Result<Plan> {
+        if let Limit::Options(options) = limit
+            && !options.wants_files()
+        {
+            let warnings = vec!["files are not restored, as asked".to_owned()];
+            return Ok(Plan { warnings, ..Plan::default() });
+        }
+        let files = target.files()?;
+        let mut changes = tree::diff(source, &present.tree, &files.tree)?;
+        let scope = match limit {
+            Limit::Options(options) => {
+                self.check_paths(options, &changes, source, present, files)?;
+                options.scope()
+            }
+            Limit::Exactly(paths) => {
+                changes.retain(|change| paths.contains(&change.path));
+                Scope::All
+            }
+        };
+        let rule_file = |path: &RelPath| match tree::lookup(source, &files.tree, path).ok()?? {
+            Node::File { size, content, .. } => {
+                content::read(source, &content, size, RULE_FILE_MAX).ok()
+            }
+            _ => None,
+        };
+        let selector = Selector::recorded(&files.rules, SharedSource::new(&rule_file).reader())?;
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        let here =
+            Side { state: present.state, skipped: &present.skipped, partial: &present.partial };
+        let there = Side {
+            state: target.manifest.state_of(Facet::Files),
+            skipped: &files.skipped,
+            partial: &target.manifest.partial_reasons,
+        };
+        let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
+        Ok(plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?)
+    }
+
+    /// A path that neither the checkpoint nor the present knows is a mistake of the caller.
+    fn check_paths(
+        &self,
+        options: &RestoreOptions,
+        changes: &[Change],
+        source: &dyn Source,
+        present: &Present,
+        files: &FilesPart,
+    ) -> Result<()> {
+        for path in &options.paths {
+            let known = changes.iter().any(|change| change.path.is_within(path))
+                || tree::lookup(source, &files.tree, path)?.is_some()
+                || tree::lookup(source, &present.tree, path)?.is_some();
+            if !known {
+                return Err(Error::NoPath {
+                    checkpoint: "the checkpoint".into(),
+                    path: path.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what was done, for `undo` and `redo`.
+    fn remember(
+        &self,
+        kind: UndoKind,
+        from: &CheckpointId,
+        to: &CheckpointId,
+        outcome: &Outcome,
+    ) -> Result<()> {
+        let mut paths: Vec<RelPath> =
+            outcome.written.iter().map(|written| written.path.clone()).collect();
+        paths.extend(outcome.deleted.iter().cloned());
+        paths.sort();
+        paths.dedup();
+        let workspace = self.require_known()?;
+        let undo = Undo {
+            version: DOCUMENT_VERSION,
+            workspace,
+            kind,
+            from: from.clone(),
+            to: to.clone(),
+            facets: vec![Facet::Files],
+            paths,
+            at: self.now(),
+        };
+        let record = new_document(Kind::Undo, workspace.to_string(), &undo)?;
+        self.store.begin()?.commit(|_| Ok(vec![record]))?;
+        Ok(())
+    }
+
+    /// Tells the cache what the restore wrote, so that the next save need not read it again. Only
+    /// where the workspace now equals the target: otherwise the next save looks for itself.
+    fn update_cache(&self, present: &Present, target: &Target, outcome: &Outcome) {
+        let update = || -> Result<()> {
+            let Some(id) = self.workspace_id() else { return Ok(()) };
+            let files = target.files()?;
+            let changes: Vec<(RelPath, Option<Node>)> = {
+                let mut changes: Vec<_> = outcome
+                    .written
+                    .iter()
+                    .map(|written| (written.path.clone(), Some(written.node.clone())))
+                    .chain(outcome.deleted.iter().map(|path| (path.clone(), None)))
+                    .collect();
+                changes.sort_by(|a, b| a.0.cmp(&b.0));
+                changes
+            };
+            let scratch = Scratch::over(self.source());
+            let now = tree::update(&scratch, &present.tree, &changes)?;
+            if now != files.tree || !outcome.is_clean() {
+                return Ok(());
+            }
+            let path = self.cache_path(id);
+            let Some(cache) = Cache::load(&path) else { return Ok(()) };
+            let checkpoint = Some(target.manifest.id.clone());
+            let cache = cache.restored(&self.root, &changes, files.tree, checkpoint)?;
+            Ok(cache.save(self.store.disk(), &path)?)
+        };
+        // A cache that could not be updated makes the next save slower, not wrong.
+        let _ = update();
+    }
+}
+
+/// A checkpoint to go to.
+pub(crate) struct Target {
+    pub manifest: Manifest,
+}
+
+impl Target {
+    pub fn files(&self) -> Result<&FilesPart> {
+        self.manifest.files.as_ref().ok_or_else(|| Error::Usage {
+            message: format!("{} holds no files", self.manifest.id),
+            hint: None,
+        })
+    }
+}
+
+/// The selector asks from several threads; what it asks may be borrowed.
+struct SharedSource<'a>(&'a (dyn Fn(&RelPath) -> Option<Vec<u8>> + Sync));
+
+impl<'a> SharedSource<'a> {
+    fn new(read: &'a (dyn Fn(&RelPath) -> Option<Vec<u8>> + Sync)) -> Self {
+        Self(read)
+    }
+
+    fn reader(self) -> impl Fn(&RelPath) -> Option<Vec<u8>> + Send + Sync + 'a {
+        move |path: &RelPath| (self.0)(path)
+    }
+}
+
+fn report_of(checkpoint: &CheckpointId, plan: Plan, dry_run: bool) -> RestoreReport {
+    let shown = |action: &Action| ShownAction {
+        facet: action.facet,
+        action: action.action,
+        path: action.path.clone(),
+        reason: action.reason.clone(),
+    };
+    RestoreReport {
+        checkpoint: checkpoint.clone(),
+        dry_run,
+        plan: plan_hash(checkpoint, &plan),
+        summary: Summary { files: plan.counts(), ..Summary::default() },
+        actions: plan.actions.iter().map(shown).collect(),
+        warnings: plan.warnings.clone(),
+        conflicts: plan.conflicts.clone(),
+        confirm_with: None,
+        done: None,
+        full_plan: plan,
+    }
+}
+
+fn confirm_with(checkpoint: &CheckpointId, options: &RestoreOptions) -> String {
+    let mut command = format!("rappel restore {checkpoint}");
+    for path in &options.paths {
+        command.push_str(&format!(" --path {}", quoted(&path.to_string())));
+    }
+    command.push_str(" --confirm");
+    command
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@%:,=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+pub(crate) fn describe(outcome: &Outcome) -> String {
+    let counts = outcome.counts;
+    let mut text = format!(
+        "{} created, {} overwritten, {} deleted",
+        counts.create, counts.overwrite, counts.delete
+    );
+    if !outcome.conflicts.is_empty() {
+        text.push_str(&format!(
+            "; {} left as they are because they changed meanwhile",
+            outcome.conflicts.len()
+        ));
+    }
+    text
+}
+
+pub(crate) fn kept_files(outcome: &Outcome) -> Vec<KeptFile> {
+    outcome
+        .kept
+        .iter()
+        .map(|kept| KeptFile {
+            path: kept.path.clone(),
+            at: kept.at.clone(),
+            reason: kept.reason.clone(),
+        })
+        .collect()
+}

@@ -1,0 +1,442 @@
+//! Making a checkpoint.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use rappel_capture::files::{self, Cache, Progress, Request, Scanned};
+use rappel_capture::restore::Intent;
+use rappel_store::document::{self, Undo};
+use rappel_store::index::{CheckpointRow, Index};
+use rappel_store::record::Kind;
+use rappel_store::sink::{Sink, Source};
+use rappel_store::{NewRecord, ambient, tree};
+use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
+use rappel_types::path::escape;
+use rappel_types::{
+    CheckpointId, Entry, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
+};
+use serde_json::Value;
+
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::workspace::{self, FirstCommit, Recognition};
+
+/// An existing checkpoint is returned instead of a new one only if it is younger than this.
+const FRESH_MS: i64 = 60_000;
+/// Every so many checkpoints the manifest is stored whole, so that chains stay short.
+const MANIFEST_CHAIN: u64 = 16;
+/// A workspace's first saves ask git for the repository's first commit; later ones do not.
+const ASK_FIRST_COMMIT: u64 = 3;
+
+/// What a checkpoint should be.
+#[derive(Debug, Clone, Default)]
+pub struct SaveOptions {
+    /// The user's words.
+    pub message: Option<String>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Why; `None` is by hand.
+    pub trigger: Option<Trigger>,
+    /// The agent session that asks.
+    pub session: Option<String>,
+    /// The environment's name, over what the process and `rappel.toml` say.
+    pub environment: Option<String>,
+    /// Free values.
+    pub metadata: BTreeMap<String, Value>,
+    /// Only these facets, if given.
+    pub only: Option<BTreeSet<Facet>>,
+    /// Not these facets.
+    pub skip: BTreeSet<Facet>,
+    /// Paths to take although the rules would not (a restore's safety checkpoint).
+    pub also: Vec<RelPath>,
+}
+
+impl SaveOptions {
+    fn wants(&self, facet: Facet) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    }
+
+    fn trigger(&self) -> Trigger {
+        self.trigger.unwrap_or(Trigger::Manual)
+    }
+
+    /// Whether the request adds anything to a checkpoint that exists.
+    fn adds_to(&self, existing: &Manifest) -> bool {
+        self.message.is_some()
+            || !self.tags.is_empty()
+            || !self.metadata.is_empty()
+            || self.environment.is_some()
+            || self.only.is_some()
+            || !self.skip.is_empty()
+            || (self.session.is_some() && self.session != existing.session_id)
+            || self.trigger().keep_rank() > existing.trigger.keep_rank()
+    }
+}
+
+/// What came of a save.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// The checkpoint; its `created` is false if it existed already.
+    pub checkpoint: Checkpoint,
+    /// What the user should know besides.
+    pub notes: Vec<String>,
+}
+
+impl Rappel {
+    /// Makes a checkpoint of the workspace, or returns the one that already says all of it.
+    pub fn save(&mut self, options: &SaveOptions) -> Result<Saved> {
+        self.save_with_progress(options, None)
+    }
+
+    /// As [`Rappel::save`], telling `progress` how far it is.
+    pub fn save_with_progress(
+        &mut self,
+        options: &SaveOptions,
+        progress: Option<&Progress>,
+    ) -> Result<Saved> {
+        let mut distrust_cache = false;
+        for _ in 0..3 {
+            match self.try_save(options, progress, distrust_cache) {
+                // Gc took something that the cache still believed in: look at everything anew.
+                Err(Error::Store(rappel_store::Error::Moved)) => distrust_cache = true,
+                other => return other,
+            }
+        }
+        Err(Error::Store(rappel_store::Error::Moved))
+    }
+
+    fn try_save(
+        &mut self,
+        options: &SaveOptions,
+        progress: Option<&Progress>,
+        distrust_cache: bool,
+    ) -> Result<Saved> {
+        let start = Instant::now();
+        let (id, mut notes, new_workspace) = self.identify()?;
+        let newest = self.store.with_index(|index| index.newest(id))?;
+        let ask_first_commit = new_workspace.is_some()
+            || (self.known().is_some_and(|known| known.first_commit.is_none())
+                && newest.as_ref().is_none_or(|row| row.sequence < ASK_FIRST_COMMIT));
+        let first_commit = ask_first_commit.then(|| FirstCommit::ask(&self.root)).flatten();
+
+        let writer = self.store.begin()?;
+        let files = match options.wants(Facet::Files) {
+            true => Some(self.capture_files(id, options, &writer, progress, distrust_cache)?),
+            false => None,
+        };
+        if let Some(existing) = self.existing(options, newest.as_ref(), files.as_ref())? {
+            return Ok(Saved { checkpoint: existing, notes });
+        }
+        let interrupted = self.open_intents()?;
+        if let Some(captured) = &files {
+            writer.reuse(std::iter::once(captured.tree));
+        }
+        let base_checkpoint = files.as_ref().and_then(|captured| captured.base_checkpoint.clone());
+        let draft = self.draft(id, options, files.as_ref(), !interrupted.is_empty());
+        let trigger = options.trigger();
+        let now = self.now();
+        let evidence = &self.evidence;
+        let mut made = None;
+        let committed = writer.commit(|moment| {
+            let index = &mut *moment.index;
+            if let Some(base) = &base_checkpoint
+                && index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted)
+            {
+                return Err(rappel_store::Error::Moved);
+            }
+            let mut manifest = draft;
+            place(&mut manifest, index, id, trigger, now)?;
+            manifest.cost.new_bytes = moment.new_bytes;
+            manifest.cost.wall_ms = start.elapsed().as_micros() as f64 / 1000.0;
+            let base = index.newest(id)?.filter(|_| manifest.sequence % MANIFEST_CHAIN != 1);
+            let mut records = vec![NewRecord::Manifest {
+                manifest: Box::new(manifest.clone()),
+                base: base.map(|row| row.manifest),
+            }];
+            let first_commit = first_commit.and_then(FirstCommit::if_ready);
+            if new_workspace.is_some() || first_commit.is_some() {
+                let known = new_workspace.as_ref().and_then(|known| known.first_commit.clone());
+                let document = evidence.document(id, first_commit.or(known), now);
+                records.push(workspace_record(&document)?);
+            }
+            made = Some(manifest);
+            Ok(records)
+        })?;
+        let Some(manifest) = made else {
+            return Err(Error::Damaged { message: "a commit without its manifest".into() });
+        };
+        self.recognition = Recognition::Known(match self.known() {
+            Some(known) => known.clone(),
+            None => self.evidence.document(id, None, now),
+        });
+        if let Some(captured) = files {
+            let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
+            // A cache that cannot be written makes the next save slower, not wrong.
+            let _ = cache.save(self.store.disk(), &self.cache_path(id));
+        }
+        notes.extend(self.config.notes.iter().cloned());
+        let _ = committed;
+        Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
+    }
+
+    /// Which workspace this is; a document for it if it is new or was cloned again.
+    fn identify(&self) -> Result<(WorkspaceId, Vec<String>, Option<document::Workspace>)> {
+        let mut notes = Vec::new();
+        match &self.recognition {
+            Recognition::Known(known) => Ok((known.id, notes, None)),
+            Recognition::Recloned(known) => {
+                notes.push(format!("{} was cloned anew; its history goes on", self.root.display()));
+                Ok((known.id, notes, Some(known.clone())))
+            }
+            Recognition::New { replaced, moved_from } => {
+                if let Some(moved) = moved_from {
+                    notes.push(format!(
+                        "this folder was {} before; `rappel adopt {}` takes over that history",
+                        moved.root, moved.id
+                    ));
+                } else if replaced.is_some() {
+                    notes.push(format!(
+                        "{} is another folder than before; a new history begins",
+                        self.root.display()
+                    ));
+                }
+                let id = workspace::new_id();
+                Ok((id, notes, Some(self.evidence.document(id, None, self.now()))))
+            }
+        }
+    }
+
+    fn capture_files(
+        &self,
+        id: WorkspaceId,
+        options: &SaveOptions,
+        sink: &dyn Sink,
+        progress: Option<&Progress>,
+        distrust_cache: bool,
+    ) -> Result<CapturedFiles> {
+        let cache = if distrust_cache { None } else { self.load_cache(id)? };
+        self.scan(sink, cache, &options.also, progress)
+    }
+
+    /// The cache of a workspace, if its base is still there.
+    pub(crate) fn load_cache(&self, id: WorkspaceId) -> Result<Option<Cache>> {
+        let Some(cache) = Cache::load(&self.cache_path(id)) else { return Ok(None) };
+        let Some(base) = cache.checkpoint() else { return Ok(None) };
+        Ok(self.store.checkpoint(base)?.map(|_| cache))
+    }
+
+    /// Looks at the workspace and makes the tree of what is there now.
+    pub(crate) fn scan(
+        &self,
+        sink: &dyn Sink,
+        cache: Option<Cache>,
+        also: &[RelPath],
+        progress: Option<&Progress>,
+    ) -> Result<CapturedFiles> {
+        let base = cache.as_ref().map(|cache| *cache.base());
+        let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
+        let excluded_paths = self.staging_paths()?;
+        let scanned = files::scan(
+            Request {
+                root: &self.root,
+                config: &self.config.files,
+                environment: &self.options.environment,
+                excluded: &self.excluded(),
+                excluded_paths: &excluded_paths,
+                cache,
+                also,
+                maybe_changed: None,
+                cancel: &self.options.cancel,
+                progress,
+            },
+            sink,
+        )?;
+        let tree = match base {
+            Some(base) => tree::update(sink, &base, &scanned.changes)?,
+            None => {
+                let entries: Vec<Entry> = scanned
+                    .changes
+                    .iter()
+                    .filter_map(|(path, node)| {
+                        Some(Entry { path: path.clone(), node: node.clone()? })
+                    })
+                    .collect();
+                tree::write(sink, &entries)?
+            }
+        };
+        Ok(CapturedFiles { tree, base, base_checkpoint, scanned })
+    }
+
+    /// The checkpoint that already says everything this request would.
+    fn existing(
+        &self,
+        options: &SaveOptions,
+        newest: Option<&CheckpointRow>,
+        files: Option<&CapturedFiles>,
+    ) -> Result<Option<Checkpoint>> {
+        let (Some(newest), Some(files)) = (newest, files) else { return Ok(None) };
+        if options.trigger() == Trigger::PreRestore {
+            // `undo` goes by these: each restore has its own.
+            return Ok(None);
+        }
+        let age = self.now().as_millis() - newest.created_at;
+        if !newest.holds_files || !(0..FRESH_MS).contains(&age) || !files.scanned.partial.is_empty()
+        {
+            return Ok(None);
+        }
+        let mut existing = self.view(newest)?;
+        let manifest = &existing.manifest;
+        let same = manifest
+            .files
+            .as_ref()
+            .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
+        if !same || manifest.partial || manifest.interrupted_restore || options.adds_to(manifest) {
+            return Ok(None);
+        }
+        existing.created = false;
+        Ok(Some(existing))
+    }
+
+    /// The manifest, but for what is only known under the lock.
+    fn draft(
+        &self,
+        id: WorkspaceId,
+        options: &SaveOptions,
+        files: Option<&CapturedFiles>,
+        interrupted_restore: bool,
+    ) -> Manifest {
+        let files_state = if files.is_some() { FacetState::Captured } else { FacetState::NotAsked };
+        let mut facets: BTreeMap<Facet, FacetState> =
+            Facet::ALL.into_iter().map(|facet| (facet, FacetState::NotAsked)).collect();
+        facets.insert(Facet::Files, files_state);
+        let partial_reasons = files.map(|f| f.scanned.partial.clone()).unwrap_or_default();
+        let name = self.root.file_name().map(|name| escape(name.as_bytes())).unwrap_or_default();
+        let mut tags = options.tags.clone();
+        tags.dedup();
+        Manifest {
+            version: MANIFEST_VERSION,
+            id: CheckpointId::new(self.now(), 0),
+            sequence: 0,
+            parent: None,
+            created_at: self.now(),
+            trigger: options.trigger(),
+            description: options.message.clone(),
+            tags,
+            environment: options
+                .environment
+                .clone()
+                .or_else(|| self.options.environment_name.clone())
+                .or_else(|| self.config.environment.clone()),
+            variables: BTreeMap::new(),
+            session_id: options.session.clone(),
+            workspace: WorkspacePart { id, root: escape(self.root.as_os_str().as_bytes()), name },
+            facets,
+            partial: !partial_reasons.is_empty(),
+            partial_reasons,
+            mid_operation: Vec::new(),
+            interrupted_restore,
+            files: files.map(|files| FilesPart {
+                tree: files.tree,
+                count: files.scanned.count,
+                bytes: files.scanned.bytes,
+                added: files.scanned.added,
+                modified: files.scanned.modified,
+                deleted: files.scanned.deleted,
+                skipped: files.scanned.skipped.clone(),
+                rules: files.scanned.rules.clone(),
+            }),
+            git: None,
+            databases: Vec::new(),
+            agents: None,
+            knowledge: None,
+            process: None,
+            metadata: options.metadata.clone(),
+            cost: Cost::default(),
+        }
+    }
+
+    /// Unfinished restores that concern this workspace.
+    pub(crate) fn open_intents(&self) -> Result<Vec<Intent>> {
+        Ok(self.intents().concerning(&self.root)?)
+    }
+
+    fn staging_paths(&self) -> Result<Vec<RelPath>> {
+        let open = self.open_intents()?;
+        Ok(open.iter().flat_map(|intent| intent.staging_paths(&self.root)).collect())
+    }
+}
+
+/// What a look at the files gave.
+pub(crate) struct CapturedFiles {
+    pub tree: ObjectId,
+    /// The tree that the changes are relative to.
+    #[allow(dead_code, reason = "told by tests")]
+    pub base: Option<ObjectId>,
+    pub base_checkpoint: Option<CheckpointId>,
+    pub scanned: Scanned,
+}
+
+/// Gives a manifest its place in the workspace's history. Under the lock.
+fn place(
+    manifest: &mut Manifest,
+    index: &mut Index,
+    id: WorkspaceId,
+    trigger: Trigger,
+    now: rappel_types::Timestamp,
+) -> rappel_store::Result<()> {
+    let newest = index.newest(id)?;
+    manifest.sequence = index.last_sequence(id)? + 1;
+    let parent = parent_of(index, id, newest.as_ref())?;
+    let not_before = newest.as_ref().map_or(i64::MIN, |row| row.created_at);
+    manifest.created_at = now.max(rappel_types::Timestamp::from_millis(not_before.max(0)));
+    manifest.parent = parent;
+    manifest.trigger = trigger;
+    loop {
+        let random = (ambient::random() & 0xf_ffff) as u32;
+        manifest.id = CheckpointId::new(manifest.created_at, random);
+        if index.checkpoint(&manifest.id)?.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// What the next checkpoint follows: the newest one, or what was restored since.
+fn parent_of(
+    index: &mut Index,
+    id: WorkspaceId,
+    newest: Option<&CheckpointRow>,
+) -> rappel_store::Result<Option<CheckpointId>> {
+    let restored = index
+        .documents(Kind::Undo, Some(&id.to_string()))?
+        .into_iter()
+        .next_back()
+        .filter(|row| newest.is_none_or(|newest| row.birth > newest.birth))
+        .and_then(|row| serde_json::from_str::<Undo>(&row.json).ok())
+        .map(|undo| undo.to);
+    Ok(restored.or_else(|| newest.map(|row| row.id.clone())))
+}
+
+/// A workspace's document as a record.
+pub(crate) fn workspace_record(document: &document::Workspace) -> rappel_store::Result<NewRecord> {
+    new_document(Kind::Workspace, document.id.to_string(), document)
+}
+
+/// A document as a record.
+pub(crate) fn new_document(
+    kind: Kind,
+    key: String,
+    document: &impl serde::Serialize,
+) -> rappel_store::Result<NewRecord> {
+    let json = serde_json::to_string(document)
+        .map_err(|error| rappel_store::Error::Damaged(format!("document: {error}")))?;
+    Ok(NewRecord::Document { kind, key, json })
+}
+
+impl Rappel {
+    /// Where stored bytes come from.
+    pub(crate) fn source(&self) -> &dyn Source {
+        &self.store
+    }
+}

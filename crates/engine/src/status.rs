@@ -1,0 +1,288 @@
+//! How well the workspace is protected, and what it costs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rappel_store::home::Footing;
+use rappel_store::sink::Scratch;
+use rappel_store::tree;
+use rappel_types::size::format_size;
+use rappel_types::{FacetState, Manifest, RelPath, Timestamp};
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::rappel::Rappel;
+use crate::workspace::{self, Recognition};
+
+/// Changes may be unsaved for so long before that is worth a word.
+const UNSAVED_MS: i64 = 3_600_000;
+
+/// How well the workspace is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Everything is as it should be.
+    Protected,
+    /// Something is missing, failed, or about to.
+    Degraded,
+    /// Nothing could be restored.
+    Unprotected,
+}
+
+/// The answer of `rappel status`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// In a word.
+    pub state: Health,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Why it is not better.
+    pub reasons: Vec<String>,
+    /// What to do about it.
+    pub hints: Vec<String>,
+    /// The newest checkpoint with files.
+    pub latest: Option<String>,
+    /// When that was.
+    pub latest_at: Option<Timestamp>,
+    /// Paths that changed since.
+    pub unsaved: usize,
+    /// How many checkpoints there are.
+    pub checkpoints: usize,
+    /// The workspace's root.
+    pub root: String,
+    /// The home.
+    pub home: String,
+    /// What the home takes on the disk.
+    pub home_bytes: u64,
+    /// What is free on that disk.
+    pub free_bytes: u64,
+    /// Unfinished restores.
+    pub restores: usize,
+    /// Sessions; come with the agents facet.
+    pub sessions: Vec<String>,
+    /// Integrations; come with automation.
+    pub integrations: Vec<String>,
+}
+
+/// What the history costs.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Stats {
+    /// Checkpoints in the home.
+    pub checkpoints: usize,
+    /// Bytes of files that those hold, each counted as if it stood alone.
+    pub logical_bytes: u64,
+    /// Bytes on the disk.
+    pub stored_bytes: u64,
+    /// How many times smaller.
+    pub ratio: f64,
+    /// By workspace.
+    pub workspaces: Vec<WorkspaceStats>,
+    /// By day.
+    pub days: BTreeMap<String, DayStats>,
+}
+
+/// One workspace's share.
+#[derive(Debug, Clone, Default, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct WorkspaceStats {
+    pub id: String,
+    pub root: String,
+    pub checkpoints: usize,
+    pub logical_bytes: u64,
+    pub new_bytes: u64,
+}
+
+/// One day's share.
+#[derive(Debug, Clone, Default, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct DayStats {
+    pub checkpoints: usize,
+    pub new_bytes: u64,
+}
+
+impl Rappel {
+    /// How well the workspace is protected right now.
+    pub fn status(&self) -> Result<Status> {
+        let rows = self.rows()?;
+        let newest = rows.iter().rev().find(|row| row.holds_files);
+        let mut status = Status {
+            state: Health::Protected,
+            since: None,
+            reasons: Vec::new(),
+            hints: Vec::new(),
+            latest: newest.map(|row| row.id.to_string()),
+            latest_at: newest.map(|row| Timestamp::from_millis(row.created_at)),
+            unsaved: 0,
+            checkpoints: rows.len(),
+            root: self.root.display().to_string(),
+            home: self.store.home().root().display().to_string(),
+            home_bytes: folder_size(self.store.home().root()),
+            free_bytes: self.store.home().free_space()?,
+            restores: 0,
+            sessions: Vec::new(),
+            integrations: Vec::new(),
+        };
+        self.judge_home(&mut status)?;
+        let restores = self.open_intents()?.len();
+        status.restores = restores;
+        if restores > 0 {
+            status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
+        }
+        match newest {
+            Some(row) => {
+                let manifest = self.store.manifest(row)?;
+                status.since = Some(manifest.created_at);
+                judge_manifest(&mut status, &manifest);
+                self.judge_unsaved(&mut status, &manifest)?;
+            }
+            None => status.worsen(
+                Health::Unprotected,
+                "there is no checkpoint with files yet",
+                "rappel save",
+            ),
+        }
+        if let Recognition::New { moved_from: Some(moved), .. } = &self.recognition {
+            status
+                .hints
+                .push(format!("rappel adopt {} (this folder was {})", moved.id, moved.root));
+        }
+        Ok(status)
+    }
+
+    fn judge_home(&self, status: &mut Status) -> Result<()> {
+        if let Footing::Fleeting(kind) = self.store.home().footing()? {
+            let reason = format!("the home is on {kind}, which does not last");
+            status.worsen(Health::Degraded, &reason, "choose another folder with RAPPEL_HOME");
+        }
+        let min_free = self.config.store.min_free;
+        if status.free_bytes < min_free {
+            let reason = format!(
+                "only {} are free on the home's disk ({} should be)",
+                format_size(status.free_bytes),
+                format_size(min_free)
+            );
+            status.worsen(Health::Degraded, &reason, "rappel delete and rappel gc --now");
+        }
+        for damage in self.store.damage() {
+            status.worsen(Health::Degraded, &format!("damaged: {damage}"), "rappel verify");
+        }
+        for damaged in self.intents().list()?.damaged {
+            let reason = format!("damaged: {}: {}", damaged.path.display(), damaged.reason);
+            status.worsen(Health::Degraded, &reason, "rappel verify");
+        }
+        Ok(())
+    }
+
+    /// Changes that nobody has saved for an hour.
+    fn judge_unsaved(&self, status: &mut Status, manifest: &Manifest) -> Result<()> {
+        let (Some(files), Some(id)) = (&manifest.files, self.workspace_id()) else { return Ok(()) };
+        let scratch = Scratch::over(self.source());
+        let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+        let changes = tree::diff(&scratch, &files.tree, &now.tree)?;
+        status.unsaved = changes.len();
+        let oldest = changes.iter().filter_map(|change| self.changed_at(&change.path)).min();
+        if let Some(oldest) = oldest
+            && self.now().as_millis() - oldest > UNSAVED_MS
+        {
+            let reason = format!("{} changed paths are unsaved", changes.len());
+            status.since = Some(Timestamp::from_millis(oldest + UNSAVED_MS));
+            status.worsen(Health::Degraded, &reason, "rappel save");
+        }
+        Ok(())
+    }
+
+    /// When a path was last changed: its own time, or its folder's where it is gone.
+    fn changed_at(&self, path: &RelPath) -> Option<i64> {
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::fs::MetadataExt;
+        let full = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        let time = |path: &Path| {
+            let meta = std::fs::symlink_metadata(path).ok()?;
+            Some(meta.ctime() * 1000 + meta.ctime_nsec() / 1_000_000)
+        };
+        time(&full).or_else(|| full.ancestors().skip(1).find_map(time))
+    }
+
+    /// What the whole home costs.
+    pub fn stats(&self) -> Result<Stats> {
+        let known = workspace::all(&self.store)?;
+        let mut stats =
+            Stats { stored_bytes: folder_size(self.store.home().root()), ..Stats::default() };
+        let mut by_workspace: BTreeMap<String, WorkspaceStats> = BTreeMap::new();
+        for row in self.store.with_index(|index| index.checkpoints(None))? {
+            let manifest = self.store.manifest(&row)?;
+            let bytes = manifest.files.as_ref().map_or(0, |files| files.bytes);
+            let new = manifest.cost.new_bytes;
+            stats.checkpoints += 1;
+            stats.logical_bytes += bytes;
+            let share = by_workspace.entry(row.workspace.to_string()).or_insert_with(|| {
+                let root = known.iter().find(|workspace| workspace.id == row.workspace);
+                WorkspaceStats {
+                    id: row.workspace.to_string(),
+                    root: root.map(|workspace| workspace.root.clone()).unwrap_or_default(),
+                    ..WorkspaceStats::default()
+                }
+            });
+            share.checkpoints += 1;
+            share.logical_bytes += bytes;
+            share.new_bytes += new;
+            let day = manifest.created_at.to_string().chars().take(10).collect();
+            let day = stats.days.entry(day).or_default();
+            day.checkpoints += 1;
+            day.new_bytes += new;
+        }
+        if stats.stored_bytes > 0 {
+            stats.ratio = stats.logical_bytes as f64 / stats.stored_bytes as f64;
+        }
+        stats.workspaces = by_workspace.into_values().collect();
+        Ok(stats)
+    }
+}
+
+impl Status {
+    fn worsen(&mut self, state: Health, reason: &str, hint: &str) {
+        self.state = self.state.max(state);
+        self.reasons.push(reason.to_owned());
+        if !self.hints.iter().any(|known| known == hint) {
+            self.hints.push(hint.to_owned());
+        }
+    }
+}
+
+fn judge_manifest(status: &mut Status, manifest: &Manifest) {
+    for (facet, state) in &manifest.facets {
+        if *state == FacetState::Failed {
+            status.worsen(
+                Health::Degraded,
+                &format!("{facet} could not be captured"),
+                "rappel show latest",
+            );
+        }
+    }
+    if let Some(first) = manifest.partial_reasons.first() {
+        let place = first.path.as_ref().map_or(first.facet.to_string(), ToString::to_string);
+        let more = match manifest.partial_reasons.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        let reason = format!("the last checkpoint is partial: {place}: {}{more}", first.reason);
+        status.worsen(Health::Degraded, &reason, "rappel show latest");
+    }
+    if manifest.interrupted_restore {
+        let reason = "the last checkpoint was made in the middle of a restore";
+        status.worsen(Health::Degraded, reason, "rappel save");
+    }
+}
+
+/// What a folder takes on the disk.
+fn folder_size(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => folder_size(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,279 @@
+//! Undo and redo: any number of steps back and forward again.
+//!
+//! If the last restore is the last thing that happened, undo takes back just what it touched.
+//! Otherwise it goes to the newest checkpoint that differs from now, and each further undo goes
+//! further back. Redo takes back the last undo. A new restore ends what can be redone.
+
+use std::collections::HashSet;
+
+use rappel_store::document::{Undo, UndoKind};
+use rappel_store::index::CheckpointRow;
+use rappel_store::record::Kind;
+use rappel_store::sink::Scratch;
+use rappel_store::tree;
+use rappel_types::plan::Conflict;
+use rappel_types::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::restore::{Limit, RestoreOptions, RestoreReport};
+
+/// What an undo or redo would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// In a sentence: which of the meanings it is, and to what moment it goes.
+    pub description: String,
+    /// The checkpoint it goes to.
+    pub to: CheckpointId,
+    /// When that was.
+    pub moment: Timestamp,
+    /// Whether the user has to be asked.
+    pub asks: bool,
+    /// The paths it is about; `None` is all.
+    #[serde(skip)]
+    paths: Option<HashSet<RelPath>>,
+    /// The state in which those paths were left; where they differ from it, somebody edited them.
+    #[serde(skip)]
+    left_as: Option<CheckpointId>,
+    #[serde(skip)]
+    kind: UndoKindOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum UndoKindOf {
+    #[default]
+    Undo,
+    Redo,
+}
+
+/// What the documents say can be undone and redone.
+#[derive(Default)]
+struct History {
+    /// Restores that were not undone, oldest first, with the commit they were born with.
+    restores: Vec<(u64, Undo)>,
+    /// Undos that were not redone, oldest first.
+    undone: Vec<(u64, Undo)>,
+    /// Safety checkpoints that undo and redo made.
+    safeties: HashSet<CheckpointId>,
+}
+
+impl Rappel {
+    fn history(&self) -> Result<History> {
+        let id = self.require_known()?;
+        let rows = self.store.with_index(|i| i.documents(Kind::Undo, Some(&id.to_string())))?;
+        let mut history = History::default();
+        for row in rows {
+            let Ok(undo) = serde_json::from_str::<Undo>(&row.json) else { continue };
+            match undo.kind {
+                UndoKind::Restore => {
+                    history.restores.push((row.birth, undo));
+                    history.undone.clear();
+                }
+                UndoKind::Undo => {
+                    history.safeties.insert(undo.from.clone());
+                    if history.restores.last().is_some_and(|(_, last)| last.from == undo.to) {
+                        history.restores.pop();
+                    }
+                    history.undone.push((row.birth, undo));
+                }
+                UndoKind::Redo => {
+                    history.safeties.insert(undo.from.clone());
+                    if let Some((birth, redone)) = history.undone.pop() {
+                        // What was undone stands again, and can be undone again.
+                        history.restores.push((
+                            birth.max(row.birth),
+                            Undo { from: redone.to, to: undo.to.clone(), ..undo },
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(history)
+    }
+
+    /// What `undo` would do now.
+    pub fn next_undo(&self) -> Result<Step> {
+        let history = self.history()?;
+        let rows = self.rows()?;
+        // Checkpoints that count as "something else happened".
+        let newest_other = rows
+            .iter()
+            .rev()
+            .find(|row| row.holds_files && row.trigger != Trigger::PreRestore.as_str());
+        if let Some((birth, last)) = history.restores.last()
+            && newest_other.is_none_or(|row| row.birth < *birth)
+            && let Some(row) = self.store.checkpoint(&last.from)?
+        {
+            return Ok(Step {
+                description: format!("takes back the restore of {}", last.to),
+                to: last.from.clone(),
+                moment: Timestamp::from_millis(row.created_at),
+                asks: false,
+                paths: Some(last.paths.iter().cloned().collect()),
+                left_as: Some(last.to.clone()),
+                kind: UndoKindOf::Undo,
+            });
+        }
+        let below = history.undone.last().and_then(|(birth, undo)| {
+            let unbroken = newest_other.is_none_or(|row| row.birth < *birth);
+            let at = rows.iter().find(|row| row.id == undo.to)?;
+            unbroken.then_some(at.sequence)
+        });
+        let row = self.newest_that_differs(&rows, &history, below)?;
+        Ok(Step {
+            description: format!("goes back to {}", row.id),
+            to: row.id,
+            moment: Timestamp::from_millis(row.created_at),
+            asks: true,
+            paths: None,
+            left_as: None,
+            kind: UndoKindOf::Undo,
+        })
+    }
+
+    fn newest_that_differs(
+        &self,
+        rows: &[CheckpointRow],
+        history: &History,
+        below: Option<u64>,
+    ) -> Result<CheckpointRow> {
+        let now = self.present_tree()?;
+        for row in rows.iter().rev() {
+            let candidate = row.holds_files
+                && below.is_none_or(|below| row.sequence < below)
+                && !history.safeties.contains(&row.id);
+            if !candidate {
+                continue;
+            }
+            if self.store.manifest(row)?.files.is_some_and(|files| files.tree != now) {
+                return Ok(row.clone());
+            }
+        }
+        Err(Error::Nothing { message: "there is nothing further back to go to".into() })
+    }
+
+    /// The tree of the workspace as it is now, in memory only.
+    fn present_tree(&self) -> Result<ObjectId> {
+        let id = self.require_known()?;
+        let scratch = Scratch::over(self.source());
+        Ok(self.scan(&scratch, self.load_cache(id)?, &[], None)?.tree)
+    }
+
+    /// What `redo` would do now.
+    pub fn next_redo(&self) -> Result<Step> {
+        let history = self.history()?;
+        let Some((_, last)) = history.undone.last() else {
+            return Err(Error::Nothing { message: "there is nothing to redo".into() });
+        };
+        let Some(row) = self.store.checkpoint(&last.from)? else {
+            return Err(Error::Nothing {
+                message: format!("{}, which redo would go to, was deleted", last.from),
+            });
+        };
+        Ok(Step {
+            description: "takes back the last undo".into(),
+            to: last.from.clone(),
+            moment: Timestamp::from_millis(row.created_at),
+            asks: false,
+            paths: Some(last.paths.iter().cloned().collect()),
+            left_as: Some(last.to.clone()),
+            kind: UndoKindOf::Redo,
+        })
+    }
+
+    /// Carries out an undo or redo. A path that was edited since is kept and listed, unless
+    /// `overwrite`.
+    pub fn step(
+        &mut self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<RestoreReport> {
+        let row = self.store.checkpoint(&step.to)?.ok_or_else(|| Error::NoCheckpoint {
+            reference: step.to.to_string(),
+            nearest: Vec::new(),
+        })?;
+        let target = self.target_of(&row)?;
+        let kind = match step.kind {
+            UndoKindOf::Undo => UndoKind::Undo,
+            UndoKindOf::Redo => UndoKind::Redo,
+        };
+        let Some(paths) = &step.paths else {
+            return self.go_to(
+                &target,
+                &Limit::Options(options),
+                kind,
+                options.expected.as_deref(),
+            );
+        };
+        let mut paths = paths.clone();
+        if !options.paths.is_empty() {
+            paths.retain(|path| options.paths.iter().any(|chosen| path.is_within(chosen)));
+        }
+        let edited = match (&step.left_as, overwrite) {
+            (Some(left_as), false) => self.edited_since(left_as, &paths)?,
+            _ => Vec::new(),
+        };
+        paths.retain(|path| !edited.contains(path));
+        let expected = options.expected.as_deref();
+        let mut report = self.go_to(&target, &Limit::Exactly(&paths), kind, expected)?;
+        report.conflicts.extend(edited.into_iter().map(|path| Conflict {
+            path,
+            reason: "edited since, kept as it is (--overwrite takes it too)".into(),
+        }));
+        if let Some(done) = &mut report.done {
+            done.recovery_complete = report.conflicts.is_empty();
+        }
+        Ok(report)
+    }
+
+    /// What an undo or redo would do, without doing it.
+    pub fn plan_step(&self, step: &Step, options: &RestoreOptions) -> Result<RestoreReport> {
+        let reference = rappel_types::Reference {
+            base: rappel_types::reference::Base::Id(step.to.clone()),
+            back: 0,
+        };
+        let mut options = options.clone();
+        if let Some(paths) = &step.paths
+            && options.paths.is_empty()
+        {
+            options.paths = paths.iter().cloned().collect();
+            options.paths.sort();
+        }
+        self.plan_restore(&reference, &options)
+    }
+
+    /// Those of `paths` that are no longer as a checkpoint left them.
+    fn edited_since(
+        &self,
+        left_as: &CheckpointId,
+        paths: &HashSet<RelPath>,
+    ) -> Result<Vec<RelPath>> {
+        let Some(row) = self.store.checkpoint(left_as)? else { return Ok(Vec::new()) };
+        let Some(files) = self.store.manifest(&row)?.files else { return Ok(Vec::new()) };
+        let id = self.require_known()?;
+        let scratch = Scratch::over(self.source());
+        let also: Vec<RelPath> = {
+            let mut also: Vec<_> = paths.iter().cloned().collect();
+            also.sort();
+            also
+        };
+        let now = self.scan(&scratch, self.load_cache(id)?, &also, None)?;
+        let changes = tree::diff(&scratch, &files.tree, &now.tree)?;
+        Ok(changes
+            .into_iter()
+            .filter(|change| paths.contains(&change.path))
+            .filter(|change| !only_folders(change))
+            .map(|change| change.path)
+            .collect())
+    }
+}
+
+/// Whether a difference is only about a folder being there or its mode: nothing anybody typed.
+fn only_folders(change: &tree::Change) -> bool {
+    let folder_or_nothing = |node: &Option<rappel_types::Node>| {
+        matches!(node, None | Some(rappel_types::Node::Directory { .. }))
+    };
+    folder_or_nothing(&change.old) && folder_or_nothing(&change.new)
+}

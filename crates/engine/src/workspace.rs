@@ -1,0 +1,191 @@
+//! Which workspace a folder is: what is remembered about it, compared with what it is now.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rappel_store::Store;
+use rappel_store::ambient;
+use rappel_store::document::{self, DOCUMENT_VERSION};
+use rappel_store::record::Kind;
+use rappel_types::path::{escape, unescape};
+use rappel_types::{Timestamp, WorkspaceId};
+
+use crate::error::{Error, Result};
+
+/// What a folder shows of itself today.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    pub root: PathBuf,
+    pub inode: u64,
+    pub file_system: String,
+    pub machine: String,
+}
+
+/// What became of the question which workspace this is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Recognition {
+    /// Same path and same folder.
+    Known(document::Workspace),
+    /// Same path and same repository, but another folder: a new clone.
+    Recloned(document::Workspace),
+    /// Nothing is known about this folder. If another one stood at this path, that is told.
+    New { replaced: Option<document::Workspace>, moved_from: Option<document::Workspace> },
+}
+
+impl Evidence {
+    /// Looks at a folder.
+    pub fn of(root: &Path, machine: &str) -> Result<Self> {
+        let meta = std::fs::metadata(root).map_err(Error::io("look at", root))?;
+        let file_system =
+            rustix::fs::statfs(root).map(|found| format!("{:?}", found.f_fsid)).unwrap_or_default();
+        let digits: String =
+            file_system.chars().filter(|c| c.is_ascii_digit() || *c == ',').collect();
+        Ok(Self {
+            root: root.to_owned(),
+            inode: meta.ino(),
+            file_system: digits,
+            machine: machine.to_owned(),
+        })
+    }
+
+    fn path(&self) -> String {
+        escape(self.root.as_os_str().as_bytes())
+    }
+
+    fn is_folder_of(&self, known: &document::Workspace) -> bool {
+        known.inode == self.inode && known.file_system == self.file_system
+    }
+
+    /// The document that remembers this folder as `id`.
+    pub fn document(
+        &self,
+        id: WorkspaceId,
+        first_commit: Option<String>,
+        at: Timestamp,
+    ) -> document::Workspace {
+        document::Workspace {
+            version: DOCUMENT_VERSION,
+            id,
+            root: self.path(),
+            inode: self.inode,
+            file_system: self.file_system.clone(),
+            machine: self.machine.clone(),
+            first_commit,
+            at,
+        }
+    }
+}
+
+/// Every workspace that the store remembers, each as it was last seen.
+pub(crate) fn all(store: &Store) -> Result<Vec<document::Workspace>> {
+    let rows = store.with_index(|index| index.documents(Kind::Workspace, None))?;
+    let mut found: Vec<document::Workspace> = Vec::new();
+    for row in rows {
+        let Ok(seen) = serde_json::from_str::<document::Workspace>(&row.json) else { continue };
+        found.retain(|earlier| earlier.id != seen.id);
+        found.push(seen);
+    }
+    Ok(found)
+}
+
+/// Which workspace a folder is. The newest one with the same path counts: an older one was
+/// replaced there.
+pub(crate) fn recognise(store: &Store, evidence: &Evidence) -> Result<Recognition> {
+    let known = all(store)?;
+    let path = evidence.path();
+    let here = known.iter().rev().find(|workspace| workspace.root == path);
+    if let Some(here) = here {
+        if evidence.is_folder_of(here) {
+            return Ok(Recognition::Known(here.clone()));
+        }
+        if here.first_commit.is_some() && here.first_commit == first_commit(&evidence.root) {
+            return Ok(Recognition::Recloned(here.clone()));
+        }
+    }
+    let moved_from = known
+        .iter()
+        .rev()
+        .find(|old| old.root != path && evidence.is_folder_of(old) && !is_alive(old))
+        .cloned();
+    Ok(Recognition::New { replaced: here.cloned(), moved_from })
+}
+
+/// Whether the folder that a workspace was last seen in is still that folder.
+pub(crate) fn is_alive(workspace: &document::Workspace) -> bool {
+    root_of(workspace)
+        .and_then(|root| Evidence::of(&root, "").ok())
+        .is_some_and(|evidence| evidence.is_folder_of(workspace))
+}
+
+/// The folder that a workspace was last seen in.
+pub(crate) fn root_of(workspace: &document::Workspace) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    unescape(&workspace.root).map(|bytes| PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+/// A name for a new workspace.
+pub(crate) fn new_id() -> WorkspaceId {
+    WorkspaceId(ambient::random())
+}
+
+/// The first commit of a repository, asked of git if that is installed. It takes as long as the
+/// history is long, so it is only asked where the answer decides something.
+pub(crate) fn first_commit(root: &Path) -> Option<String> {
+    FirstCommit::ask(root)?.wait()
+}
+
+/// The question after the first commit, while git thinks about it.
+pub(crate) struct FirstCommit(Child);
+
+impl FirstCommit {
+    /// Begins to ask; `None` where there is no repository or no git.
+    pub fn ask(root: &Path) -> Option<Self> {
+        if !root.join(".git").exists() {
+            return None;
+        }
+        let mut command = Command::new("git");
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_"))
+        {
+            command.env_remove(name);
+        }
+        command
+            .args(["--no-optional-locks", "-c", "core.fsmonitor=false", "rev-list"])
+            .args(["--max-parents=0", "HEAD"])
+            .current_dir(root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        command.spawn().ok().map(Self)
+    }
+
+    /// The answer, however long it takes.
+    fn wait(self) -> Option<String> {
+        let output = self.0.wait_with_output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        // A history may have several beginnings; the last line is the oldest one.
+        let line = text.lines().last()?.trim();
+        (output.status.success() && !line.is_empty()).then(|| line.to_owned())
+    }
+
+    /// The answer if it is there by now; otherwise git is stopped.
+    pub fn if_ready(mut self) -> Option<String> {
+        match self.0.try_wait() {
+            Ok(Some(_)) => self.wait(),
+            _ => {
+                let _ = self.0.kill();
+                let _ = self.0.wait();
+                None
+            }
+        }
+    }
+}
+
+/// The workspace that a folder belongs to: the nearest one above it with a `rappel.toml`, else the
+/// git work tree's root, else the folder itself.
+pub fn find_root(start: &Path) -> PathBuf {
+    let with = |name: &str| start.ancestors().find(|folder| folder.join(name).exists());
+    with("rappel.toml").or_else(|| with(".git")).unwrap_or(start).to_owned()
+}
