@@ -81,11 +81,11 @@ impl Rappel {
         options: &DiffOptions,
     ) -> Result<Diff> {
         let from = self.view(&self.resolve(from, true)?)?;
-        let old = self.tree_of(&from)?;
+        let old = tree_of(&from)?;
         let (name, at, changes) = match to {
             Some(to) => {
                 let to = self.view(&self.resolve(to, true)?)?;
-                let changes = tree::diff(self.source(), &old, &self.tree_of(&to)?)?;
+                let changes = tree::diff(self.source(), &old, &tree_of(&to)?)?;
                 (to.manifest.id.to_string(), to.manifest.created_at, changes)
             }
             None => {
@@ -122,16 +122,6 @@ impl Rappel {
         })
     }
 
-    fn tree_of(&self, checkpoint: &crate::Checkpoint) -> Result<rappel_types::ObjectId> {
-        match &checkpoint.manifest.files {
-            Some(files) => Ok(files.tree),
-            None => Err(Error::Usage {
-                message: format!("{} holds no files", checkpoint.manifest.id),
-                hint: None,
-            }),
-        }
-    }
-
     /// The changed files of a comparison one after the other, with their lines where they have any.
     pub fn diff_text(&self, diff: &Diff, visit: &mut dyn FnMut(FileText)) -> Result<()> {
         let root = Root::open(&self.root, self.options.disk.clone())?;
@@ -141,7 +131,7 @@ impl Rappel {
             }
             let old = self.stored_text(change.old.as_ref())?;
             let new = match diff.against_workspace {
-                true => present_text(&root, &change.path, change.new.as_ref())?,
+                true => present_text(&root, &change.path, change.new.as_ref()),
                 false => self.stored_text(change.new.as_ref())?,
             };
             let (text, lines) = match (old, new) {
@@ -157,7 +147,7 @@ impl Rappel {
     }
 
     /// A stored file as text; `None` if it is not text. A path without a file is empty text.
-    fn stored_text(&self, node: Option<&Node>) -> Result<Option<String>> {
+    pub(crate) fn stored_text(&self, node: Option<&Node>) -> Result<Option<String>> {
         match node {
             Some(Node::File { size, content, .. }) if *size <= TEXT_MAX => {
                 Ok(as_text(content::read(self.source(), content, *size, TEXT_MAX)?))
@@ -169,21 +159,29 @@ impl Rappel {
     }
 }
 
-fn present_text(root: &Root, path: &RelPath, node: Option<&Node>) -> Result<Option<String>> {
+fn tree_of(checkpoint: &crate::Checkpoint) -> Result<rappel_types::ObjectId> {
+    match &checkpoint.manifest.files {
+        Some(files) => Ok(files.tree),
+        None => Err(Error::Usage {
+            message: format!("{} holds no files", checkpoint.manifest.id),
+            hint: None,
+        }),
+    }
+}
+
+/// A file of the workspace as text, as [`Rappel::stored_text`] gives stored ones.
+pub(crate) fn present_text(root: &Root, path: &RelPath, node: Option<&Node>) -> Option<String> {
     match node {
         Some(Node::File { size, .. }) if *size <= TEXT_MAX => {
             use std::io::Read;
             let mut bytes = Vec::new();
             // Gone or replaced since it was compared: there is nothing to show any more.
-            let Ok(file) = root.open_file(path) else { return Ok(None) };
-            if file.take(TEXT_MAX + 1).read_to_end(&mut bytes).is_err() {
-                return Ok(None);
-            }
-            Ok(as_text(bytes))
+            root.open_file(path).ok()?.take(TEXT_MAX + 1).read_to_end(&mut bytes).ok()?;
+            as_text(bytes)
         }
-        Some(Node::File { .. }) => Ok(None),
-        Some(Node::Symlink { target }) => Ok(as_text(target.clone())),
-        Some(Node::Directory { .. }) | None => Ok(Some(String::new())),
+        Some(Node::File { .. }) => None,
+        Some(Node::Symlink { target }) => as_text(target.clone()),
+        Some(Node::Directory { .. }) | None => Some(String::new()),
     }
 }
 

@@ -156,8 +156,9 @@ impl Error {
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Store(error) => store_kind(error),
-            Self::Capture(rappel_capture::Error::Store(error)) => store_kind(error),
+            Self::Store(error)
+            | Self::Capture(rappel_capture::Error::Store(error))
+            | Self::Restore(rappel_capture::restore::Error::Store(error)) => store_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
                 rappel_capture::Error::UnsuitableRoot { .. }
@@ -166,7 +167,6 @@ impl Error {
             | Self::Usage { .. }
             | Self::Ambiguous { .. }
             | Self::Config(_) => ErrorKind::Usage,
-            Self::Restore(rappel_capture::restore::Error::Store(error)) => store_kind(error),
             Self::Restore(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::NoCheckpoint { .. } | Self::NoPath { .. } => ErrorKind::NotFound,
             Self::PlanChanged { .. } | Self::ForeignWorkspace { .. } | Self::Changed { .. } => {

@@ -57,8 +57,9 @@ impl Rappel {
                         missing(rows.first().map(|row| row.id.to_string()).into_iter().collect())
                     })
             }
-            Base::Imported { id, .. } => self.by_prefix(id.as_str(), rows, reference),
-            Base::Id(id) => self.by_prefix(id.as_str(), rows, reference),
+            Base::Imported { id, .. } | Base::Id(id) => {
+                self.by_prefix(id.as_str(), rows, reference)
+            }
         }
     }
 

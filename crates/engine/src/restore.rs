@@ -182,12 +182,8 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
         let target = self.target(reference)?;
-        self.go_to(
-            &target,
-            &Limit::Options(options),
-            UndoKind::Restore,
-            options.expected.as_deref(),
-        )
+        let expected = options.expected.as_deref();
+        self.go_to(&target, &Limit::Options(options), UndoKind::Restore, expected, &Ok)
     }
 
     /// Writes a checkpoint's files into a folder that is absent or empty, touching nothing else.
@@ -218,13 +214,15 @@ impl Rappel {
         Ok(Target { manifest: self.store.manifest(row)? })
     }
 
-    /// Goes to a checkpoint's state, within a limit, and remembers the way back.
+    /// Goes to a checkpoint's state, within a limit, and remembers the way back. `narrow` may take
+    /// something out of the plan that was confirmed.
     pub(crate) fn go_to(
         &mut self,
         target: &Target,
         limit: &Limit<'_>,
         kind: UndoKind,
         expected: Option<&str>,
+        narrow: &dyn Fn(Plan) -> Result<Plan>,
     ) -> Result<RestoreReport> {
         let start = Instant::now();
         let workspace = self.require_known()?;
@@ -237,6 +235,7 @@ impl Rappel {
         {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
+        let plan = narrow(plan)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let outcome = {
             let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
@@ -252,8 +251,8 @@ impl Rappel {
         self.remember(kind, &safety, &target.manifest.id, &outcome)?;
         self.update_cache(&present, target, &outcome);
         let mut report = report_of(&target.manifest.id, plan, false);
-        report.warnings = outcome.warnings.clone();
-        report.conflicts = outcome.conflicts.clone();
+        report.warnings.clone_from(&outcome.warnings);
+        report.conflicts.clone_from(&outcome.conflicts);
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),
@@ -281,7 +280,11 @@ impl Rappel {
     /// The safety checkpoint: the present, with every path that the target holds, whatever today's
     /// rules say.
     pub(crate) fn save_present(&mut self, target: &Target) -> Result<(CheckpointId, Present)> {
-        let mut also: Vec<RelPath> = Vec::new();
+        // What the last save did not hold is known before; the loop is for rules that changed since.
+        let mut also = match self.load_cache(self.require_known()?)? {
+            Some(cache) => self.unheld(self.source(), cache.base(), target)?,
+            None => Vec::new(),
+        };
         loop {
             let saved = self.save(&SaveOptions {
                 message: Some("Pre-restore auto-save".into()),
@@ -367,7 +370,7 @@ impl Rappel {
         let mut changes = tree::diff(source, &present.tree, &files.tree)?;
         let scope = match limit {
             Limit::Options(options) => {
-                self.check_paths(options, &changes, source, present, files)?;
+                check_paths(options, &changes, source, present, files)?;
                 options.scope()
             }
             Limit::Exactly(paths) => {
@@ -392,29 +395,6 @@ impl Rappel {
         };
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
         Ok(plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?)
-    }
-
-    /// A path that neither the checkpoint nor the present knows is a mistake of the caller.
-    fn check_paths(
-        &self,
-        options: &RestoreOptions,
-        changes: &[Change],
-        source: &dyn Source,
-        present: &Present,
-        files: &FilesPart,
-    ) -> Result<()> {
-        for path in &options.paths {
-            let known = changes.iter().any(|change| change.path.is_within(path))
-                || tree::lookup(source, &files.tree, path)?.is_some()
-                || tree::lookup(source, &present.tree, path)?.is_some();
-            if !known {
-                return Err(Error::NoPath {
-                    checkpoint: "the checkpoint".into(),
-                    path: path.to_string(),
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Remembers what was done, for `undo` and `redo`.
@@ -503,6 +483,28 @@ impl<'a> SharedSource<'a> {
     fn reader(self) -> impl Fn(&RelPath) -> Option<Vec<u8>> + Send + Sync + 'a {
         move |path: &RelPath| (self.0)(path)
     }
+}
+
+/// A path that neither the checkpoint nor the present knows is a mistake of the caller.
+fn check_paths(
+    options: &RestoreOptions,
+    changes: &[Change],
+    source: &dyn Source,
+    present: &Present,
+    files: &FilesPart,
+) -> Result<()> {
+    for path in &options.paths {
+        let known = changes.iter().any(|change| change.path.is_within(path))
+            || tree::lookup(source, &files.tree, path)?.is_some()
+            || tree::lookup(source, &present.tree, path)?.is_some();
+        if !known {
+            return Err(Error::NoPath {
+                checkpoint: "the checkpoint".into(),
+                path: path.to_string(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn report_of(checkpoint: &CheckpointId, plan: Plan, dry_run: bool) -> RestoreReport {

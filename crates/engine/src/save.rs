@@ -114,7 +114,7 @@ impl Rappel {
         distrust_cache: bool,
     ) -> Result<Saved> {
         let start = Instant::now();
-        let (id, mut notes, new_workspace) = self.identify()?;
+        let (id, mut notes, new_workspace) = self.identify();
         let newest = self.store.with_index(|index| index.newest(id))?;
         let ask_first_commit = new_workspace.is_some()
             || (self.known().is_some_and(|known| known.first_commit.is_none())
@@ -139,7 +139,7 @@ impl Rappel {
         let now = self.now();
         let evidence = &self.evidence;
         let mut made = None;
-        let committed = writer.commit(|moment| {
+        writer.commit(|moment| {
             let index = &mut *moment.index;
             if let Some(base) = &base_checkpoint
                 && index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted)
@@ -177,18 +177,17 @@ impl Rappel {
             let _ = cache.save(self.store.disk(), &self.cache_path(id));
         }
         notes.extend(self.config.notes.iter().cloned());
-        let _ = committed;
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
     }
 
     /// Which workspace this is; a document for it if it is new or was cloned again.
-    fn identify(&self) -> Result<(WorkspaceId, Vec<String>, Option<document::Workspace>)> {
+    fn identify(&self) -> (WorkspaceId, Vec<String>, Option<document::Workspace>) {
         let mut notes = Vec::new();
         match &self.recognition {
-            Recognition::Known(known) => Ok((known.id, notes, None)),
+            Recognition::Known(known) => (known.id, notes, None),
             Recognition::Recloned(known) => {
                 notes.push(format!("{} was cloned anew; its history goes on", self.root.display()));
-                Ok((known.id, notes, Some(known.clone())))
+                (known.id, notes, Some(known.clone()))
             }
             Recognition::New { replaced, moved_from } => {
                 if let Some(moved) = moved_from {
@@ -203,7 +202,7 @@ impl Rappel {
                     ));
                 }
                 let id = workspace::new_id();
-                Ok((id, notes, Some(self.evidence.document(id, None, self.now()))))
+                (id, notes, Some(self.evidence.document(id, None, self.now())))
             }
         }
     }

@@ -200,12 +200,8 @@ impl Rappel {
             UndoKindOf::Redo => UndoKind::Redo,
         };
         let Some(paths) = &step.paths else {
-            return self.go_to(
-                &target,
-                &Limit::Options(options),
-                kind,
-                options.expected.as_deref(),
-            );
+            let expected = options.expected.as_deref();
+            return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
         };
         let mut paths = paths.clone();
         if !options.paths.is_empty() {
@@ -217,7 +213,7 @@ impl Rappel {
         };
         paths.retain(|path| !edited.contains(path));
         let expected = options.expected.as_deref();
-        let mut report = self.go_to(&target, &Limit::Exactly(&paths), kind, expected)?;
+        let mut report = self.go_to(&target, &Limit::Exactly(&paths), kind, expected, &Ok)?;
         report.conflicts.extend(edited.into_iter().map(|path| Conflict {
             path,
             reason: "edited since, kept as it is (--overwrite takes it too)".into(),
