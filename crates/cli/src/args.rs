@@ -1,0 +1,167 @@
+//! The command line: which commands there are, and the flags that all of them take.
+//!
+//! What a single command takes is in its own file under `commands/`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anstream::ColorChoice;
+use clap::builder::Styles;
+use clap::builder::styling::{AnsiColor, Style};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands;
+use crate::errors::Result;
+use crate::process::Context;
+
+const STYLES: Styles = Styles::styled()
+    .header(Style::new().bold())
+    .usage(Style::new().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(Style::new());
+
+/// Save states for AI coding agents: everything in one checkpoint, restored without losing
+/// anything.
+#[derive(Debug, Parser)]
+#[command(name = "rappel", version, styles = STYLES, disable_help_subcommand = true)]
+#[command(max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub flags: Flags,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags that every command takes, before or after its name.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Flags {
+    /// Work as if started in DIR
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    pub directory: Vec<PathBuf>,
+    /// Keep Rappel's data in DIR [default: RAPPEL_HOME, else the platform's data folder]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub home: Option<PathBuf>,
+    /// Answer with one JSON document
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say no more than was asked for
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// When to use colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
+    pub color: Colour,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Colour {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Colour> for ColorChoice {
+    fn from(colour: Colour) -> Self {
+        match colour {
+            Colour::Auto => Self::Auto,
+            Colour::Always => Self::Always,
+            Colour::Never => Self::Never,
+        }
+    }
+}
+
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $variant:ident($module:ident)),* $(,)?) => {
+        /// Every command, each in its own module.
+        #[derive(Debug, Subcommand)]
+        #[allow(clippy::large_enum_variant, reason = "there is one, once")]
+        pub enum Command {
+            $($(#[$attribute])* $variant(commands::$module::Args)),*
+        }
+
+        impl Command {
+            /// Carries the command out.
+            pub fn run(&self, context: &Context) -> Result {
+                match self { $(Self::$variant(args) => commands::$module::run(args, context)),* }
+            }
+        }
+    };
+}
+
+commands! {
+    Save(save),
+    #[command(visible_alias = "ls")]
+    List(list),
+    Show(show),
+    Tag(tag),
+    Pin(pin),
+    Unpin(unpin),
+    Cat(cat),
+    #[command(visible_alias = "cp")]
+    Checkpoint(checkpoint),
+    Completions(completions),
+    Help(help),
+}
+
+/// Whether the command line names a command before it asks for help, and whether it asks for JSON.
+/// Needed where clap has not got as far as telling.
+pub struct Glance {
+    /// There is a command.
+    pub has_command: bool,
+    /// `--json` is among the flags.
+    pub json: bool,
+}
+
+impl Glance {
+    /// Glances over the arguments after the program's name.
+    pub fn over(arguments: &[OsString]) -> Self {
+        let mut glance = Self { has_command: false, json: false };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--") => break,
+                Some("--json") => glance.json = true,
+                Some("-C" | "--home" | "--color") => _ = arguments.next(),
+                Some(flag) if flag.starts_with('-') => {}
+                _ => glance.has_command = true,
+            }
+        }
+        glance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_may_follow_the_command() {
+        let cli = Cli::try_parse_from(["rappel", "list", "--json", "-C", "x", "--color", "never"]);
+        let flags = cli.unwrap().flags;
+        assert!(flags.json);
+        assert_eq!(flags.directory, [PathBuf::from("x")]);
+        assert_eq!(flags.color, Colour::Never);
+    }
+
+    #[test]
+    fn a_glance_tells_the_command_from_the_values_of_flags() {
+        let glance = |text: &str| {
+            let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
+            let glance = Glance::over(&words);
+            (glance.has_command, glance.json)
+        };
+        assert_eq!(glance("-C dir --help"), (false, false));
+        assert_eq!(glance("--home=x --json save"), (true, true));
+        assert_eq!(glance("save -- --json"), (true, false));
+    }
+}

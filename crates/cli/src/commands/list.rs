@@ -1,0 +1,127 @@
+//! `rappel list`.
+
+use rappel::ListFilter;
+use rappel_types::{Trigger, When};
+
+use crate::errors::{Exit, Result};
+use crate::face;
+use crate::process::{Context, quote};
+use crate::values;
+
+/// How many are listed unless told.
+const DEFAULT_LIMIT: u64 = 20;
+
+/// List checkpoints, newest first
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel list
+  rappel list 50 --tag green
+  rappel list --since \"yesterday 14:00\"
+  rappel list --all-workspaces
+  rappel list --json | jq -r '.checkpoints[0].id'")]
+pub struct Args {
+    /// How many at most [default: 20]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Only those with this tag
+    #[arg(long)]
+    pub tag: Option<String>,
+    /// Only those of this agent session
+    #[arg(long)]
+    pub session: Option<String>,
+    /// Only those made for this reason
+    #[arg(long, value_parser = values::trigger)]
+    pub trigger: Option<Trigger>,
+    /// Only those made then or later
+    #[arg(long, value_name = "WHEN", value_parser = values::when)]
+    pub since: Option<When>,
+    /// Only those made then or earlier
+    #[arg(long, value_name = "WHEN", value_parser = values::when)]
+    pub until: Option<When>,
+    /// Also those that hold agent state and no files
+    #[arg(long)]
+    pub all: bool,
+    /// Those of every workspace
+    #[arg(long)]
+    pub all_workspaces: bool,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
+    let listing = rappel.list(&ListFilter {
+        limit: Some(limit as usize),
+        tag: args.tag.clone(),
+        trigger: args.trigger,
+        since: args.since.as_ref().map(|when| context.moment(when)).transpose()?,
+        until: args.until.as_ref().map(|when| context.moment_end(when)).transpose()?,
+        session: args.session.clone(),
+        all: args.all,
+        all_workspaces: args.all_workspaces,
+    })?;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&listing)?;
+        return Ok(Exit::Done);
+    }
+    output.answer(|out| {
+        if output.quiet {
+            for checkpoint in &listing.checkpoints {
+                writeln!(out, "{}", checkpoint.manifest.id)?;
+            }
+            return Ok(());
+        }
+        if listing.checkpoints.is_empty() {
+            return Ok(out.write_all(nothing(args, context, &rappel).as_bytes())?);
+        }
+        let paint = output.paint();
+        let text = face::checkpoint::list(&listing, context.now(), args.all_workspaces, paint);
+        out.write_all(text.as_bytes())?;
+        if listing.total > listing.checkpoints.len() {
+            let more = context.suggest(&format!("list {}{}", limit * 2, filters(args)));
+            writeln!(out, "\n{}", paint.faint(&format!("Show more: {more}")))?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}
+
+/// What an empty list says.
+fn nothing(args: &Args, context: &Context, rappel: &rappel::Rappel) -> String {
+    if !filters(args).replace(" --all", "").is_empty() {
+        return format!(
+            "No checkpoint is like that.\nSee all of them with: {}\n",
+            context.suggest("list")
+        );
+    }
+    format!(
+        "No checkpoints of {} yet.\nMake the first one with: {}\n",
+        rappel.root().display(),
+        context.suggest("save \"Before I begin\"")
+    )
+}
+
+/// The flags to repeat when more are asked for.
+fn filters(args: &Args) -> String {
+    let mut text = String::new();
+    let values = [
+        ("--tag", args.tag.clone()),
+        ("--session", args.session.clone()),
+        ("--trigger", args.trigger.map(|trigger| trigger.to_string())),
+        ("--since", args.since.as_ref().map(ToString::to_string)),
+        ("--until", args.until.as_ref().map(ToString::to_string)),
+    ];
+    for (flag, value) in values {
+        if let Some(value) = value {
+            text.push_str(&format!(" {flag} {}", quote(&value)));
+        }
+    }
+    for (flag, is_set) in [("--all", args.all), ("--all-workspaces", args.all_workspaces)] {
+        if is_set {
+            text.push(' ');
+            text.push_str(flag);
+        }
+    }
+    text
+}

@@ -1,0 +1,108 @@
+//! `rappel save`.
+
+use rappel::{ErrorKind, Progress, SaveOptions};
+use rappel_types::{Facet, Trigger};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::errors::{Exit, Failure, Result};
+use crate::process::Context;
+use crate::{detached, face, progress, values};
+
+/// Make a checkpoint
+///
+/// Captures the workspace as it is now. It is safe on disk when this returns. If nothing changed
+/// since a checkpoint of the last minute and nothing is added to it, that one is the answer.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel save
+  rappel save \"Before adding Stripe\"
+  rappel save \"Auth works\" -t auth,green --meta step_number=3
+  rappel save --json | jq -r .id")]
+pub struct Args {
+    /// What this moment is, in your words
+    pub message: Option<String>,
+    /// Tags, by commas or repeated
+    #[arg(short, long = "tag", visible_alias = "tags", value_name = "TAG")]
+    #[arg(value_delimiter = ',', value_parser = values::tag)]
+    pub tags: Vec<String>,
+    /// The agent session that asks [default: RAPPEL_SESSION]
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Why it is made [default: manual]
+    #[arg(long, value_parser = values::trigger)]
+    pub trigger: Option<Trigger>,
+    /// Capture only these facets
+    #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
+    pub only: Vec<Facet>,
+    /// Do not capture these facets
+    #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
+    pub skip: Vec<Facet>,
+    /// The environment's name [default: RAPPEL_ENVIRONMENT, then rappel.toml]
+    #[arg(long, value_name = "NAME")]
+    pub environment: Option<String>,
+    /// A value to keep with it; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::key_value)]
+    pub meta: Vec<(String, Value)>,
+    /// Exit with 1 if something could not be captured
+    #[arg(long)]
+    pub require_complete: bool,
+}
+
+/// The checkpoint, and what the user should know besides.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    checkpoint: &'a rappel::Checkpoint,
+    notes: &'a [String],
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    rappel::check_tags(&args.tags)?;
+    let mut rappel = context.open()?;
+    context.stop_cleanly();
+    let options = SaveOptions {
+        message: args.message.clone(),
+        tags: args.tags.clone(),
+        trigger: args.trigger,
+        session: args.session.clone().or_else(|| context.session()),
+        environment: args.environment.clone(),
+        metadata: args.meta.iter().cloned().collect(),
+        only: (!args.only.is_empty()).then(|| args.only.iter().copied().collect()),
+        skip: args.skip.iter().copied().collect(),
+        ..SaveOptions::default()
+    };
+    let counters = Progress::default();
+    let saved = progress::scan(context, &counters, || {
+        rappel.save_with_progress(&options, Some(&counters))
+    })?;
+
+    let checkpoint = &saved.checkpoint;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&Answer { checkpoint, notes: &saved.notes })?;
+    } else if output.quiet {
+        output.answer(|out| Ok(writeln!(out, "{}", checkpoint.manifest.id)?))?;
+    } else {
+        let go_back = context.suggest(&format!("restore {}", checkpoint.manifest.id));
+        let text = face::saved::text(checkpoint, context.now(), &go_back, output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    for note in &saved.notes {
+        output.note(note);
+    }
+    let incomplete = args.require_complete && checkpoint.manifest.partial;
+    face::saved::warn(checkpoint, output);
+    if rappel.gc_due() {
+        detached::start_gc(&context.home()?, rappel.root());
+    }
+    if incomplete {
+        return Err(Failure {
+            kind: ErrorKind::Failed,
+            message: format!("{} is not complete", checkpoint.manifest.id),
+            hint: Some(context.suggest(&format!("show {}", checkpoint.manifest.id))),
+        });
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,89 @@
+//! `rappel show`.
+
+use rappel_types::{Entry, Reference};
+use serde_json::{Value, json};
+
+use crate::errors::{Exit, Failure, Result};
+use crate::face;
+use crate::process::Context;
+use crate::values;
+
+/// Show what a checkpoint holds
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel show latest
+  rappel show 42
+  rappel show \"@{2 hours ago}\" --files
+  rappel show latest --json | jq .files.count")]
+pub struct Args {
+    /// Which checkpoint: an id, its beginning, a number, `latest`, `latest~2`, `@{WHEN}`
+    #[arg(value_name = "REF", value_parser = values::reference)]
+    pub reference: Reference,
+    /// List its files
+    #[arg(long)]
+    pub files: bool,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let checkpoint = rappel.show(&args.reference)?;
+    let entries = match args.files {
+        true => Some(rappel.files_of(&args.reference)?),
+        false => None,
+    };
+    let output = context.output;
+    if output.json {
+        let mut document = serde_json::to_value(&checkpoint)
+            .map_err(|error| Failure::failed(format!("cannot write it as JSON: {error}")))?;
+        if let (Some(entries), Some(files)) = (entries, document.get_mut("files"))
+            && files.is_object()
+        {
+            files["entries"] = entries.iter().map(entry_json).collect();
+        }
+        output.answer_json(&document)?;
+        return Ok(Exit::Done);
+    }
+    output.answer(|out| {
+        if let Some(entries) = &entries {
+            for entry in entries {
+                writeln!(out, "{}", face::checkpoint::entry(entry))?;
+            }
+            return Ok(());
+        }
+        let text =
+            face::checkpoint::full(&checkpoint, context.now(), &context.zone(), output.paint());
+        out.write_all(text.as_bytes())?;
+        if !output.quiet {
+            let id = &checkpoint.manifest.id;
+            let paint = output.paint();
+            for (what, command) in [
+                ("Its files:", format!("show {id} --files")),
+                ("Compare with now:", format!("diff {id}")),
+                ("Go back with:", format!("restore {id}")),
+            ] {
+                let line = format!("{what:18}{}", context.suggest(&command));
+                writeln!(out, "{}", paint.faint(&line))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}
+
+/// An entry without the names that objects have in the store, which nobody outside can use.
+fn entry_json(entry: &Entry) -> Value {
+    use rappel_types::{Node, path::escape};
+    let path = entry.path.to_string();
+    match &entry.node {
+        Node::Directory { mode } => {
+            json!({"path": path, "kind": "directory", "mode": format!("{mode:04o}")})
+        }
+        Node::File { mode, size, .. } => {
+            json!({"path": path, "kind": "file", "mode": format!("{mode:04o}"), "size": size})
+        }
+        Node::Symlink { target } => {
+            json!({"path": path, "kind": "symlink", "target": escape(target)})
+        }
+    }
+}

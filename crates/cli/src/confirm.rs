@@ -1,0 +1,33 @@
+//! Asking before something is changed.
+
+use std::io::{self, BufRead, Write};
+
+use crate::errors::{Failure, Result};
+use crate::process::Context;
+
+/// Goes on only if the user says yes: asks on a terminal, and elsewhere stops with the command
+/// that would have gone on.
+pub fn require(context: &Context, question: &str, confirm_with: &str) -> Result<()> {
+    if !context.can_ask() {
+        return Err(Failure::unconfirmed(
+            "this needs a confirmation, and there is no terminal to ask on",
+            confirm_with,
+        ));
+    }
+    if yes(question)? {
+        return Ok(());
+    }
+    Err(Failure::unconfirmed("not confirmed; nothing was changed", confirm_with))
+}
+
+fn yes(question: &str) -> Result<bool> {
+    let mut stderr = io::stderr().lock();
+    // A question that cannot be shown will not be answered with yes either.
+    let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::failed(format!("cannot read the answer: {error}")))?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,155 @@
+//! How a command fails: what is told on stderr, and the exit code.
+//!
+//! Everything that stops a command becomes a [`Failure`] and is shown once, by `main`.
+
+use std::io;
+use std::process::ExitCode;
+
+use rappel::ErrorKind;
+use serde_json::json;
+
+use crate::output::{Output, clean};
+
+/// What a command came to.
+pub type Result<T = Exit, E = Failure> = std::result::Result<T, E>;
+
+/// How a command that has given its answer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// As asked.
+    Done,
+    /// The answer itself is bad news, and has been told: not protected, damaged, in conflict.
+    Bad(ErrorKind),
+}
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub struct Failure {
+    /// What the caller should do about it.
+    pub kind: ErrorKind,
+    /// What went wrong.
+    pub message: String,
+    /// The next step, if there is one.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// The request makes no sense.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Usage, message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// It did not work, and there is nothing to advise.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Failed, message: message.into(), hint: None }
+    }
+
+    /// The user has to say yes first.
+    pub fn unconfirmed(message: impl Into<String>, confirm_with: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Confirmation,
+            message: message.into(),
+            hint: Some(confirm_with.into()),
+        }
+    }
+
+    /// Tells it on stderr: for people, or as JSON for programs.
+    pub fn show(&self, output: &Output) {
+        if output.json {
+            let error = json!({"error": {
+                "kind": self.kind.as_str(),
+                "message": self.message,
+                "hint": self.hint,
+            }});
+            output.tell(&error.to_string());
+            return;
+        }
+        let paint = output.paint_stderr();
+        let mut text = format!("{} {}", paint.error("error:"), clean_lines(&self.message));
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\n{} {}", paint.hint("hint:"), clean_lines(hint)));
+        }
+        output.tell(&text);
+    }
+
+    /// The exit code that belongs to it.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(code(self.kind))
+    }
+}
+
+impl Exit {
+    /// The exit code that belongs to it.
+    pub fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Done => ExitCode::SUCCESS,
+            Self::Bad(kind) => ExitCode::from(code(kind)),
+        }
+    }
+}
+
+/// The exit codes of the contract.
+fn code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Failed => 1,
+        ErrorKind::Usage => 2,
+        ErrorKind::NotFound => 3,
+        ErrorKind::Confirmation => 4,
+        ErrorKind::Busy => 5,
+        ErrorKind::Damage => 6,
+        ErrorKind::Conflict => 7,
+    }
+}
+
+/// Some messages have several lines, one per mistake; each is cleaned by itself.
+fn clean_lines(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+impl From<rappel::Error> for Failure {
+    fn from(error: rappel::Error) -> Self {
+        Self { kind: error.kind(), message: error.to_string(), hint: error.hint() }
+    }
+}
+
+/// Only writing to stdout fails with a bare I/O error; a closed pipe among them is noticed by
+/// [`Output`] and is no failure at all.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::failed(format!("cannot write the answer: {error}"))
+    }
+}
+
+/// What clap refuses, in our words: the first paragraph says what is wrong, and what clap calls a
+/// tip is a hint.
+impl From<&clap::Error> for Failure {
+    fn from(error: &clap::Error) -> Self {
+        use clap::error::{ContextKind, ContextValue};
+        let bad = std::error::Error::source(error)
+            .and_then(|source| source.downcast_ref::<crate::values::BadValue>())
+            .cloned();
+        let text = error.render().to_string();
+        let mut paragraphs = text.split("\n\n");
+        let first = paragraphs.next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let tip = paragraphs
+            .filter_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
+            .map(str::to_owned)
+            .next();
+        let usage = match error.get(ContextKind::Usage) {
+            Some(ContextValue::StyledStr(usage)) => {
+                usage.to_string().strip_prefix("Usage: ").map(|usage| format!("usage: {usage}"))
+            }
+            _ => None,
+        };
+        let hint = match bad {
+            Some(bad) => bad.hint,
+            None => tip.or(usage),
+        };
+        Self {
+            kind: ErrorKind::Usage,
+            message: message.split_whitespace().collect::<Vec<_>>().join(" "),
+            hint: hint.or_else(|| Some("rappel help".into())),
+        }
+    }
+}

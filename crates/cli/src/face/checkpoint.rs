@@ -1,0 +1,188 @@
+//! Checkpoints in a list, and one of them in full.
+
+use jiff::tz::TimeZone;
+use rappel::{Checkpoint, Listing};
+use rappel_types::duration::format_duration;
+use rappel_types::size::format_size;
+use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
+
+use super::{Fields, changes, count, saved, thousands, title};
+use crate::output::{Paint, clean};
+
+/// How many skipped or missing paths `show` names.
+const NAMED: usize = 20;
+
+/// A list of checkpoints, newest first.
+pub fn list(listing: &Listing, now: Timestamp, with_workspace: bool, paint: Paint) -> String {
+    let mut text =
+        format!("{} ({} total)\n", paint.strong("Checkpoints"), thousands(listing.total as u64));
+    let newest = listing.checkpoints.iter().map(|one| one.manifest.sequence).max();
+    let width = newest.unwrap_or(0).to_string().len();
+    for checkpoint in &listing.checkpoints {
+        let manifest = &checkpoint.manifest;
+        let is_latest = listing.latest.as_deref() == Some(manifest.id.as_str());
+        let mark = if is_latest { format!("  {}", paint.good("(latest)")) } else { String::new() };
+        let number = paint.faint(&format!("{:>width$}", manifest.sequence));
+        text.push_str(&format!("\n  {number}  {}{mark}\n", paint.id(manifest.id.as_str())));
+        let indent = " ".repeat(width + 4);
+        if let Some(title) = title(checkpoint) {
+            text.push_str(&format!("{indent}{title}\n"));
+        }
+        let mut facts = vec![time::age(now, manifest.created_at)];
+        if with_workspace {
+            facts.push(clean(&manifest.workspace.root));
+        }
+        facts.extend(in_brief(checkpoint));
+        text.push_str(&format!("{indent}{}\n", paint.faint(&facts.join(" · "))));
+    }
+    text
+}
+
+/// What a list tells about a checkpoint besides its age.
+fn in_brief(checkpoint: &Checkpoint) -> Vec<String> {
+    let manifest = &checkpoint.manifest;
+    let mut facts = Vec::new();
+    if let Some(files) = &manifest.files {
+        facts.push(count(files.count, "file", "files"));
+        facts.push(changes(files));
+    }
+    if manifest.partial {
+        facts.push("partial".into());
+    }
+    if manifest.interrupted_restore {
+        facts.push("during an unfinished restore".into());
+    }
+    if checkpoint.pinned {
+        facts.push("pinned".into());
+    }
+    facts.extend(manifest.tags.iter().map(|tag| format!("#{}", clean(tag))));
+    facts
+}
+
+/// Everything about one checkpoint.
+pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Paint) -> String {
+    let manifest = &checkpoint.manifest;
+    let mut text = format!("{} {}", paint.strong("Checkpoint"), paint.id(manifest.id.as_str()));
+    if let Some(title) = title(checkpoint) {
+        text.push_str(&format!("  {title}"));
+    }
+    text.push('\n');
+    let mut fields = Fields::new(paint);
+    fields.add("Number", manifest.sequence.to_string());
+    fields.add(
+        "Made",
+        format!("{} ({})", time::age(now, manifest.created_at), local(manifest.created_at, zone)),
+    );
+    fields.add("Trigger", manifest.trigger.as_str());
+    fields.add_some("Parent", manifest.parent.as_ref().map(ToString::to_string));
+    if !manifest.tags.is_empty() {
+        fields.add("Tags", clean(&manifest.tags.join(", ")));
+    }
+    if checkpoint.pinned {
+        fields.add("Pinned", "yes");
+    }
+    fields.add_some("Session", manifest.session_id.as_deref().map(clean));
+    fields.add_some("Environment", manifest.environment.as_deref().map(clean));
+    fields.add("Workspace", clean(&manifest.workspace.root));
+    if let Some(files) = &manifest.files {
+        fields.add(
+            "Files",
+            format!(
+                "{} in {}, {}",
+                thousands(files.count),
+                format_size(files.bytes),
+                changes(files)
+            ),
+        );
+    }
+    for facet in Facet::ALL {
+        match manifest.state_of(facet) {
+            FacetState::Failed => {
+                fields.add(&capitalised(facet), paint.bad("could not be captured"))
+            }
+            FacetState::Absent => fields.add(&capitalised(facet), "none"),
+            FacetState::Captured | FacetState::NotAsked => {}
+        }
+    }
+    for (key, value) in &manifest.metadata {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        fields.add(&clean(key), clean(&value));
+    }
+    fields.add(
+        "Cost",
+        format!(
+            "{}, {} new",
+            format_duration(manifest.cost.wall_ms.ceil() as u64),
+            format_size(manifest.cost.new_bytes)
+        ),
+    );
+    text.push_str(&fields.lines());
+    if manifest.interrupted_restore {
+        text.push_str("\nA restore was unfinished when it was made.\n");
+    }
+    let reasons: Vec<_> = manifest.partial_reasons.iter().map(saved::reason).collect();
+    text.push_str(&section("Missing (should have been captured)", &reasons));
+    let skipped: Vec<_> = manifest
+        .files
+        .iter()
+        .flat_map(|files| &files.skipped)
+        .map(|skipped| format!("{}: {}", skipped.path, skipped.reason))
+        .collect();
+    text.push_str(&section("Left out by a rule", &skipped));
+    text
+}
+
+fn section(heading: &str, lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{heading}:\n");
+    for line in lines.iter().take(NAMED) {
+        text.push_str(&format!("  {}\n", clean(line)));
+    }
+    if lines.len() > NAMED {
+        text.push_str(&format!("  … and {} more\n", lines.len() - NAMED));
+    }
+    text
+}
+
+/// A moment as the clock on the wall here shows it.
+pub fn local(at: Timestamp, zone: &TimeZone) -> String {
+    at.0.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn capitalised(facet: Facet) -> String {
+    let mut name = facet.as_str().to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    name
+}
+
+/// One path of a checkpoint: its mode, size and name.
+pub fn entry(entry: &Entry) -> String {
+    let path = &entry.path;
+    match &entry.node {
+        Node::Directory { mode } => format!("d{} {:>10} {path}/", permissions(*mode), ""),
+        Node::Symlink { target } => {
+            format!(
+                "l{} {:>10} {path} -> {}",
+                permissions(0o777),
+                "",
+                rappel_types::path::escape(target)
+            )
+        }
+        Node::File { mode, size, .. } => {
+            format!("-{} {:>10} {path}", permissions(*mode), format_size(*size))
+        }
+    }
+}
+
+fn permissions(mode: u32) -> String {
+    (0..9)
+        .map(|bit| match mode >> (8 - bit) & 1 {
+            0 => '-',
+            _ => ['r', 'w', 'x'][bit as usize % 3],
+        })
+        .collect()
+}

@@ -1,0 +1,137 @@
+//! What people see: values of the engine as text. Nothing here decides or fetches anything.
+
+pub mod checkpoint;
+pub mod saved;
+
+use rappel::Checkpoint;
+use rappel_types::Trigger;
+use rappel_types::manifest::FilesPart;
+
+use crate::output::{Paint, clean};
+
+/// The longest title that a line has room for.
+const TITLE_MAX: usize = 100;
+
+/// `1 file`, `2 files`.
+pub fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// `62,158`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// What a checkpoint is called in one line: the user's words in quotes, or what made it.
+pub fn title(checkpoint: &Checkpoint) -> Option<String> {
+    let manifest = &checkpoint.manifest;
+    match manifest.description.as_deref() {
+        // Automatic ones describe themselves in a word for programs.
+        Some(words) if manifest.trigger == Trigger::Manual || !is_automatic(words) => {
+            let first = words.lines().next().unwrap_or_default();
+            Some(format!("\"{}\"", shorten(&clean(first), TITLE_MAX)))
+        }
+        _ if manifest.trigger == Trigger::Manual => None,
+        _ => Some(manifest.trigger.label().to_owned()),
+    }
+}
+
+fn is_automatic(description: &str) -> bool {
+    description.starts_with("Auto: ") || description == Trigger::PreRestore.label()
+}
+
+/// A text that fits, with `…` where it was cut.
+pub fn shorten(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        None => text.to_owned(),
+        Some(_) => {
+            let kept: String = text.chars().take(max - 1).collect();
+            format!("{}…", kept.trim_end())
+        }
+    }
+}
+
+/// `2 new, 10 changed`, or `unchanged`.
+pub fn changes(files: &FilesPart) -> String {
+    let parts: Vec<String> =
+        [(files.added, "new"), (files.modified, "changed"), (files.deleted, "deleted")]
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{} {what}", thousands(number)))
+            .collect();
+    if parts.is_empty() { "unchanged".to_owned() } else { parts.join(", ") }
+}
+
+/// Lines of a label and a value, the values below each other.
+pub struct Fields {
+    paint: Paint,
+    rows: Vec<(String, String)>,
+}
+
+impl Fields {
+    /// None yet.
+    pub fn new(paint: Paint) -> Self {
+        Self { paint, rows: Vec::new() }
+    }
+
+    /// One more.
+    pub fn add(&mut self, label: &str, value: impl Into<String>) {
+        self.rows.push((label.to_owned(), value.into()));
+    }
+
+    /// One more, if there is something to say.
+    pub fn add_some(&mut self, label: &str, value: Option<impl Into<String>>) {
+        if let Some(value) = value {
+            self.add(label, value);
+        }
+    }
+
+    /// All of them, indented by two.
+    pub fn lines(&self) -> String {
+        let width = self.rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (label, value) in &self.rows {
+            let padded = format!("{label:width$}");
+            text.push_str(&format!("  {}  {value}\n", self.paint.faint(&padded)));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(number), text);
+        }
+        assert_eq!(count(1, "file", "files"), "1 file");
+        assert_eq!(count(7081, "file", "files"), "7,081 files");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shorten("häuser", 6), "häuser");
+        assert_eq!(shorten("häuser", 4), "häu…");
+        assert_eq!(shorten("a b", 2), "a…");
+    }
+
+    #[test]
+    fn fields_line_up() {
+        let mut fields = Fields::new(Paint::PLAIN);
+        fields.add("Files", "3");
+        fields.add_some("Nothing", None::<String>);
+        fields.add("Skipped", "1");
+        assert_eq!(fields.lines(), "  Files    3\n  Skipped  1\n");
+    }
+}

@@ -1,0 +1,253 @@
+//! What the library must be told about the process: folders, environment, machine, signals.
+//!
+//! The only module that reads environment variables. Commands get a [`Context`] and open the
+//! workspace through it.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use jiff::tz::TimeZone;
+use rappel::ambient::{Clock, SystemClock};
+use rappel::{Environment, ErrorKind, OpenOptions, Rappel};
+use rappel_types::{RelPath, Timestamp, When};
+
+use crate::args::Flags;
+use crate::errors::{Failure, Result};
+use crate::output::Output;
+use crate::values;
+
+/// What every command works with.
+pub struct Context<'a> {
+    /// Where words go.
+    pub output: &'a Output,
+    folder: PathBuf,
+    home: Option<PathBuf>,
+    /// The flags that choose home and folder, to be repeated in commands that are suggested.
+    chosen: Vec<String>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl<'a> Context<'a> {
+    /// Looks at the flags and the process. `-C` counts as the current folder from here on.
+    pub fn new(flags: &Flags, output: &'a Output) -> Result<Self> {
+        let mut folder = std::env::current_dir()
+            .map_err(|error| Failure::failed(format!("cannot read the current folder: {error}")))?;
+        for further in &flags.directory {
+            folder.push(further);
+        }
+        if !flags.directory.is_empty() {
+            folder = std::fs::canonicalize(&folder).map_err(|error| Failure {
+                kind: ErrorKind::NotFound,
+                message: format!("cannot go to {}: {error}", folder.display()),
+                hint: None,
+            })?;
+        }
+        let home = flags.home.as_deref().map(|home| folder.join(home));
+        let mut chosen = Vec::new();
+        for (flag, paths) in [("-C", &flags.directory[..]), ("--home", flags.home.as_slice())] {
+            for path in paths {
+                chosen.extend([flag.to_owned(), quote(&path.to_string_lossy())]);
+            }
+        }
+        Ok(Self { output, folder, home, chosen, cancel: Arc::default() })
+    }
+
+    /// Opens the workspace that the current folder belongs to.
+    pub fn open(&self) -> Result<Rappel> {
+        Ok(Rappel::open(self.options()?)?)
+    }
+
+    /// How the workspace is opened.
+    pub fn options(&self) -> Result<OpenOptions> {
+        Ok(OpenOptions {
+            environment: environment(),
+            machine: machine(),
+            environment_name: variable("RAPPEL_ENVIRONMENT")
+                .and_then(|name| name.into_string().ok()),
+            zone: self.zone(),
+            cancel: self.cancel.clone(),
+            ..OpenOptions::new(self.root(), self.home()?)
+        })
+    }
+
+    /// The workspace's root.
+    pub fn root(&self) -> PathBuf {
+        rappel::find_root(&self.folder)
+    }
+
+    /// Where Rappel keeps its data.
+    pub fn home(&self) -> Result<PathBuf> {
+        if let Some(home) = &self.home {
+            return Ok(home.clone());
+        }
+        if let Some(home) = variable("RAPPEL_HOME") {
+            return Ok(self.folder.join(home));
+        }
+        platform_home().ok_or_else(|| Failure {
+            kind: ErrorKind::Failed,
+            message: "there is no home folder to keep checkpoints in".into(),
+            hint: Some("set HOME, or choose a folder with --home or RAPPEL_HOME".into()),
+        })
+    }
+
+    /// The agent session that the process belongs to, if it says so.
+    pub fn session(&self) -> Option<String> {
+        variable("RAPPEL_SESSION").and_then(|session| session.into_string().ok())
+    }
+
+    /// From now on Ctrl-C and a request to terminate stop long work cleanly; a second one stops it
+    /// at once. Not called earlier, so that a question can be answered with Ctrl-C.
+    pub fn stop_cleanly(&self) {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        for signal in [SIGINT, SIGTERM] {
+            // Where a handler cannot be set, the signal kills; the store and a restore survive it.
+            let _ = signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                self.cancel.clone(),
+            );
+            let _ = signal_hook::flag::register(signal, self.cancel.clone());
+        }
+    }
+
+    /// Paths as they were written on the command line; none at all if one is the whole workspace.
+    pub fn paths(&self, root: &Path, given: &[OsString]) -> Result<Vec<RelPath>> {
+        let mut paths = Vec::with_capacity(given.len());
+        for path in given {
+            match values::path_below(root, &self.folder, path)? {
+                Some(path) => paths.push(path),
+                None => return Ok(Vec::new()),
+            }
+        }
+        Ok(paths)
+    }
+
+    /// A path of ours, against the current folder.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    /// A command that can be typed here, with the flags that this one was called with.
+    pub fn suggest(&self, words: &str) -> String {
+        let mut command = "rappel ".to_owned();
+        for flag in &self.chosen {
+            command.push_str(flag);
+            command.push(' ');
+        }
+        command + words
+    }
+
+    /// The present.
+    pub fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    /// The zone in which people here mean their times.
+    pub fn zone(&self) -> TimeZone {
+        TimeZone::system()
+    }
+
+    /// The beginning of what people mean by a WHEN.
+    pub fn moment(&self, when: &When) -> Result<Timestamp> {
+        when.resolve(self.now(), &self.zone())
+            .map_err(|error| Failure::usage(error.to_string(), error.hint()))
+    }
+
+    /// The end of what people mean by a WHEN.
+    pub fn moment_end(&self, when: &When) -> Result<Timestamp> {
+        when.resolve_end(self.now(), &self.zone())
+            .map_err(|error| Failure::usage(error.to_string(), error.hint()))
+    }
+
+    /// Whether somebody is there to answer a question.
+    pub fn can_ask(&self) -> bool {
+        !self.output.json
+            && !in_ci()
+            && std::io::stdin().is_terminal()
+            && std::io::stderr().is_terminal()
+    }
+
+    /// Whether somebody is there to watch progress.
+    pub fn can_watch(&self) -> bool {
+        !self.output.quiet && !in_ci() && std::io::stderr().is_terminal()
+    }
+}
+
+/// A word that a shell takes as it is.
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// An environment variable that says something.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn in_ci() -> bool {
+    variable("CI").is_some_and(|value| value != "false" && value != "0")
+}
+
+fn absolute_variable(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn platform_home() -> Option<PathBuf> {
+    let user = std::env::home_dir().filter(|home| home.is_absolute());
+    if cfg!(target_os = "macos") {
+        return user.map(|home| home.join("Library/Application Support/rappel"));
+    }
+    let data =
+        absolute_variable("XDG_DATA_HOME").or_else(|| user.map(|home| home.join(".local/share")));
+    data.map(|data| data.join("rappel"))
+}
+
+fn environment() -> Environment {
+    let no_system = variable("GIT_CONFIG_NOSYSTEM")
+        .is_some_and(|value| value != "0" && value != "false" && value != "no" && value != "off");
+    let system = || {
+        let named = variable("GIT_CONFIG_SYSTEM").map(PathBuf::from);
+        named.unwrap_or_else(|| "/etc/gitconfig".into())
+    };
+    Environment {
+        home: std::env::home_dir(),
+        xdg_config_home: absolute_variable("XDG_CONFIG_HOME"),
+        git_config_global: variable("GIT_CONFIG_GLOBAL").map(PathBuf::from),
+        git_config_system: (!no_system).then(system),
+    }
+}
+
+/// What tells this machine or container from others: evidence, not identity.
+fn machine() -> String {
+    let first_line = |path: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().next()?.trim();
+        (!line.is_empty() && line != "uninitialized").then(|| line.to_owned())
+    };
+    ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"]
+        .into_iter()
+        .find_map(first_line)
+        .or_else(|| variable("HOSTNAME").and_then(|name| name.into_string().ok()))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
+        assert_eq!(quote("src/main.rs"), "src/main.rs");
+        assert_eq!(quote("@{2 hours ago}"), "'@{2 hours ago}'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+        assert_eq!(quote(""), "''");
+        assert_eq!(quote("~x"), "'~x'");
+        assert_eq!(quote("latest~2"), "latest~2");
+    }
+}

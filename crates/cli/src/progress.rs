@@ -1,0 +1,78 @@
+//! How far long work is, on a terminal, and only if it takes long enough to be asked about.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rappel::Progress;
+
+use crate::process::Context;
+
+/// Work that takes less than this shows nothing.
+const PATIENCE: Duration = Duration::from_millis(300);
+const TICK: Duration = Duration::from_millis(100);
+
+/// Does `work` and shows how far the scan is that it reports to `progress`.
+pub fn scan<T>(context: &Context, progress: &Progress, work: impl FnOnce() -> T) -> T {
+    watched(context, work, |bar| {
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let to_read = load(&progress.bytes_to_read);
+        if to_read == 0 {
+            bar.set_message("Looking for changes");
+            return;
+        }
+        if bar.length().is_none() {
+            bar.set_style(style("{bar:30} {bytes}/{total_bytes}, {msg}"));
+        }
+        bar.set_length(to_read);
+        bar.set_position(load(&progress.bytes_read).min(to_read));
+        let (read, files) = (load(&progress.files_read), load(&progress.files_to_read));
+        bar.set_message(format!("{read} of {files} files"));
+    })
+}
+
+/// Does `work` and shows what is being done.
+pub fn spinner<T>(context: &Context, message: &'static str, work: impl FnOnce() -> T) -> T {
+    watched(context, work, |bar| bar.set_message(message))
+}
+
+fn watched<T>(
+    context: &Context,
+    work: impl FnOnce() -> T,
+    update: impl Fn(&ProgressBar) + Send,
+) -> T {
+    if !context.can_watch() {
+        return work();
+    }
+    thread::scope(|scope| {
+        let (working, stopped) = mpsc::channel::<()>();
+        scope.spawn(move || show(&stopped, &update));
+        let result = work();
+        drop(working);
+        result
+    })
+}
+
+/// Draws until the other end is dropped.
+fn show(stopped: &Receiver<()>, update: &impl Fn(&ProgressBar)) {
+    let still_working = |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+    if !still_working(PATIENCE) {
+        return;
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_style(style("{spinner} {msg} ({elapsed})"));
+    loop {
+        update(&bar);
+        bar.tick();
+        if !still_working(TICK) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

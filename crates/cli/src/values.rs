@@ -1,0 +1,179 @@
+//! What people write behind a flag, read into values of the domain.
+//!
+//! Clap calls these while it parses. Each refuses with a [`BadValue`], whose hint survives clap and
+//! ends up on the `hint:` line. Nothing here looks at the disk.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rappel_types::path::unescape;
+use rappel_types::{Facet, Reference, RelPath, Trigger, When};
+use serde_json::Value;
+
+use crate::errors::Failure;
+
+/// A value that cannot be what its place asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadValue {
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+impl BadValue {
+    fn new(message: impl ToString, hint: impl Into<String>) -> Self {
+        Self { message: message.to_string(), hint: Some(hint.into()) }
+    }
+}
+
+impl std::fmt::Display for BadValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
+/// A REF.
+pub fn reference(text: &str) -> Result<Reference, BadValue> {
+    text.parse().map_err(|error: rappel_types::reference::ReferenceError| {
+        BadValue::new(&error, error.hint())
+    })
+}
+
+/// `REF:PATH`.
+pub fn reference_and_path(text: &str) -> Result<(Reference, RelPath), BadValue> {
+    rappel_types::reference::split_path(text).map_err(|error| BadValue::new(&error, error.hint()))
+}
+
+/// A WHEN.
+pub fn when(text: &str) -> Result<When, BadValue> {
+    When::parse(text).map_err(|error| BadValue::new(&error, error.hint()))
+}
+
+/// One of FACETS.
+pub fn facet(text: &str) -> Result<Facet, BadValue> {
+    text.trim().parse().map_err(|message: String| {
+        let known: Vec<_> = Facet::ALL.iter().map(|facet| facet.as_str()).collect();
+        BadValue::new(message, format!("facets are {}", known.join(", ")))
+    })
+}
+
+/// A trigger.
+pub fn trigger(text: &str) -> Result<Trigger, BadValue> {
+    text.parse().map_err(|error: rappel_types::trigger::UnknownTrigger| {
+        let known: Vec<_> = Trigger::ALL.iter().map(|trigger| trigger.as_str()).collect();
+        BadValue::new(error, format!("triggers are {}", known.join(", ")))
+    })
+}
+
+/// One tag of a list that commas split. What a tag may look like is the engine's to say.
+#[allow(clippy::unnecessary_wraps, reason = "the shape that clap asks for")]
+pub fn tag(text: &str) -> Result<String, BadValue> {
+    Ok(text.trim().to_owned())
+}
+
+/// `KEY=VALUE`: numbers, truth values, lists and objects as JSON has them, all else as text.
+pub fn key_value(text: &str) -> Result<(String, Value), BadValue> {
+    let hint = "write `--meta step_number=3`";
+    let (key, value) =
+        text.split_once('=').ok_or_else(|| BadValue::new(format!("{text:?} has no `=`"), hint))?;
+    if key.is_empty() || key.chars().any(char::is_control) {
+        return Err(BadValue::new(format!("{key:?} cannot be a key"), hint));
+    }
+    let value = match serde_json::from_str(value) {
+        // `null` would take a key away wherever metadata is merged, which nobody means by it.
+        Ok(Value::Null) | Err(_) => Value::String(value.to_owned()),
+        Ok(json) => json,
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// A path as it was written on the command line, relative to `folder` as git has it, as a path
+/// below `root`; `None` is the root itself. Text is unescaped (`\xNN`, `\\`), raw bytes are taken
+/// as they are.
+pub fn path_below(root: &Path, folder: &Path, given: &OsStr) -> Result<Option<RelPath>, Failure> {
+    let bytes = match given.to_str() {
+        Some(text) => unescape(text).ok_or_else(|| {
+            Failure::usage(
+                format!("unusable path {text:?}"),
+                "a backslash is written `\\\\` and a byte `\\xNN`",
+            )
+        })?,
+        None => given.as_bytes().to_vec(),
+    };
+    let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
+    let mut whole = PathBuf::new();
+    for component in folder.join(&path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                whole.pop();
+            }
+            other => whole.push(other),
+        }
+    }
+    let Ok(below) = whole.strip_prefix(root) else {
+        return Err(Failure::usage(
+            format!("{} lies outside of the workspace {}", path.display(), root.display()),
+            "paths are relative to the current folder",
+        ));
+    };
+    if below.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    RelPath::new(below.as_os_str().as_bytes())
+        .map(Some)
+        .map_err(|error| Failure::usage(error.to_string(), "name a file or folder"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(folder: &str, given: &str) -> Result<Option<String>, Failure> {
+        path_below(Path::new("/w"), Path::new(folder), OsStr::new(given))
+            .map(|path| path.map(|path| path.to_string()))
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_current_folder() {
+        for (folder, given, expected) in [
+            ("/w", "a/b", Some("a/b")),
+            ("/w", "a/b/", Some("a/b")),
+            ("/w/src", "a", Some("src/a")),
+            ("/w/src", "./a", Some("src/a")),
+            ("/w/src", "../a", Some("a")),
+            ("/w/src", "/w/a", Some("a")),
+            ("/w/src", "..", None),
+            ("/w", ".", None),
+            ("/w", r"caf\xe9", Some(r"caf\xe9")),
+            ("/w", r"a\\b", Some(r"a\\b")),
+        ] {
+            let found = below(folder, given).unwrap();
+            assert_eq!(found.as_deref(), expected, "{given:?} in {folder}");
+        }
+    }
+
+    #[test]
+    fn paths_outside_of_the_workspace_are_refused() {
+        for given in ["../x", "/etc/passwd", "a/../../w2", r"a\b", "a\0"] {
+            assert!(below("/w", given).is_err(), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn metadata_values_are_json_where_they_can_be() {
+        let value = |text: &str| key_value(text).unwrap().1;
+        assert_eq!(value("n=3"), Value::from(3));
+        assert_eq!(value("n=true"), Value::from(true));
+        assert_eq!(value("n=[1,2]"), serde_json::json!([1, 2]));
+        assert_eq!(value("n=3 steps"), Value::from("3 steps"));
+        assert_eq!(value("n=null"), Value::from("null"));
+        assert_eq!(value("n=a=b"), Value::from("a=b"));
+        assert!(key_value("n").is_err());
+        assert!(key_value("=3").is_err());
+    }
+}
