@@ -1,1 +1,15 @@
-//! testing
+//! Helpers that the tests of every crate share: projects on disk, a store in memory, and a disk
+//! that fails on demand.
+//!
+//! Nothing here is part of the product; it panics freely, since a helper that cannot do its work
+//! fails the test.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+pub mod fault;
+pub mod memory;
+pub mod project;
+
+pub use fault::{Failure, Fault, FaultDisk, Loss, Names, Writes};
+pub use memory::MemoryStore;
+pub use project::{Project, Snapshot, Thing, memory_dir, snapshot};

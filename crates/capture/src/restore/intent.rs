@@ -345,13 +345,18 @@ impl Intents {
         Ok(open)
     }
 
-    /// Removes what a crash left of intents that were never begun. Only under the lock: outside it
-    /// such a file may be one that is being written.
+    /// Removes what is left of intents that were never begun, or that are over. Only under the
+    /// lock: outside it such a file may be one that is being written.
     fn sweep(&self) -> Result<()> {
         let entries = std::fs::read_dir(&self.folder);
         for entry in entries.map_err(StoreError::io("list", &self.folder))?.flatten() {
             let path = entry.path();
-            if path.extension().is_some_and(|extension| extension == "tmp") {
+            let is = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
+            let over = || {
+                let intent = read(&path);
+                matches!(intent, Ok(Some(intent)) if intent.phase == Phase::Done)
+            };
+            if is("tmp") || (is("intent") && over()) {
                 disk::unlink(&*self.disk, &path)?;
             }
         }
@@ -465,9 +470,12 @@ impl OpenIntent {
 
     /// Removes it: everything it said is done, or undone.
     pub(super) fn close(mut self) -> Result<()> {
-        // A file that outlives a power loss says by itself that it is over.
+        // A file that cannot be removed says by itself that it is over, and is swept up later.
         self.note(Phase::Done);
-        disk::unlink(&*self.disk, &self.path)?;
-        Ok(disk::sync_dir(&*self.disk, &self.folder)?)
+        match disk::unlink(&*self.disk, &self.path) {
+            Err(_) if self.phase() == Phase::Done && self.file.sync().is_ok() => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(disk::sync_dir(&*self.disk, &self.folder)?),
+        }
     }
 }
