@@ -1,0 +1,79 @@
+"""Holding the results against limits.toml."""
+import tomllib
+from pathlib import Path
+from statistics import median
+
+UNITS = {"ms": 1, "KB": 1e3, "MB": 1e6}
+
+
+def table():
+    with open(Path(__file__).resolve().parents[1] / "limits.toml", "rb") as file:
+        return tomllib.load(file)["limit"]
+
+
+def value(row):
+    """One number for a row: the median of its runs, or its bytes on disk."""
+    if row is None:
+        return None
+    if isinstance(row, dict):
+        return median(row["ms"])
+    return row[0] if isinstance(row, (list, tuple)) else row
+
+
+def check(results):
+    """(state, text) for every limit: met, missed, or skipped where it was not asked to be measured."""
+    trees = {**results["trees"]}
+    if results.get("history"):
+        trees["history"] = {"class": "history", "columns": {"rappel": results["history"]}}
+    lines = []
+    for limit in table():
+        for kind, number in limit["limit"].items():
+            fitting = [(name, tree) for name, tree in trees.items() if tree["class"] == kind]
+            if not fitting:
+                lines.append(("skipped", f"{limit['row']} on {kind}: not measured in this run"))
+            for name, tree in fitting:
+                lines.append(judge(limit, number, name, tree))
+    return lines
+
+
+def judge(limit, number, name, tree):
+    columns, row = tree["columns"], limit["row"]
+    label = f"{row} on {name}"
+    if limit.get("generated") and not tree.get("generated"):
+        return "skipped", f"{label}: holds for the generated trees only"
+    ours = columns.get("rappel", {})
+    mine = value(ours.get(row))
+    if mine is None:
+        return "missed", f"{label}: no figure ({ours.get('error', 'not measured')})"
+    if "under" in limit:
+        unit = limit["under"]
+        return verdict(mine < number * UNITS[unit], f"{label}: {mine / UNITS[unit]:.1f} {unit}, limit {number} {unit}")
+    if "times" in limit:
+        other = limit["times"]
+        base = value((columns.get("floor", {}) if other == "floor" else ours).get(row if other == "floor" else other))
+        if base is None:
+            return "missed", f"{label}: no figure for {other}"
+        return verdict(mine <= number * base, f"{label}: {mine:.1f} ms, {mine / base:.2f} times {other} "
+                                              f"({base:.1f} ms), limit {number} times")
+    return faster(limit["faster_than"], number, label, row, mine, columns)
+
+
+def faster(whom, number, label, row, mine, columns):
+    peers = {peer: column for peer, column in columns.items() if not peer.startswith("rappel") and peer != "floor"}
+    if whom != "every peer":
+        if whom not in peers:
+            return "skipped", f"{label}: {whom} not measured in this run"
+        peers = {whom: peers[whom]}
+    figures = {peer: value(column.get(row)) for peer, column in peers.items()}
+    figures = {peer: figure for peer, figure in figures.items() if figure is not None}
+    if not figures:
+        reason = "; ".join(column.get("error", "it cannot") for column in peers.values())
+        return ("missed" if reason else "skipped"), f"{label}: no figure for {whom} ({reason or 'no peers in this run'})"
+    best = min(figures, key=figures.get)
+    return verdict(figures[best] >= number * mine,
+                   f"{label}: {mine:.1f} ms, {figures[best] / mine:.2f} times faster than {best} "
+                   f"({figures[best]:.1f} ms), limit {number} times")
+
+
+def verdict(good, text):
+    return ("met" if good else "missed"), text

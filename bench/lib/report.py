@@ -1,0 +1,117 @@
+"""Results as Markdown."""
+from pathlib import Path
+from statistics import median
+
+import limits
+
+RESULTS = Path(__file__).resolve().parents[1] / "RESULTS.md"
+NOTES = "## Where the time goes"
+
+TIMES = {
+    "first": "first save",
+    "noop": "save, nothing changed",
+    "delta": "save, 10 changed + 2 new",
+    "after_restore": "the same right after a restore",
+    "restore": "restore of those in place",
+    "restore_unsaved": "restore in place of unsaved changes",
+    "full": "full restore elsewhere, synced",
+    "compact": "compaction after the small saves",
+    "show": "`show`",
+    "diff": "`diff` of neighbours",
+}
+SIZES = {
+    "size_first": ("store after the first save, MB", 1e6),
+    "growth": ("added per small save, KB", 1e3),
+    "size_saves": ("store after the small saves, MB", 1e6),
+    "size_compact": ("the same compacted, MB", 1e6),
+}
+
+
+def number(x):
+    return f"{x:,.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
+
+
+def time_cell(row, runs, spread):
+    if not row:
+        return "–"
+    times = row["ms"]
+    text = number(median(times))
+    if spread:
+        text = f"**{text}** ({number(min(times))}–{number(max(times))})"
+    return text + (f" n={len(times)}" if 1 < len(times) < runs else "")
+
+
+def size_cell(row, unit):
+    return f"{number(row[0] / unit)} ({number(row[1] / unit)})" if row else "–"
+
+
+def table(name, tree, runs):
+    columns = {key: column for key, column in tree["columns"].items() if "error" not in column}
+    head = [f"| {name} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    lines = []
+    for key, label in TIMES.items():
+        cells = [time_cell(column.get(key), runs, kind.startswith("rappel")) for kind, column in columns.items()]
+        lines.append((label, cells))
+    for key, (label, unit) in SIZES.items():
+        lines.append((label, [size_cell(column.get(key), unit) for column in columns.values()]))
+    counts = {"small saves made": lambda column: str(len(column["delta"]["ms"])),
+              "peak memory, MB": lambda column: number(column["memory"] / 1e6)}
+    for label, count in counts.items():
+        lines.append((label, [count(column) if "memory" in column else "–" for column in columns.values()]))
+    body = [f"| {label} | " + " | ".join(cells) + " |" for label, cells in lines if set(cells) != {"–"}]
+    return "\n".join(head + body)
+
+
+def remarks(tree):
+    """What a tool did not bring back, and what failed."""
+    said = []
+    for name, column in tree["columns"].items():
+        if "error" in column:
+            said.append(f"{name}: not measured: {column['error']}")
+        if column.get("restore_wrong"):
+            said.append(f"{name}: {column['restore_wrong']} files had wrong content after restores in place")
+        if column.get("restore_left"):
+            said.append(f"{name}: its restore in place left the added files there ({column['restore_left']} over all runs)")
+        if column.get("full_lost") or column.get("full_changed"):
+            said.append(f"{name}: the full restore lost {column['full_lost']} paths and changed {column['full_changed']}")
+    return "\n".join(f"- {line}" for line in said)
+
+
+def markdown(results):
+    about = results["about"]
+    parts = [
+        "# Results",
+        f"`{about['command']}`, {about['date']}, rappel {about['commit']}.\n\n{about['machine']}. "
+        f"File system: {about['disk']}. Load when it began: {about['load']}.\n\nPeers: {', '.join(about['versions'])}.",
+        f"Milliseconds, medians of {about['runs']} runs (`n=` where a slow peer got fewer), process start included, caches "
+        "warm; Rappel with (fastest–slowest). Sizes are bytes on disk (apparent bytes), index and its WAL included, "
+        "caches and reserve not. The full restore ends with `syncfs` for every tool. The floor is bench/floor: process "
+        f"start plus the bare work. Peak memory cannot show less than the {about['harness_mb']} MB of the harness.",
+    ]
+    for name, tree in results["trees"].items():
+        parts.append(f"## {name}: {tree['files']:,} files, {tree['folders']:,} folders, {tree['bytes'] / 1e6:.1f} MB")
+        parts.append(table(name, tree, about["runs"]))
+        if said := remarks(tree):
+            parts.append(said)
+    if history := results.get("history"):
+        parts.append("## Many checkpoints" + (f"\n\nnot measured: {history['error']}" if "error" in history else ""))
+        if "error" not in history:
+            parts.append(history_table(history, about["runs"]))
+    judged = [f"- {state}: {text}" for state, text in limits.check(results) if state != "skipped"]
+    parts.append("## Limits\n\n" + "\n".join(judged))
+    return "\n\n".join(parts) + "\n"
+
+
+def history_table(history, runs):
+    rows = {"list": "`list`", "list_json": "`list --json`", "list_all": "`list N --json`, all of them",
+            "show": "`show`", "diff": "`diff` of neighbours"}
+    head = f"| a home with {history['checkpoints']:,} checkpoints | ms |\n|---|---:|\n"
+    body = "\n".join(f"| {label} | {time_cell(history[key], runs, True)} |" for key, label in rows.items())
+    return head + body + f"\n| size of the home, MB | {size_cell(history['home'], 1e6)} |"
+
+
+def write(results):
+    """RESULTS.md; what a person wrote below its last heading stays."""
+    old = RESULTS.read_text() if RESULTS.exists() else ""
+    notes = old[old.index(NOTES):] if NOTES in old else NOTES + "\n\nNot written yet.\n"
+    RESULTS.write_text(markdown(results) + "\n" + notes)
