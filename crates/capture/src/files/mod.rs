@@ -46,22 +46,32 @@
 
 pub mod builtin;
 pub mod cache;
+mod choose;
+mod compare;
+mod git;
+mod globs;
+mod handle;
+mod names;
+mod patterns;
+mod read;
 pub mod root;
+mod scan;
+mod selector;
 pub mod stamp;
+mod walk;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use rappel_store::sink::Sink;
 use rappel_types::config::FilesConfig;
 use rappel_types::manifest::{PartialReason, SelectionRules, Skipped};
-use rappel_types::{Node, RelPath};
+use rappel_types::{Node, ObjectId, RelPath};
 
 pub use cache::{Cache, CacheDraft};
 pub use root::check_root;
+pub use scan::scan;
+pub use selector::Selector;
 pub use stamp::Identity;
-
-use crate::error::Result;
 
 /// What of the process environment decides about files. The library never reads it by itself.
 #[derive(Debug, Clone, Default)]
@@ -120,8 +130,10 @@ pub struct Request<'a> {
 /// What a scan found.
 #[derive(Debug)]
 pub struct Scanned {
-    /// Every path whose node differs from the cache's base tree, in order; `None` where it is gone.
-    /// Without a cache: all entries.
+    /// The tree that the changes are relative to: the cache's base; `None` without a cache.
+    pub base: Option<ObjectId>,
+    /// Every path whose node differs from the base, in order; `None` where it is gone. Without a
+    /// base: all entries.
     pub changes: Vec<(RelPath, Option<Node>)>,
     /// Files and links that the checkpoint holds; folders do not count.
     pub count: u64,
@@ -141,16 +153,4 @@ pub struct Scanned {
     pub rules: SelectionRules,
     /// What the next scan may know. Valid only once the tree with these changes is committed.
     pub next: CacheDraft,
-}
-
-/// Looks at the workspace and puts the content of every new or changed file into `sink`.
-///
-/// Fails if the root cannot be opened, is removed or replaced meanwhile ([`Error::Conflict`]), if a
-/// glob of the configuration is malformed, if the sink fails, or when cancelled. Nothing that is
-/// wrong with a single file or folder makes it fail.
-///
-/// [`Error::Conflict`]: crate::Error::Conflict
-pub fn scan(request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
-    let _ = (request, sink);
-    Err(crate::Error::Cancelled)
 }

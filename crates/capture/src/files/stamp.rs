@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, RawMode, Stat};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -70,7 +71,7 @@ impl From<FileType> for Kind {
 }
 
 /// What stat says of a path. Equal stamps that are old enough ([`Trust`]) mean equal content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// The file system.
     pub device: u64,
@@ -122,12 +123,6 @@ impl Stamp {
     /// Which thing it is.
     pub fn identity(&self) -> Identity {
         Identity { device: self.device, inode: self.inode }
-    }
-
-    /// Whether `other` is the same thing with the same content, as far as stamps can tell. Modes
-    /// may differ only if a clock stood still.
-    pub fn agrees(&self, other: &Self) -> bool {
-        self == other
     }
 }
 

@@ -1,0 +1,240 @@
+//! One scan from beginning to end: walk, read, compare.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rappel_store::sink::Sink;
+use rappel_types::manifest::{ExtraRules, SelectionRules, Skipped};
+use rappel_types::{ObjectId, RelPath};
+
+use super::cache::record::{Draft, What, entry, folder};
+use super::cache::{Cache, CacheDraft, Memo, ROOT};
+use super::choose::{Chooser, PathSet};
+use super::compare::{Comparison, compare};
+use super::globs::Globs;
+use super::handle::Root;
+use super::read::{Job, Outcome, Task};
+use super::selector::in_order;
+use super::stamp::Trust;
+use super::walk::known::LiveFiles;
+use super::walk::{Found, Walk, oversize, partial};
+use super::{Request, Scanned};
+use crate::error::{Error, Result};
+
+/// Raised when the same configuration selects other files than before.
+const RULES_VERSION: u8 = 1;
+
+/// Looks at the workspace and puts the content of every new or changed file into `sink`.
+///
+/// Fails if the root cannot be opened, is removed or replaced meanwhile ([`Error::Conflict`]), if a
+/// glob of the configuration is malformed, if the sink fails, or when cancelled. Nothing that is
+/// wrong with a single file or folder makes it fail.
+pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
+    let include = Globs::parse("include", &request.config.include)?;
+    let exclude = Globs::parse("exclude", &request.config.exclude)?;
+    let root = Root::open(request.root)?;
+    let trust = Trust::start(root.as_fd()).map_err(Error::io("look at", root.path()))?;
+    let cache = request.cache.take();
+    let digest = digest(&request);
+    let files = LiveFiles(&root);
+    let memo = cache.as_ref().map(Cache::memo);
+    let walk = Walk {
+        root: &root,
+        trust,
+        chooser: Chooser {
+            include: &include,
+            exclude: &exclude,
+            excluded_paths: PathSet::new(request.excluded_paths),
+            also: PathSet::new(request.also),
+            files: &files,
+        },
+        excluded: request.excluded,
+        limit: request.config.max_file_size,
+        environment: Arc::new(request.environment.clone()),
+        before: cache.as_ref(),
+        repos: memo.map_or_else(HashMap::new, |memo| {
+            memo.repos
+                .iter()
+                .map(|repo| (repo.folder.as_ref().map_or(&[][..], RelPath::as_bytes), repo))
+                .collect()
+        }),
+        maybe_changed: request.maybe_changed.map(PathSet::new),
+        cancel: request.cancel,
+        numbers: AtomicU32::new(memo.map_or(ROOT + 1, |memo| memo.next)),
+        found: Mutex::default(),
+    };
+    walk.run(memo.is_none_or(|memo| memo.digest != digest));
+    let next = walk.numbers.load(Ordering::Relaxed);
+    let mut found = walk.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if request.cancel.load(Ordering::Relaxed) {
+        return Err(Error::Cancelled);
+    }
+
+    let limit = request.config.max_file_size;
+    let tasks = tasks(&mut found);
+    let job =
+        Job { root: &root, sink, limit, cancel: request.cancel, progress: request.progress };
+    let outcomes = job.read_all(&tasks)?;
+    root.check_still_there()?;
+    settle(&mut found, &tasks, outcomes, trust, limit);
+
+    let drafts: Vec<Draft> = found.folders.into_iter().map(|folder| folder.draft).collect();
+    let compared = compare(cache.as_ref(), &drafts);
+    let count = memo.map_or(0, |memo| memo.count).saturating_add_signed(compared.count);
+    let bytes = memo.map_or(0, |memo| memo.bytes).saturating_add_signed(compared.bytes);
+    let mut excluded_roots = found.excluded;
+    excluded_roots.extend_from_slice(request.excluded_paths);
+    excluded_roots.sort_unstable();
+    excluded_roots.dedup();
+    let before = memo.map_or(&[][..], |memo| &memo.rules.extra);
+    let rules = SelectionRules {
+        git: found.git,
+        include: request.config.include.clone(),
+        exclude: request.config.exclude.clone(),
+        max_file_size: limit,
+        extra: extra(before, found.extra, &found.listed, &compared, &drafts),
+        excluded_roots,
+    };
+    let base = cache.as_ref().map(|cache| *cache.base());
+    let memo = Memo {
+        base: base.unwrap_or(ObjectId([0; 32])),
+        checkpoint: None,
+        digest,
+        rules: rules.clone(),
+        repos: found.repos,
+        count,
+        bytes,
+        next,
+        live: memo.map_or(0, |memo| memo.live),
+    };
+    Ok(Scanned {
+        base,
+        changes: compared.changes,
+        count,
+        bytes,
+        added: compared.added,
+        modified: compared.modified,
+        deleted: compared.deleted,
+        skipped: sorted(found.skipped),
+        partial: sorted(found.partial),
+        rules,
+        next: CacheDraft { before: cache, drafts, memo },
+    })
+}
+
+/// A hash of everything given from outside that decides what is selected.
+fn digest(request: &Request<'_>) -> ObjectId {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    add(&[RULES_VERSION]);
+    add(&request.config.max_file_size.to_le_bytes());
+    for list in [&request.config.include, &request.config.exclude] {
+        add(&list.len().to_le_bytes());
+        list.iter().for_each(|glob| add(glob.as_bytes()));
+    }
+    add(&request.excluded_paths.len().to_le_bytes());
+    request.excluded_paths.iter().for_each(|path| add(path.as_bytes()));
+    for identity in request.excluded {
+        add(&identity.device.to_le_bytes());
+        add(&identity.inode.to_le_bytes());
+    }
+    ObjectId(*hasher.finalize().as_bytes())
+}
+
+/// Everything that has to be read, in the order of the paths so that neighbours are stored together.
+fn tasks(found: &mut Found) -> Vec<Task> {
+    found.folders.sort_unstable_by(|a, b| a.draft.path.cmp(&b.draft.path));
+    let mut tasks = Vec::with_capacity(found.folders.iter().map(|f| f.pending.len()).sum());
+    for (at, folder) in found.folders.iter_mut().enumerate() {
+        tasks.extend(folder.pending.drain(..).map(|task| Task { draft: at, ..task }));
+    }
+    tasks
+}
+
+/// Puts what was read into the drafts.
+fn settle(found: &mut Found, tasks: &[Task], outcomes: Vec<Outcome>, trust: Trust, limit: u64) {
+    let mut gone: Vec<(usize, usize)> = Vec::new();
+    for (task, outcome) in tasks.iter().zip(outcomes) {
+        let draft = &mut found.folders[task.draft].draft;
+        let held = &mut draft.entries[task.entry];
+        held.flags &= !entry::YOUNG;
+        match outcome {
+            Outcome::Read { what, stamp, target, moving } => {
+                held.what = what;
+                held.target = target;
+                if moving || !trust.believes(&stamp) {
+                    held.flags |= entry::YOUNG;
+                }
+                if moving {
+                    let reason = "it kept changing while it was being read";
+                    found.partial.push(partial(&task.path, reason));
+                }
+            }
+            Outcome::Gone => {
+                draft.flags |= folder::LIST;
+                gone.push((task.draft, task.entry));
+            }
+            Outcome::Oversize => {
+                held.what = What::Oversize;
+                if let Ok(path) = RelPath::new(&*task.path) {
+                    found.skipped.push(Skipped { path, reason: oversize(limit) });
+                }
+            }
+            Outcome::Unreadable(reason) => {
+                held.what = What::Unreadable;
+                found.partial.push(partial(&task.path, reason));
+            }
+        }
+    }
+    for folder in &mut found.folders {
+        for (at, id) in folder.applied.drain(..) {
+            let held = &folder.draft.entries[at];
+            if matches!(held.what, What::Whole(stored) if stored.id != id) {
+                let reason = "its ignore file changed while it was being captured";
+                found.partial.push(partial(&folder.draft.path, reason));
+            }
+        }
+    }
+    for (draft, entry) in gone.into_iter().rev() {
+        found.folders[draft].draft.entries.remove(entry);
+    }
+}
+
+/// The rules that are not captured: those of folders that were not listed again stay as they were.
+fn extra(
+    before: &[ExtraRules],
+    mut fresh: Vec<ExtraRules>,
+    listed: &[Vec<u8>],
+    compared: &Comparison,
+    drafts: &[Draft],
+) -> Vec<ExtraRules> {
+    if !before.is_empty() {
+        let listed: HashSet<&[u8]> = listed.iter().map(Vec::as_slice).collect();
+        let absent = drafts.iter().filter(|draft| !draft.in_tree()).map(|draft| &draft.path);
+        let gone: Vec<RelPath> = compared
+            .gone
+            .iter()
+            .chain(absent)
+            .filter_map(|path| RelPath::new(&**path).ok())
+            .collect();
+        let stays = before.iter().filter(|rules| match &rules.folder {
+            None => !listed.contains(&[][..]),
+            Some(folder) => {
+                !listed.contains(folder.as_bytes())
+                    && !gone.iter().any(|gone| folder.is_within(gone))
+            }
+        });
+        fresh.extend(stays.cloned());
+    }
+    in_order(&mut fresh);
+    fresh
+}
+
+fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
+    list.sort_unstable();
+    list.dedup();
+    list
+}

@@ -1,0 +1,225 @@
+//! The walk over the workspace: top-down, one job a folder, on all cores.
+//!
+//! A folder that the cache knows and that did not change is passed with [`known`](self::known), any
+//! other is listed anew with [`listed`](self::listed). Nothing is read here but rule files; what
+//! has to be read is noted.
+
+pub(crate) mod known;
+mod listed;
+mod repos;
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rappel_types::RelPath;
+use rappel_types::manifest::{ExtraRules, Facet, PartialReason, Skipped};
+use rustix::io::Errno;
+
+use super::Environment;
+use super::cache::record::{Draft, Record, folder};
+use super::cache::{Cache, ROOT, RepoMemo};
+use super::choose::{Chooser, Inside, PathSet, Scope};
+use super::read::Task;
+use super::stamp::{Identity, Kind, Stamp, Trust};
+use super::handle::Root;
+
+/// A walk over one workspace.
+pub(crate) struct Walk<'a> {
+    pub root: &'a Root,
+    pub trust: Trust,
+    pub chooser: Chooser<'a>,
+    pub excluded: &'a [Identity],
+    /// Larger files are left out.
+    pub limit: u64,
+    pub environment: Arc<Environment>,
+    pub before: Option<&'a Cache>,
+    /// The repositories that were known, by their folder.
+    pub repos: HashMap<&'a [u8], &'a RepoMemo>,
+    pub maybe_changed: Option<PathSet<'a>>,
+    pub cancel: &'a AtomicBool,
+    /// The next folder's number.
+    pub numbers: AtomicU32,
+    pub found: Mutex<Found>,
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Folders that differ from their records, or may.
+    pub folders: Vec<FolderDraft>,
+    pub skipped: Vec<Skipped>,
+    pub partial: Vec<PartialReason>,
+    /// Rules that are not captured, of the folders in `listed`.
+    pub extra: Vec<ExtraRules>,
+    /// Folders that were listed anew.
+    pub listed: Vec<Vec<u8>>,
+    /// Folders that are excluded by identity.
+    pub excluded: Vec<RelPath>,
+    pub repos: Vec<RepoMemo>,
+    /// Whether a repository governs the root.
+    pub git: bool,
+}
+
+/// A folder that differs from its record, and what has to be read to complete it.
+#[derive(Debug)]
+pub(crate) struct FolderDraft {
+    pub draft: Draft,
+    /// Tasks with the place of their entry; the draft's own place is not known yet.
+    pub pending: Vec<Task>,
+    /// Rule files that were applied, by their entry, with the hash of what was applied.
+    pub applied: Vec<(usize, [u8; 32])>,
+}
+
+impl FolderDraft {
+    fn new(draft: Draft) -> Self {
+        Self { draft, pending: Vec::new(), applied: Vec::new() }
+    }
+}
+
+/// One folder to look at.
+#[derive(Debug)]
+struct Job {
+    path: Vec<u8>,
+    number: u32,
+    /// The rules above this folder.
+    scope: Arc<Scope>,
+    inside: Inside,
+    /// Whether the verdicts that the cache holds for this folder do not count.
+    stale: bool,
+    /// Whether the set of tracked files changed.
+    recheck: bool,
+}
+
+/// Why a path could not be taken, while jobs still run.
+#[derive(Debug, Default)]
+struct Remarks {
+    skipped: Vec<Skipped>,
+    partial: Vec<PartialReason>,
+}
+
+impl Remarks {
+    fn skip(&mut self, path: &[u8], reason: impl Into<String>) {
+        if let Ok(path) = RelPath::new(path) {
+            self.skipped.push(Skipped { path, reason: reason.into() });
+        }
+    }
+
+    fn partial(&mut self, path: &[u8], reason: impl Into<String>) {
+        self.partial.push(partial(path, reason));
+    }
+}
+
+/// A reason why the checkpoint is not whole at and below `path`; the empty path is the root.
+pub(crate) fn partial(path: &[u8], reason: impl Into<String>) -> PartialReason {
+    PartialReason { facet: Facet::Files, path: RelPath::new(path).ok(), reason: reason.into() }
+}
+
+impl Walk<'_> {
+    /// Walks over everything.
+    pub fn run(&self, stale: bool) {
+        rayon::scope(|spawn| {
+            let (scope, opened) = self.root_scope();
+            let root = Job {
+                path: Vec::new(),
+                number: ROOT,
+                scope,
+                inside: Inside::Normal,
+                stale: stale || opened.stale,
+                recheck: opened.recheck,
+            };
+            self.visit(spawn, root);
+        });
+    }
+
+    fn visit<'s>(&'s self, spawn: &rayon::Scope<'s>, mut job: Job) {
+        if self.cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let record = self.before.and_then(|cache| cache.record(job.number));
+        job.stale |= record.is_some_and(|record| record.flags() & folder::STALE != 0);
+        let usable = record.filter(|record| {
+            let unusable =
+                folder::LIST | folder::STALE | folder::ABSENT | folder::UNREADABLE;
+            !job.stale && record.flags() & unusable == 0 && record.inside() == Some(job.inside)
+        });
+        if let (Some(record), false) = (usable, self.may_have_changed(&job.path))
+            && self.known(spawn, &mut job, record, false)
+        {
+            return;
+        }
+        let stamp = CString::new(&*job.path).map_err(|_| Errno::INVAL).and_then(|path| self.root.look(&path));
+        let stamp = match stamp {
+            Ok(stamp) => stamp,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return self.absent(&job, None),
+            Err(error) => {
+                let reason = std::io::Error::from(error).to_string();
+                return self.absent(&job, Some(reason));
+            }
+        };
+        if stamp.kind() != Kind::Folder {
+            return self.absent(&job, Some("it changed while it was being looked at".into()));
+        }
+        if self.excluded.contains(&stamp.identity()) && !job.path.is_empty() {
+            return self.leave_out(&job, record, &stamp);
+        }
+        let usable = usable.filter(|record| record.agrees(&stamp));
+        if let Some(record) = usable
+            && self.known(spawn, &mut job, record, true)
+        {
+            return;
+        }
+        self.list(spawn, job, record);
+    }
+
+    fn may_have_changed(&self, path: &[u8]) -> bool {
+        self.maybe_changed.as_ref().is_none_or(|paths| paths.reaches(path) || paths.covers(path))
+    }
+
+    /// Notes a folder that was there a moment ago and is not any more.
+    fn absent(&self, job: &Job, reason: Option<String>) {
+        let nothing = Stamp { device: 0, inode: 0, size: 0, modified: 0, changed: 0, mode: 0 };
+        let flags = folder::ABSENT | folder::LIST;
+        let draft = Draft::new(job.number, &job.path, &nothing, job.inside, flags);
+        let mut found = self.found();
+        found.folders.push(FolderDraft::new(draft));
+        if let Some(reason) = reason {
+            found.partial.push(partial(&job.path, reason));
+        }
+    }
+
+    /// Notes a folder that is excluded because of what it is.
+    fn leave_out(&self, job: &Job, record: Option<Record<'_>>, stamp: &Stamp) {
+        let mut found = self.found();
+        if record.is_none_or(|record| record.in_tree()) {
+            let flags = folder::ABSENT;
+            let draft = Draft::new(job.number, &job.path, stamp, job.inside, flags);
+            found.folders.push(FolderDraft::new(draft));
+        }
+        found.excluded.extend(RelPath::new(&*job.path));
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, remarks: &mut Remarks) {
+        if !remarks.skipped.is_empty() || !remarks.partial.is_empty() {
+            let mut found = self.found();
+            found.skipped.append(&mut remarks.skipped);
+            found.partial.append(&mut remarks.partial);
+        }
+    }
+
+    fn spawn_all<'s>(&'s self, spawn: &rayon::Scope<'s>, jobs: Vec<Job>) {
+        for job in jobs {
+            spawn.spawn(move |spawn| self.visit(spawn, job));
+        }
+    }
+}
+
+/// Why a file of that size is not taken.
+pub(crate) fn oversize(limit: u64) -> String {
+    format!("larger than {limit} bytes (max_file_size)")
+}
