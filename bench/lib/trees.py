@@ -213,8 +213,10 @@ def repository(work, tree):
     store = tree.with_name(f"{tree.name}.git")
     if not (store / "index").exists():
         env = {**os.environ, "GIT_DIR": str(store), "GIT_WORK_TREE": str(tree)}
-        for command in (["init", "-q"], ["config", "--unset", "core.worktree"], ["config", "gc.auto", "0"], ["config", "maintenance.auto", "false"],
-                        ["config", "core.bare", "false"], ["config", "user.name", "b"], ["config", "user.email", "b@b"],
+        settings = {"gc.auto": "0", "maintenance.auto": "false", "user.name": "b", "user.email": "b@b"}
+        # `init` writes down this tree's place, which would make every copy work on the original
+        for command in (["init", "-q"], ["config", "--unset", "core.worktree"],
+                        *(["config", *setting] for setting in settings.items()),
                         ["add", "-A", "-f"], ["commit", "-q", "-m", "tree"], ["gc", "-q", "--prune=now"]):
             subprocess.run(["git", *command], cwd=tree, env=env, check=True)
     return store
