@@ -1,5 +1,7 @@
 //! Restores that work: every kind of change, and nothing else touched.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 mod restore_support;
 
 use std::os::unix::fs::MetadataExt;

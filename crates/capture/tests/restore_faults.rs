@@ -1,5 +1,7 @@
 //! Restores that are interrupted: at every operation, in every way, and carried on either way.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 mod restore_support;
 
 use std::sync::Arc;
@@ -86,10 +88,13 @@ fn any_operation_that_fails_leaves_all_or_nothing() {
 }
 
 /// Crashes a restore at `at`, loses power, and recovers.
-fn crash_and_recover(at: u64, loss: Loss, forward: bool) -> bool {
+fn crash_and_recover(at: u64, loss: Loss, forward: bool, exchanges: bool) -> bool {
     let (present, target) = small();
     let scene = Scene::new(present, &target);
     let disk = FaultDisk::in_memory(Fault::Crash { at });
+    if !exchanges {
+        disk.without_exchange();
+    }
     let gate: Arc<dyn Disk> = disk.clone();
     let result = scene.apply(&scene.plan(&|_| true), &gate);
     let what = format!("{loss:?} at {at} ({forward}): {:?}", disk.trace().get(at as usize - 1));
@@ -121,10 +126,48 @@ fn crash_and_recover(at: u64, loss: Loss, forward: bool) -> bool {
 fn crash_everywhere(forward: bool) {
     for loss in Loss::all() {
         let mut at = 1;
-        while crash_and_recover(at, loss, forward) {
+        while crash_and_recover(at, loss, forward, true) {
             at += 1;
         }
         assert!(at > 50);
+    }
+}
+
+#[test]
+fn a_file_system_that_cannot_exchange_is_as_safe() {
+    for forward in [true, false] {
+        for loss in [Loss::all()[0], Loss::all()[4], Loss::all()[8]] {
+            let mut at = 1;
+            while crash_and_recover(at, loss, forward, false) {
+                at += 1;
+            }
+        }
+    }
+}
+
+/// So many that the whole file system is synced instead of each file.
+#[test]
+fn a_large_restore_can_be_interrupted_too() {
+    for (number, at) in (1..900).step_by(23).enumerate() {
+        let (mut present, mut target) = (Project::in_memory(), Project::in_memory());
+        for file in 0..100 {
+            let path = format!("d{}/f{file}", file % 7);
+            present = present.file(&path, format!("old {file}"));
+            target = target.file(&path, format!("new {file}"));
+        }
+        let scene = Scene::new(present, &target);
+        let disk = FaultDisk::in_memory(Fault::Crash { at });
+        let gate: Arc<dyn Disk> = disk.clone();
+        let done = scene.apply(&scene.plan(&|_| true), &gate).is_ok();
+        let losses = Loss::all();
+        disk.lose(losses[number % losses.len()]);
+        let forward = number % 2 == 0;
+        if let Some(outcome) = scene.recover(&gate, forward) {
+            assert!(outcome.unwrap().is_clean(), "{at}");
+            assert_eq!(scene.now(), if forward { scene.after } else { scene.before }, "{at}");
+        } else {
+            assert!(scene.now() == scene.before || done, "{at}");
+        }
     }
 }
 
@@ -156,20 +199,17 @@ fn a_recovery_that_crashes_itself_can_be_carried_on_either_way() {
                 disk.set(Fault::Crash { at: second });
                 let _ = scene.recover(&gate, once);
                 let what = format!("{first} {once} {second} {again}: {:#?}", disk.trace());
-                let stopped = disk.has_crashed();
                 disk.lose(kind);
-                match scene.recover(&gate, again) {
-                    Some(outcome) => {
-                        let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
-                        assert!(outcome.is_clean(), "{what}: {outcome:?}");
-                        let expected = if again { &scene.after } else { &scene.before };
-                        assert_eq!(scene.now(), *expected, "{what}");
-                    }
-                    None => {
-                        let expected = if once { &scene.after } else { &scene.before };
-                        let now = scene.now();
-                        assert!(now == *expected || now == scene.before || stopped, "{what}");
-                    }
+                if let Some(outcome) = scene.recover(&gate, again) {
+                    let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+                    assert!(outcome.is_clean(), "{what}: {outcome:?}");
+                    let expected = if again { &scene.after } else { &scene.before };
+                    assert_eq!(scene.now(), *expected, "{what}");
+                } else {
+                    // Never begun, or the first recovery got through.
+                    let now = scene.now();
+                    let expected = if once { &scene.after } else { &scene.before };
+                    assert!(now == *expected || now == scene.before, "{what}");
                 }
                 let left: Vec<_> =
                     scene.now().into_keys().filter(|path| path.contains(".rappel-")).collect();

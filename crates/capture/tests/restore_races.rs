@@ -1,5 +1,7 @@
 //! Restores during which somebody else is at work: nothing of theirs is lost.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 mod restore_support;
 
 use std::io::Write;

@@ -296,7 +296,7 @@ impl Root {
             let (source, old) = self.parent_of(from)?;
             let (folder, new) = self.parent_of(to)?;
             match fs::renameat_with(&source, old, &folder, new, RenameFlags::NOREPLACE) {
-                Err(error) if is_unsupported(error) => {}
+                Err(error) if is_unsupported(&error.into()) => {}
                 other => return Ok(other?),
             }
             let stat = fs::statat(&source, old, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -315,17 +315,20 @@ impl Root {
 
     /// Puts what stands at `new` in the place of what stands at `path`, which goes to `new`. Where
     /// the file system cannot exchange, the old entry goes to `aside` instead: linked there first
-    /// if it is no folder, so that `path` never stands empty.
+    /// if it is no folder, so that `path` never stands empty. Not guaranteed there: that a file
+    /// put at `path` between the two moves survives.
     pub fn exchange(&self, new: &RelPath, path: &RelPath, aside: &RelPath) -> Result<Exchanged> {
         let staged = self.display(Some(new));
         let exchanged = self.gated("exchange", Some(path), |shown| {
-            self.disk.gate(&Op::Exchange { a: &staged, b: shown })?;
-            let (folder, old) = self.parent_of(path)?;
-            let (source, name) = self.parent_of(new)?;
-            match fs::renameat_with(&source, name, &folder, old, RenameFlags::EXCHANGE) {
-                Err(error) if is_unsupported(error) => Ok(false),
-                Err(error) => Err(error.into()),
-                Ok(()) => Ok(true),
+            let exchange = || -> io::Result<()> {
+                self.disk.gate(&Op::Exchange { a: &staged, b: shown })?;
+                let (folder, old) = self.parent_of(path)?;
+                let (source, name) = self.parent_of(new)?;
+                Ok(fs::renameat_with(&source, name, &folder, old, RenameFlags::EXCHANGE)?)
+            };
+            match exchange() {
+                Err(error) if is_unsupported(&error) => Ok(false),
+                other => other.map(|()| true),
             }
         })?;
         if exchanged {
@@ -337,12 +340,16 @@ impl Root {
 
     /// The slow way of [`Self::exchange`].
     fn displace(&self, new: &RelPath, path: &RelPath, aside: &RelPath) -> Result<()> {
-        let is_folder = |path| Ok(matches!(self.stat(path)?, Some(m) if m.kind == Kind::Directory));
-        if is_folder(path)? || is_folder(new)? {
+        let (old, staged) = (self.stat(path)?, self.stat(new)?);
+        let is_folder = |meta: &Option<Meta>| meta.is_some_and(|m| m.kind == Kind::Directory);
+        if is_folder(&old) || is_folder(&staged) {
             self.rename_noreplace(path, aside)?;
             return self.rename_noreplace(new, path);
         }
-        self.link(path, aside)?;
+        let linked = self.stat(aside)?.map(|meta| meta.identity);
+        if linked.is_none() || linked != old.map(|meta| meta.identity) {
+            self.link(path, aside)?;
+        }
         self.rename(new, path)
     }
 
@@ -497,8 +504,9 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 /// Whether a rename failed only because this file system knows no flags.
-fn is_unsupported(error: Errno) -> bool {
-    matches!(error, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+fn is_unsupported(error: &io::Error) -> bool {
+    let known = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| known.contains(&code))
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ struct State {
     crashed: bool,
     trace: Vec<String>,
     reactions: Vec<(Condition, Reaction)>,
+    without_exchange: bool,
     names: Vec<NameOp>,
     writes: Vec<Write>,
     /// Open handles, so that a file can be cut back whatever it is called by then.
@@ -184,6 +185,11 @@ impl FaultDisk {
         self.state().trace.clone()
     }
 
+    /// From now on this is a file system that cannot exchange two entries.
+    pub fn without_exchange(&self) {
+        self.state().without_exchange = true;
+    }
+
     /// Does something right before the first operation that fits `condition`.
     pub fn before(
         &self,
@@ -215,7 +221,7 @@ impl FaultDisk {
         for op in state.names[kept..].iter().rev() {
             op.undo();
         }
-        *state = State::default();
+        *state = State { without_exchange: state.without_exchange, ..State::default() };
     }
 
     fn note(&self, state: &mut State, op: &Op<'_>) {
@@ -296,6 +302,9 @@ impl Disk for FaultDisk {
             drop(state);
             reaction();
             state = self.state();
+        }
+        if state.without_exchange && matches!(op, Op::Exchange { .. }) {
+            return Err(io::Error::from_raw_os_error(22));
         }
         state.count += 1;
         state.trace.push(match op {

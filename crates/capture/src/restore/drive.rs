@@ -7,20 +7,21 @@
 //! recognise, put back what turns out to have changed, and never remove content that is not
 //! exactly what a checkpoint holds.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+mod settle;
+
+use std::collections::BTreeSet;
 
 use rappel_store::Error as StoreError;
-use rappel_store::beneath::{Exchanged, Identity, Kind, Meta};
+use rappel_store::beneath::{Kind, Meta};
 use rappel_types::{Node, RelPath};
 
 use super::Job;
 use super::error::{Error, Result};
 use super::intent::{Header, OpenIntent, Phase};
-use super::matching::{Modes, Seen, look, matches};
+use super::matching::{Seen, look};
 use super::outcome::{Outcome, Written};
 use super::stage::{stage, sync_folders};
 use super::steps::{Step, Way, steps_of};
-use super::writers::open_for_writing;
 
 /// What is to be done about a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -284,9 +285,7 @@ impl<'a> Drive<'a> {
             }
             Some(_) => {
                 let aside = if from == step.aside { &step.slot } else { &step.aside };
-                root.exchange(&from, &step.path, aside).map(|way| match way {
-                    Exchanged::InPlace | Exchanged::Aside => (),
-                })
+                root.exchange(&from, &step.path, aside).map(|_| ())
             }
         };
         match placed {
@@ -299,239 +298,6 @@ impl<'a> Drive<'a> {
             }
             Err(error) => self.failed(at, error),
         }
-    }
-
-    /// Which displaced files some process still writes to.
-    fn find_writers(&self) -> Result<HashSet<Identity>> {
-        let mut displaced = HashSet::new();
-        for step in &self.steps {
-            for name in [&step.slot, &step.aside] {
-                if let Some(meta) = self.stat(name)?
-                    && meta.kind == Kind::File
-                {
-                    displaced.insert(meta.identity);
-                }
-            }
-        }
-        Ok(open_for_writing(&displaced))
-    }
-
-    /// Whether what stands under one of a step's own names is exactly what a checkpoint holds.
-    fn is_held(&self, name: &RelPath, meta: &Meta, step: &Step) -> Result<bool> {
-        if meta.kind == Kind::Directory {
-            return self.is_empty_folder(name);
-        }
-        // What a restore displaces must be just what the safety checkpoint has, bits included.
-        let modes = match self.way {
-            Way::Forward => Modes::Count,
-            Way::Backward => Modes::DoNotCount,
-        };
-        let is = |node: &Option<Node>, modes| match node {
-            Some(node) => matches(self.job.root, self.job.source, name, meta, node, modes),
-            None => Ok(false),
-        };
-        Ok(is(&step.from, modes)? || is(&step.to, Modes::DoNotCount)?)
-    }
-
-    /// Reads everything again: the new by its hash, the displaced by the hash of what it should
-    /// be. What somebody changed meanwhile goes back, or stays in its slot and is named.
-    fn verify(&mut self, writers: &HashSet<Identity>) -> Result<()> {
-        for at in 0..self.steps.len() {
-            let step = self.steps[at].clone();
-            for name in [&step.slot, &step.aside] {
-                let Some(meta) = self.stat(name)? else { continue };
-                if self.is_held(name, &meta, &step)? {
-                    continue;
-                }
-                if writers.contains(&meta.identity) || !self.put_back(at, name)? {
-                    self.keep(&step, name);
-                } else {
-                    self.leave(at, "it was changed while the restore ran; the change is kept");
-                }
-            }
-            if let Some(to) = &step.to
-                && matches!(self.needs[at], Need::Place { .. })
-            {
-                let as_planned = match self.stat(&step.path)? {
-                    Some(meta) => matches(
-                        self.job.root,
-                        self.job.source,
-                        &step.path,
-                        &meta,
-                        to,
-                        Modes::DoNotCount,
-                    )?,
-                    None => false,
-                };
-                if !as_planned {
-                    self.outcome.conflict(&step.path, "it was changed right after it was restored");
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, step: &Step, name: &RelPath) {
-        self.outcome.keep(&step.path, name, "somebody wrote to it while the restore ran");
-        self.outcome
-            .conflict(&step.path, format!("it was changed while the restore ran; see {name}"));
-    }
-
-    /// Puts a displaced entry back where it stood; false if something else is there by now.
-    fn put_back(&mut self, at: usize, name: &RelPath) -> Result<bool> {
-        let step = self.steps[at].clone();
-        let root = self.job.root;
-        let here = self.look(&step.path, &step)?;
-        let done = match here {
-            Seen::Absent => {
-                self.put_folders_back(&step.path)?;
-                root.rename_noreplace(name, &step.path)
-            }
-            Seen::To if !step.makes_folder() => {
-                let aside = if *name == step.aside { &step.slot } else { &step.aside };
-                root.exchange(name, &step.path, aside).map(|_| ())
-            }
-            _ => return Ok(false),
-        };
-        match done {
-            Ok(()) => Ok(true),
-            Err(error) if is_structural(&error) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Puts removed folders back that a path needs.
-    fn put_folders_back(&mut self, path: &RelPath) -> Result<()> {
-        for folder in path.ancestors() {
-            let Ok(at) = self.steps.binary_search_by(|step| step.path.cmp(&folder)) else {
-                continue;
-            };
-            if self.steps[at].to.is_some() || self.stat(&folder)?.is_some() {
-                continue;
-            }
-            let slot = self.steps[at].slot.clone();
-            match self.job.root.rename_noreplace(&slot, &folder) {
-                Ok(()) => self.leave(at, "something in it was changed meanwhile; it is kept"),
-                Err(error) if is_structural(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what was displaced, after one more look at its content. Says whether anything was
-    /// removed. What cannot be removed is kept and named; the restore itself is complete by now.
-    fn purge(&mut self, writers: &HashSet<Identity>) -> Result<bool> {
-        let mut removed = false;
-        for at in (0..self.steps.len()).rev() {
-            let step = self.steps[at].clone();
-            for name in [&step.slot, &step.aside] {
-                let Some(meta) = self.stat(name)? else { continue };
-                if self.outcome.kept.iter().any(|kept| kept.at == *name) {
-                    continue;
-                }
-                if writers.contains(&meta.identity) && !self.is_ours(at) {
-                    let reason = "a process still has it open for writing";
-                    self.outcome.keep(&step.path, name, reason);
-                    let warning = format!("{}: {reason}; it is kept as {name}", step.path);
-                    self.outcome.warnings.push(warning);
-                    continue;
-                }
-                let held = self.is_held(name, &meta, &step)?;
-                if !held {
-                    if self.put_back(at, name)? {
-                        self.leave(at, "it was changed while the restore ran; the change is kept");
-                    } else {
-                        self.keep(&step, name);
-                        continue;
-                    }
-                }
-                // After an exchange back, the name holds our own new content.
-                let Some(meta) = self.stat(name)? else { continue };
-                let gone = match meta.kind {
-                    Kind::Directory => self.job.root.remove_dir(name),
-                    _ if held || self.is_held(name, &meta, &step)? => self.job.root.unlink(name),
-                    _ => {
-                        self.keep(&step, name);
-                        continue;
-                    }
-                };
-                match gone {
-                    Ok(()) => removed = true,
-                    Err(error) => {
-                        self.outcome.keep(&step.path, name, format!("{error}"));
-                        self.outcome.warnings.push(format!("{error}; it can be removed by hand"));
-                    }
-                }
-            }
-        }
-        Ok(removed)
-    }
-
-    /// Whether a step's slot holds what we staged and nothing of the user's.
-    fn is_ours(&self, at: usize) -> bool {
-        matches!(self.needs[at], Need::Leave(_))
-    }
-
-    /// Sets permission bits, the innermost first, since a closed folder lets nobody in.
-    fn set_modes(&mut self) -> Result<()> {
-        let mut wanted: BTreeMap<Option<RelPath>, Option<usize>> =
-            self.header.closed.iter().map(|folder| (folder.path.clone(), None)).collect();
-        for (at, step) in self.steps.iter().enumerate() {
-            if step.makes_folder() || step.is_mode_only() {
-                wanted.insert(Some(step.path.clone()), Some(at));
-            }
-        }
-        let closed: BTreeMap<Option<RelPath>, u32> =
-            self.header.closed.iter().map(|folder| (folder.path.clone(), folder.mode)).collect();
-        let mut changed = 0;
-        for (path, at) in wanted.into_iter().rev() {
-            let meta = match &path {
-                Some(path) => self.stat(path)?,
-                None => Some(self.job.root.stat_root()?),
-            };
-            let Some(meta) = meta else { continue };
-            let before = closed.get(&path).copied();
-            let mode = match at {
-                None => before.filter(|mode| meta.mode == mode | 0o700),
-                Some(at) => self.mode_for(at, &meta),
-            };
-            let Some(mode) = mode.filter(|mode| *mode != meta.mode) else { continue };
-            changed += 1;
-            let synced = self.steps.len() <= super::stage::SYNC_EACH;
-            self.job.root.set_mode_durably(path.as_ref(), mode, synced)?;
-        }
-        if changed > 0 && self.steps.len() > super::stage::SYNC_EACH {
-            self.job.root.sync_all()?;
-        }
-        Ok(())
-    }
-
-    /// The bits that a step wants to have set, given what stands there.
-    fn mode_for(&mut self, at: usize, meta: &Meta) -> Option<u32> {
-        let step = &self.steps[at];
-        let bits = |node: &Option<Node>| match node {
-            Some(Node::Directory { mode } | Node::File { mode, .. }) => Some(*mode),
-            _ => None,
-        };
-        let (from, to) = (bits(&step.from), bits(&step.to)?);
-        let fits = match meta.kind {
-            Kind::Directory => step.makes_folder(),
-            Kind::File => !step.makes_folder(),
-            _ => false,
-        };
-        if !step.is_mode_only() {
-            return (fits && !matches!(self.needs[at], Need::Leave(_))).then_some(to);
-        }
-        let opened = |mode: Option<u32>| {
-            let folder = meta.kind == Kind::Directory;
-            mode.is_some_and(|mode| meta.mode == mode || (folder && meta.mode == mode | 0o700))
-        };
-        if fits && (opened(from) || opened(Some(to))) {
-            return Some(to);
-        }
-        self.leave(at, EDITED);
-        None
     }
 
     /// The folders whose entries change.

@@ -1,0 +1,119 @@
+//! A whole checkpoint in a folder of its own.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+mod restore_support;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rappel_capture::restore::{Scope, restore_to};
+use rappel_store::disk::Disk;
+use rappel_testing::{Failure, Fault, FaultDisk, MemoryStore, Project, memory_dir, snapshot};
+use rappel_types::{Content, Entry, Node};
+use restore_support::*;
+
+#[test]
+fn everything_is_there_to_the_byte() {
+    let (_, target) = everything();
+    let target = target.file("large", vec![7; 4 << 20]).file("suid", "x").mode("suid", 0o4755);
+    let target = target.dir("locked").mode("locked", 0);
+    let store = MemoryStore::default();
+    let tree = store.tree(&store.take(target.root(), &|_| true));
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["absent", "absent/twice/deep"] {
+        let to = folder.path().join(name);
+        let cancel = AtomicBool::new(false);
+        let outcome = restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel);
+        if name == "absent" {
+            let copied = outcome.unwrap();
+            assert_eq!(snapshot(&to), target.snapshot());
+            assert_eq!(copied.files + copied.folders, target.snapshot().len() as u64);
+            let error = restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel).unwrap_err();
+            assert!(error.is_conflict(), "{error}");
+        } else {
+            outcome.unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_part_of_it_brings_its_folders() {
+    let target = Project::new().file("a/b/c", "c").file("a/d", "d").file("e", "e");
+    let store = MemoryStore::default();
+    let tree = store.tree(&store.take(target.root(), &|_| true));
+    let to = tempfile::tempdir().unwrap();
+    let scope = Scope::Paths(vec![rel("a/b")]);
+    restore_to(to.path(), &real(), &store, &tree, &scope, &AtomicBool::new(false)).unwrap();
+    assert_eq!(snapshot(to.path()).into_keys().collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
+}
+
+#[test]
+fn a_file_in_the_place_is_not_overwritten() {
+    let store = MemoryStore::default();
+    let tree = store.tree(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("f");
+    std::fs::write(&to, "mine").unwrap();
+    let cancel = AtomicBool::new(false);
+    assert!(restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel).is_err());
+    assert_eq!(read(&to), b"mine");
+}
+
+#[test]
+fn a_stop_or_an_error_leaves_nothing_behind() {
+    let (_, target) = everything();
+    let store = MemoryStore::default();
+    let tree = store.tree(&store.take(target.root(), &|_| true));
+    for at in 1..200 {
+        let folder = memory_dir();
+        let to = folder.path().join("to");
+        let disk = FaultDisk::in_memory(Fault::Fail { at, failure: Failure::NoSpace });
+        let gate: Arc<dyn Disk> = disk.clone();
+        let cancel = AtomicBool::new(false);
+        match restore_to(&to, &gate, &store, &tree, &Scope::All, &cancel) {
+            Ok(_) => {
+                assert!(disk.count() < at);
+                return;
+            }
+            Err(error) => assert!(!to.exists(), "{at}: {error}"),
+        }
+    }
+    panic!("it never succeeded");
+}
+
+#[test]
+fn a_stop_is_heard() {
+    let store = MemoryStore::default();
+    let (_, target) = everything();
+    let tree = store.tree(&store.take(target.root(), &|_| true));
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let cancel = AtomicBool::new(true);
+    assert!(restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel).is_err());
+    assert!(!to.exists());
+}
+
+#[test]
+fn hostile_trees_write_nothing_outside_and_no_git() {
+    use rappel_store::sink::{Role, Sink};
+    let store = MemoryStore::default();
+    let id = store.put(Role::Content, b"x", None).unwrap();
+    let file = Node::File { mode: 0o644, size: 1, content: Content::Whole(id) };
+    let entry = |path: &str, node: &Node| Entry { path: rel(path), node: node.clone() };
+    let link = Node::Symlink { target: b"/tmp".to_vec() };
+    let entries = [
+        entry(".Git/config", &file),
+        entry("implied/folder/f", &file),
+        entry("link", &link),
+        entry("sub/.git/hooks/x", &file),
+    ];
+    let tree = store.tree(&entries);
+    let to = tempfile::tempdir().unwrap();
+    let copied =
+        restore_to(to.path(), &real(), &store, &tree, &Scope::All, &AtomicBool::new(false))
+            .unwrap();
+    assert_eq!(copied.warnings.len(), 2, "{copied:?}");
+    let names: Vec<_> = snapshot(to.path()).into_keys().collect();
+    assert_eq!(names, ["implied", "implied/folder", "implied/folder/f", "link"]);
+}
