@@ -112,6 +112,16 @@ pub struct Slot {
     pub place: Place,
 }
 
+impl Slot {
+    /// The object that is needed to read this one.
+    pub fn base(&self) -> Option<&ObjectId> {
+        match &self.place {
+            Place::Against { base, .. } => Some(base),
+            Place::Shared(_) => None,
+        }
+    }
+}
+
 /// A block's table.
 #[derive(Debug, Clone)]
 pub struct Block {

@@ -149,6 +149,15 @@ impl DiskFile {
     }
 }
 
+/// Makes the content of a file durable that others may have written.
+pub fn sync_file(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let sync = || {
+        disk.gate(&Op::Sync(path))?;
+        File::open(path)?.sync_data()
+    };
+    sync().map_err(Error::io("sync", path))
+}
+
 /// Makes a folder's entries durable.
 pub fn sync_dir(disk: &dyn Disk, path: &Path) -> Result<()> {
     let sync = || {

@@ -98,5 +98,22 @@ pub enum UndoKind {
     Redo,
 }
 
+/// What a repair could not bring back. A later one about the same checkpoint overrides an earlier
+/// one; one that lists nothing says that all is well again. About a pack, it says that its damage
+/// was looked at: gc need not keep older packs for what it might have held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Version of this document.
+    pub version: u32,
+    /// When the repair was.
+    pub at: Timestamp,
+    /// Paths whose content is lost, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<RelPath>,
+    /// Whether more is lost than `paths` can say: a part of the tree itself.
+    #[serde(default)]
+    pub structure: bool,
+}
+
 /// The version of all documents of this build.
 pub const DOCUMENT_VERSION: u32 = 1;

@@ -3,15 +3,21 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use rappel_types::Timestamp;
 use rustix::fs::statfs;
 
 use crate::ambient;
 use crate::disk::{self, Disk};
 use crate::error::{Error, Result};
+use crate::lock::Lock;
+use crate::pack::{self, PackReader};
 
 /// The version of the home's layout.
 pub const FORMAT: u32 = 1;
+/// How long to wait for another process that is just creating the same home.
+const CREATE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The places inside a home.
 #[derive(Debug, Clone)]
@@ -32,7 +38,7 @@ pub enum Footing {
 
 impl Home {
     /// Opens the home at `root`, creating it if it is absent or empty.
-    pub fn open(root: &Path, disk: &Arc<dyn Disk>) -> Result<Self> {
+    pub fn open(root: &Path, disk: &Arc<dyn Disk>, now: Timestamp) -> Result<Self> {
         let unsuitable = |reason: String| Error::Unsuitable { path: root.to_owned(), reason };
         disk::create_dir(&**disk, root)?;
         let meta = std::fs::metadata(root).map_err(Error::io("read", root))?;
@@ -49,10 +55,13 @@ impl Home {
         let home = match std::fs::read_to_string(&format) {
             Ok(text) => Self { root: root.to_owned(), id: parse_format(&text, &format)? },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Self::create(root, disk, &format)?
+                Self::create(root, disk, &format, now)?
             }
             Err(error) => return Err(Error::io("read", &format)(error)),
         };
+        for folder in [home.packs(), home.intents(), home.cache()] {
+            disk::create_dir(&**disk, &folder)?;
+        }
         if meta.mode() & 0o077 != 0 {
             use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o700))
@@ -61,12 +70,14 @@ impl Home {
         Ok(home)
     }
 
-    fn create(root: &Path, disk: &Arc<dyn Disk>, format: &Path) -> Result<Self> {
+    fn create(root: &Path, disk: &Arc<dyn Disk>, format: &Path, now: Timestamp) -> Result<Self> {
         let mut names = std::fs::read_dir(root).map_err(Error::io("list", root))?;
-        let ours = ["packs", "intents", "cache", "lock", "readers", "index.db"];
+        let ours = ["packs", "intents", "cache", "lock", "readers", "gc", "reserve", "token"];
         let foreign = names.find_map(|name| {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
-            let half_made = ours.contains(&name.as_str()) || name.ends_with(".tmp");
+            let half_made = ours.contains(&name.as_str())
+                || name.starts_with("index.db")
+                || name.ends_with(".tmp");
             (!half_made).then_some(name)
         });
         if let Some(name) = foreign {
@@ -75,17 +86,21 @@ impl Home {
                 reason: format!("it is not empty and not a home (it holds {name:?})"),
             });
         }
+        // One process names the home; the others find it named.
+        let _lock = Lock::acquire(&root.join("lock"), CREATE_LIMIT, now)?;
+        if let Ok(text) = std::fs::read_to_string(format) {
+            return Ok(Self { root: root.to_owned(), id: parse_format(&text, format)? });
+        }
         for folder in ["packs", "intents", "cache"] {
             disk::create_dir(&**disk, &root.join(folder))?;
         }
-        let id = ambient::random();
+        // A home that lost this file keeps the name that its packs know.
+        let id = name_in_packs(&root.join("packs"))?.unwrap_or_else(ambient::random);
         disk::replace(disk, format, format!("rappel {FORMAT}\nhome {id:016x}\n").as_bytes())?;
         if let Some(above) = root.parent() {
             disk::sync_dir(&**disk, above)?;
         }
-        // Another process may have been quicker; whoever was last has written the file.
-        let text = std::fs::read_to_string(format).map_err(Error::io("read", format))?;
-        Ok(Self { root: root.to_owned(), id: parse_format(&text, format)? })
+        Ok(Self { root: root.to_owned(), id })
     }
 
     /// Where everything is.
@@ -118,6 +133,11 @@ impl Home {
         self.root.join("readers")
     }
 
+    /// Held by whoever collects garbage.
+    pub fn gc(&self) -> PathBuf {
+        self.root.join("gc")
+    }
+
     /// The view.
     pub fn index(&self) -> PathBuf {
         self.root.join("index.db")
@@ -146,6 +166,16 @@ impl Home {
             statfs(&self.root).map_err(|errno| Error::io("look at", &self.root)(errno.into()))?;
         Ok(found.f_bavail as u64 * found.f_bsize as u64)
     }
+}
+
+/// The home's id as the headers of its packs say it.
+fn name_in_packs(packs: &Path) -> Result<Option<u64>> {
+    for id in pack::list(packs)? {
+        if let Some(header) = PackReader::open(packs, id)?.header {
+            return Ok(Some(header.home));
+        }
+    }
+    Ok(None)
 }
 
 fn parse_format(text: &str, path: &Path) -> Result<u64> {

@@ -2,11 +2,14 @@
 //! documents say. It is never the only place where something is known: delete it, and it is built
 //! again from the packs.
 
+mod take_in;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use rappel_types::{CheckpointId, Manifest, ObjectId, WorkspaceId};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use take_in::{Applied, Batch, apply_batch, decode_recent, is_incomplete, merge_recent};
 
 use crate::document::Tombstone;
 use crate::error::{Error, Result};
@@ -15,11 +18,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 1;
-/// A run with more objects goes straight to the sorted table.
-const RECENT_RUN_MAX: usize = 1024;
-/// When this many objects wait in recent runs, they are merged into the sorted table.
-const RECENT_MAX: usize = 8192;
+const VERSION: i64 = 2;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 192 << 10;
 
@@ -28,7 +27,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE pack (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
     length INTEGER NOT NULL, hash BLOB, birth INTEGER NOT NULL,
-    retired_at INTEGER, retired_by INTEGER);
+    retired_at INTEGER);
 -- key: the first eight bytes of the object's id; slot -1: the record itself.
 CREATE TABLE object (
     key INTEGER NOT NULL, pack INTEGER NOT NULL, offset INTEGER NOT NULL, slot INTEGER NOT NULL,
@@ -36,15 +35,16 @@ CREATE TABLE object (
 -- objects of the newest small runs: 8 bytes key, 4 pack, 8 offset, 4 slot each, little endian.
 CREATE TABLE recent (sequence INTEGER PRIMARY KEY, objects BLOB NOT NULL);
 CREATE TABLE checkpoint (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, workspace INTEGER NOT NULL,
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL, workspace INTEGER NOT NULL,
     sequence INTEGER NOT NULL, created_at INTEGER NOT NULL, trigger TEXT NOT NULL,
     holds_files INTEGER NOT NULL, manifest BLOB NOT NULL, birth INTEGER NOT NULL,
-    parent TEXT, description TEXT, session TEXT, pack INTEGER NOT NULL);
+    parent TEXT, description TEXT, session TEXT, pack INTEGER NOT NULL, offset INTEGER NOT NULL,
+    UNIQUE (id, birth, pack, offset));
 CREATE INDEX checkpoint_by_workspace ON checkpoint (workspace, sequence);
 CREATE TABLE document (
     kind INTEGER NOT NULL, key TEXT NOT NULL, birth INTEGER NOT NULL, id BLOB NOT NULL,
     body TEXT NOT NULL, pack INTEGER NOT NULL, offset INTEGER NOT NULL,
-    PRIMARY KEY (kind, key, birth, id)) WITHOUT ROWID;
+    PRIMARY KEY (kind, key, birth, id, pack, offset)) WITHOUT ROWID;
 ";
 
 /// Where an object is.
@@ -78,8 +78,8 @@ pub struct Entry {
 /// What a record holds, as far as the index cares.
 #[derive(Debug)]
 pub enum Body {
-    /// A block's objects, each with its base.
-    Objects(Vec<(ObjectId, Option<ObjectId>)>),
+    /// A block's objects.
+    Objects(Vec<ObjectId>),
     /// The record is one object.
     Object,
     /// A manifest (also an object, because later ones are stored against it).
@@ -167,6 +167,7 @@ impl Index {
 
     fn try_open(path: &Path) -> Result<Option<Self>> {
         let fail = |source| Error::Index { path: path.to_owned(), source };
+        create_private(path)?;
         let connection = Connection::open(path).map_err(fail)?;
         connection.busy_timeout(std::time::Duration::from_secs(30)).map_err(fail)?;
         connection
@@ -259,11 +260,24 @@ impl Index {
 
     /// The last commit that the index has taken in.
     pub fn position(&self) -> Result<Option<Position>> {
+        self.stored_position("position")
+    }
+
+    /// The last commit that is known to have been durable: the position, or a later one that was
+    /// there when the index had to be built anew.
+    pub fn acknowledged(&self) -> Result<Option<Position>> {
+        let position = self.position()?;
+        let before = self.stored_position("acknowledged")?;
+        let sequence = |position: &Option<Position>| position.as_ref().map_or(0, |p| p.sequence);
+        Ok(if sequence(&before) > sequence(&position) { before } else { position })
+    }
+
+    fn stored_position(&self, key: &str) -> Result<Option<Position>> {
         let fail = self.fail();
         let json: Option<String> = self
             .connection
-            .prepare_cached("SELECT value FROM meta WHERE key = 'position'")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+            .prepare_cached("SELECT value FROM meta WHERE key = ?1")
+            .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
             .map_err(&fail)?;
         Ok(json.and_then(|json| {
             let (pack, offset, end, id, sequence, generation) =
@@ -306,21 +320,38 @@ impl Index {
             .map_err(self.fail())
     }
 
-    /// Takes in a run, in one transaction. `commit` is `None` for a run whose commit is damaged.
-    /// Skipped if the index already is at or behind `position`.
+    /// Takes in a run that was found in the log, in one transaction, by whoever holds the lock.
+    /// `commit` is `None` for a run whose commit is damaged. Skipped if the index already is at or
+    /// behind `position`.
     pub fn apply(
         &mut self,
         entries: &[Entry],
         commit: Option<&Commit>,
         position: Option<&Position>,
     ) -> Result<()> {
+        self.take_in(&Batch { entries, commit, position, behind: None })
+    }
+
+    /// Takes in a run that was just written, without the lock. Skipped unless the index is exactly
+    /// at the commit before it: somebody else may have taken it in, or be building the index anew.
+    pub fn apply_own(
+        &mut self,
+        entries: &[Entry],
+        commit: &Commit,
+        position: &Position,
+        behind: u64,
+    ) -> Result<()> {
+        let (commit, position) = (Some(commit), Some(position));
+        self.take_in(&Batch { entries, commit, position, behind: Some(behind) })
+    }
+
+    fn take_in(&mut self, batch: &Batch<'_>) -> Result<()> {
         let fail = self.fail();
         let transaction = self
             .connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .map_err(&fail)?;
-        let batch = Batch { entries, commit, position };
-        let applied = apply_batch(&transaction, &batch, self.recent_count).map_err(&fail)?;
+        let applied = apply_batch(&transaction, batch, self.recent_count).map_err(&fail)?;
         transaction.commit().map_err(&fail)?;
         match applied {
             Applied::Before => self.reload()?,
@@ -346,29 +377,45 @@ impl Index {
         }
     }
 
-    /// Forgets everything, to be filled again from the log.
+    /// Forgets everything, to be filled again from the log, and says that it is incomplete until
+    /// [`Index::complete`]. What is known to have been acknowledged stays known.
     pub fn clear(&mut self) -> Result<()> {
         let fail = self.fail();
-        self.connection
+        let acknowledged = self.acknowledged()?.map(|position| position_text(&position));
+        let transaction = self.connection.transaction().map_err(&fail)?;
+        transaction
             .execute_batch(
-                "BEGIN IMMEDIATE; DELETE FROM meta; DELETE FROM pack; DELETE FROM object;
-                 DELETE FROM recent; DELETE FROM checkpoint; DELETE FROM document; COMMIT;",
+                "DELETE FROM meta; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
+                 DELETE FROM checkpoint; DELETE FROM document;
+                 INSERT INTO meta (key, value) VALUES ('incomplete', 1);",
             )
             .map_err(&fail)?;
-        self.load()
-    }
-
-    /// Removes objects whose chain of bases does not resolve: gc may have taken a base of what was
-    /// already dead, and nobody may build on that.
-    pub fn forget(&mut self, ids: &[ObjectId]) -> Result<()> {
-        let fail = self.fail();
-        self.merge_recent()?;
-        let transaction = self.connection.transaction().map_err(&fail)?;
-        for id in ids {
-            transaction.execute("DELETE FROM object WHERE key = ?1", [id.key()]).map_err(&fail)?;
+        if let Some(text) = acknowledged {
+            transaction
+                .execute("INSERT INTO meta (key, value) VALUES ('acknowledged', ?1)", [text])
+                .map_err(&fail)?;
         }
         transaction.commit().map_err(&fail)?;
         self.load()
+    }
+
+    /// Says that something is missing that lies before the position: whoever finds it so later
+    /// builds the index anew.
+    pub fn set_incomplete(&self) -> Result<()> {
+        self.set_note("incomplete", 1)
+    }
+
+    /// Whether that was said.
+    pub fn is_incomplete(&self) -> Result<bool> {
+        is_incomplete(&self.connection).map_err(self.fail())
+    }
+
+    /// Says that nothing is missing.
+    pub fn complete(&self) -> Result<()> {
+        self.connection
+            .execute("DELETE FROM meta WHERE key = 'incomplete'", [])
+            .map_err(self.fail())?;
+        Ok(())
     }
 
     /// Moves the objects of recent runs into the sorted table.
@@ -390,6 +437,8 @@ impl Index {
                 "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
                  FROM checkpoint c
                  WHERE (?1 IS NULL OR workspace = ?1) AND NOT EXISTS (
+                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
                      SELECT 1 FROM document d
                      WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
                  ORDER BY workspace, sequence",
@@ -401,6 +450,28 @@ impl Index {
         rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
     }
 
+    /// The newest checkpoint of a workspace that was not deleted.
+    pub fn newest(&self, workspace: WorkspaceId) -> Result<Option<CheckpointRow>> {
+        let fail = self.fail();
+        self.connection
+            .prepare_cached(
+                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
+                 FROM checkpoint c
+                 WHERE workspace = ?1 AND NOT EXISTS (
+                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
+                     SELECT 1 FROM document d
+                     WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
+                 ORDER BY sequence DESC LIMIT 1",
+            )
+            .and_then(|mut statement| {
+                statement
+                    .query_row(params![workspace.0 as i64, Kind::Tombstone as u8], checkpoint_row)
+                    .optional()
+            })
+            .map_err(&fail)
+    }
+
     /// A checkpoint by its exact id, deleted or not; the flag says which.
     pub fn checkpoint(&self, id: &CheckpointId) -> Result<Option<(CheckpointRow, bool)>> {
         let fail = self.fail();
@@ -409,7 +480,7 @@ impl Index {
                 "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent,
                      EXISTS (SELECT 1 FROM document d
                              WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
-                 FROM checkpoint c WHERE id = ?1",
+                 FROM checkpoint c WHERE id = ?1 ORDER BY birth DESC LIMIT 1",
             )
             .and_then(|mut statement| {
                 statement
@@ -428,7 +499,9 @@ impl Index {
             .connection
             .prepare_cached(
                 "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
-                 FROM checkpoint c WHERE EXISTS (
+                 FROM checkpoint c WHERE NOT EXISTS (
+                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND EXISTS (
                      SELECT 1 FROM document d
                      WHERE d.kind = ?1 AND d.key = c.id AND d.birth > c.birth)",
             )
@@ -463,7 +536,8 @@ impl Index {
             .connection
             .prepare_cached(
                 "SELECT key, birth, body FROM document
-                 WHERE kind = ?1 AND (?2 IS NULL OR key = ?2) ORDER BY birth",
+                 WHERE kind = ?1 AND (?2 IS NULL OR key = ?2)
+                 GROUP BY key, birth, id ORDER BY birth",
             )
             .map_err(&fail)?;
         let rows = statement
@@ -518,21 +592,17 @@ impl Index {
     }
 }
 
-/// What taking in a run changed of what is kept in memory.
-enum Applied {
-    /// Nothing: somebody else had taken it in before.
-    Before,
-    /// The tables were rearranged.
-    Rearranged,
-    /// These were added.
-    Added { packs: Vec<(u32, PackId)>, recent: Vec<(i64, Row3)> },
+/// SQLite gives its other files the mode of the database.
+fn create_private(path: &Path) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map(drop).map_err(Error::io("open", path))
 }
 
-/// A run to take in.
-struct Batch<'a> {
-    entries: &'a [Entry],
-    commit: Option<&'a Commit>,
-    position: Option<&'a Position>,
+fn position_text(position: &Position) -> String {
+    let Position { pack, offset, end, id, sequence, generation } = position;
+    serde_json::json!([pack, offset, end, id, sequence, generation]).to_string()
 }
 
 fn is_unusable(error: &rusqlite::Error) -> bool {
@@ -563,224 +633,4 @@ fn checkpoint_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckpointRow> {
         created_at: row.get(7)?,
         parent: row.get(8)?,
     })
-}
-
-fn encode_recent(out: &mut Vec<u8>, key: i64, (pack, offset, slot): Row3) {
-    out.extend_from_slice(&key.to_le_bytes());
-    out.extend_from_slice(&pack.to_le_bytes());
-    out.extend_from_slice(&offset.to_le_bytes());
-    out.extend_from_slice(&slot.to_le_bytes());
-}
-
-fn decode_recent(line: &[u8]) -> (i64, Row3) {
-    let mut cursor = crate::varint::Cursor::new(line, "recent objects");
-    let mut bytes = |_| cursor.array::<8>().unwrap_or_default();
-    let key = i64::from_le_bytes(bytes(0));
-    let mixed = bytes(1);
-    let rest = bytes(2);
-    let pack = u32::from_le_bytes([mixed[0], mixed[1], mixed[2], mixed[3]]);
-    let offset = u64::from_le_bytes([
-        mixed[4], mixed[5], mixed[6], mixed[7], rest[0], rest[1], rest[2], rest[3],
-    ]);
-    let slot = i32::from_le_bytes([rest[4], rest[5], rest[6], rest[7]]);
-    (key, (pack, offset, slot))
-}
-
-fn pack_number(transaction: &Transaction<'_>, pack: PackId, birth: u64) -> rusqlite::Result<u32> {
-    let name = pack.to_string();
-    transaction
-        .prepare_cached("INSERT OR IGNORE INTO pack (name, length, birth) VALUES (?1, 0, ?2)")?
-        .execute(params![name, birth])?;
-    transaction
-        .prepare_cached("SELECT number FROM pack WHERE name = ?1")?
-        .query_row([name], |row| row.get(0))
-}
-
-fn merge_recent(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    let mut rows: Vec<(i64, Row3)> = Vec::new();
-    {
-        let mut statement = transaction.prepare_cached("SELECT objects FROM recent")?;
-        let mut found = statement.query([])?;
-        while let Some(row) = found.next()? {
-            let blob = row.get_ref(0)?.as_blob().unwrap_or_default();
-            rows.extend(blob.chunks_exact(24).map(decode_recent));
-        }
-    }
-    insert_objects(transaction, rows)?;
-    transaction.execute("DELETE FROM recent", [])?;
-    Ok(())
-}
-
-fn insert_objects(
-    transaction: &Transaction<'_>,
-    mut rows: Vec<(i64, Row3)>,
-) -> rusqlite::Result<()> {
-    rows.sort_unstable();
-    let mut insert = transaction.prepare_cached(
-        "INSERT OR IGNORE INTO object (key, pack, offset, slot) VALUES (?1, ?2, ?3, ?4)",
-    )?;
-    for (key, (pack, offset, slot)) in rows {
-        insert.execute(params![key, pack, offset, slot])?;
-    }
-    Ok(())
-}
-
-fn apply_batch(
-    transaction: &Transaction<'_>,
-    batch: &Batch<'_>,
-    recent_count: usize,
-) -> rusqlite::Result<Applied> {
-    if let Some(position) = batch.position {
-        let known: Option<u64> = transaction
-            .prepare_cached("SELECT value FROM meta WHERE key = 'sequence'")?
-            .query_row([], |row| row.get(0))
-            .optional()?;
-        if known.is_some_and(|known| known >= position.sequence) {
-            return Ok(Applied::Before);
-        }
-    }
-    let mut objects: Vec<(i64, Row3)> = Vec::new();
-    let mut numbers: HashMap<PackId, u32> = HashMap::new();
-    if let Some(commit) = batch.commit {
-        for named in &commit.packs {
-            let birth = named.birth.unwrap_or(commit.sequence);
-            let number = pack_number(transaction, named.pack, birth)?;
-            transaction
-                .prepare_cached("UPDATE pack SET length = ?2, hash = ?3 WHERE number = ?1")?
-                .execute(params![number, named.length, named.hash.0])?;
-        }
-    }
-    for entry in batch.entries {
-        let number = match numbers.get(&entry.pack) {
-            Some(number) => *number,
-            None => {
-                let number = pack_number(transaction, entry.pack, entry.birth)?;
-                numbers.insert(entry.pack, number);
-                number
-            }
-        };
-        match &entry.body {
-            Body::Objects(slots) => {
-                for (slot, (id, _)) in slots.iter().enumerate() {
-                    objects.push((id.key(), (number, entry.offset, slot as i32)));
-                }
-            }
-            Body::Object => objects.push((entry.id.key(), (number, entry.offset, -1))),
-            Body::Manifest(manifest) => {
-                objects.push((entry.id.key(), (number, entry.offset, -1)));
-                insert_checkpoint(transaction, entry, manifest, number)?;
-            }
-            Body::Document { key, json } => {
-                transaction
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO document (kind, key, birth, id, body, pack, offset)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                    )?
-                    .execute(params![
-                        entry.kind as u8,
-                        key,
-                        entry.birth,
-                        entry.id.0,
-                        json,
-                        number,
-                        entry.offset
-                    ])?;
-            }
-        }
-    }
-    let mut rearranged = false;
-    let mut recent = Vec::new();
-    if objects.len() > RECENT_RUN_MAX || batch.commit.is_none() {
-        insert_objects(transaction, objects)?;
-    } else if let Some(commit) = batch.commit
-        && !objects.is_empty()
-    {
-        let mut blob = Vec::with_capacity(objects.len() * 24);
-        for (key, place) in &objects {
-            encode_recent(&mut blob, *key, *place);
-        }
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO recent (sequence, objects) VALUES (?1, ?2)")?
-            .execute(params![commit.sequence, blob])?;
-        rearranged = recent_count + objects.len() > RECENT_MAX;
-        if rearranged {
-            merge_recent(transaction)?;
-        }
-        recent = objects;
-    }
-    if let Some(commit) = batch.commit
-        && !commit.retired.is_empty()
-    {
-        retire(transaction, commit)?;
-        rearranged = true;
-    }
-    if let Some(position) = batch.position {
-        let json = serde_json::to_string(&(
-            position.pack,
-            position.offset,
-            position.end,
-            position.id,
-            position.sequence,
-            position.generation,
-        ))
-        .unwrap_or_default();
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('position', ?1)")?
-            .execute([json])?;
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('sequence', ?1)")?
-            .execute([position.sequence])?;
-    }
-    if rearranged {
-        return Ok(Applied::Rearranged);
-    }
-    let packs = numbers.into_iter().map(|(pack, number)| (number, pack)).collect();
-    Ok(Applied::Added { packs, recent })
-}
-
-fn insert_checkpoint(
-    transaction: &Transaction<'_>,
-    entry: &Entry,
-    manifest: &Manifest,
-    pack: u32,
-) -> rusqlite::Result<()> {
-    // A copy made by gc keeps its birth; an undeleted checkpoint has a later one, and that counts.
-    transaction
-        .prepare_cached(
-            "INSERT INTO checkpoint (id, workspace, sequence, created_at, trigger, holds_files,
-                 manifest, birth, parent, description, session, pack)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-             ON CONFLICT (id) DO UPDATE
-             SET birth = max(birth, excluded.birth), pack = excluded.pack",
-        )?
-        .execute(params![
-            manifest.id.as_str(),
-            manifest.workspace.id.0 as i64,
-            manifest.sequence,
-            manifest.created_at.as_millis(),
-            manifest.trigger.as_str(),
-            manifest.holds_files(),
-            entry.id.0,
-            entry.birth,
-            manifest.parent.as_ref().map(CheckpointId::as_str),
-            manifest.description,
-            manifest.session_id,
-            pack,
-        ])?;
-    Ok(())
-}
-
-fn retire(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<()> {
-    merge_recent(transaction)?;
-    for pack in &commit.retired {
-        let number = pack_number(transaction, *pack, 0)?;
-        transaction.execute(
-            "UPDATE pack SET retired_at = ?2, retired_by = ?3 WHERE number = ?1",
-            params![number, commit.at.as_millis(), commit.sequence],
-        )?;
-        for table in ["object", "document", "checkpoint"] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE pack = ?1"), [number])?;
-        }
-    }
-    Ok(())
 }

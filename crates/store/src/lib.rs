@@ -4,6 +4,7 @@
 pub mod ambient;
 pub mod beneath;
 pub mod block;
+mod closure;
 pub mod codec;
 pub mod content;
 pub mod disk;

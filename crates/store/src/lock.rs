@@ -35,14 +35,7 @@ pub struct Lock {
 impl Lock {
     /// Waits up to `limit` for the lock at `path`.
     pub fn acquire(path: &Path, limit: Duration, now: rappel_types::Timestamp) -> Result<Self> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(Error::io("open", path))?;
+        let mut file = open(path)?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(200);
         loop {
@@ -103,39 +96,76 @@ fn read_note(file: &mut File) -> Option<Note> {
     serde_json::from_slice(&text).ok()
 }
 
-/// A shared or exclusive claim that others can test for without waiting.
+/// What a process that reads packs holds, so that gc does not take them away at once.
 #[derive(Debug)]
 pub struct Claim {
+    file: File,
+    path: PathBuf,
+}
+
+/// That nobody else has a claim; none can be made until this is dropped.
+#[derive(Debug)]
+pub struct Alone<'a>(&'a Claim);
+
+impl Claim {
+    /// Says that this process reads packs.
+    pub fn shared(path: &Path) -> Result<Self> {
+        let claim = Self { file: open(path)?, path: path.to_owned() };
+        claim.share()?;
+        Ok(claim)
+    }
+
+    fn share(&self) -> Result<()> {
+        flock(&self.file, FlockOperation::LockShared)
+            .map_err(|errno| Error::io("lock", &self.path)(errno.into()))
+    }
+
+    /// Whether nobody else has a claim. While it is asked this claim may be let go for a moment, so
+    /// packs can be unlinked then; whoever reads one looks again at where things are.
+    pub fn alone(&self) -> Result<Option<Alone<'_>>> {
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Alone(self))),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                self.share()?;
+                Ok(None)
+            }
+            Err(errno) => Err(Error::io("lock", &self.path)(errno.into())),
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        // The worst that a failure does is that others go on waiting until this process ends.
+        let _ = self.0.share();
+    }
+}
+
+/// A lock that one process at a time can have, and nobody waits for.
+#[derive(Debug)]
+pub struct Turn {
     _file: File,
 }
 
-impl Claim {
-    /// Says that this process reads packs; gc with `--now` waits for all of these to go.
-    pub fn shared(path: &Path) -> Result<Self> {
-        let file = Self::open(path)?;
-        flock(&file, FlockOperation::LockShared)
-            .map_err(|errno| Error::io("lock", path)(errno.into()))?;
-        Ok(Self { _file: file })
-    }
-
-    /// Whether nobody else has a claim; if so, none can be made until this one is dropped.
-    pub fn exclusive(path: &Path) -> Result<Option<Self>> {
-        let file = Self::open(path)?;
+impl Turn {
+    /// Takes the lock at `path`; `None` if somebody else has it.
+    pub fn take(path: &Path) -> Result<Option<Self>> {
+        let file = open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self { _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(Error::io("lock", path)(errno.into())),
         }
     }
+}
 
-    fn open(path: &Path) -> Result<File> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(Error::io("open", path))
-    }
+fn open(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(Error::io("open", path))
 }

@@ -3,6 +3,7 @@
 //! Reading it is the same work for everybody: the writer that looks where the log ends, the index
 //! that catches up, the rebuild and the check. All of them walk with [`walk`].
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rappel_types::{ObjectId, Timestamp};
@@ -34,6 +35,9 @@ pub struct Named {
 pub struct Commit {
     /// See [`COMMIT_VERSION`].
     pub version: u32,
+    /// The home it was made in, as sixteen hexadecimal digits: a pack may hold a copy of another
+    /// home's pack, whose commits must not count when they come to light by damage.
+    pub home: String,
     /// Its place in the order of everything, from 1, without gaps.
     pub sequence: u64,
     /// How often gc had taken something away when this was written.
@@ -52,6 +56,15 @@ pub struct Commit {
     /// Packs whose living records have been copied elsewhere; they are unlinked after a grace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<PackId>,
+    /// With `retired`: the numbers of the earlier log packs that are not retired. Any other number
+    /// below this commit's pack may be missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<u64>,
+}
+
+/// A home's id as commits carry it.
+pub fn home_text(home: u64) -> String {
+    format!("{home:016x}")
 }
 
 impl Commit {
@@ -107,6 +120,10 @@ pub struct Run<'a> {
     pub bytes_at: u64,
     /// Its intact records, without the commit.
     pub records: Vec<Found>,
+    /// Its place in the order of everything; a guess if its commit is damaged.
+    pub sequence: u64,
+    /// Whether something in it is damaged.
+    pub hurt: bool,
     /// Its commit; `None` if that record is damaged but a later commit proves that it was there.
     pub commit: Option<Commit>,
     /// Where its commit is; of no use if there is none.
@@ -122,8 +139,39 @@ pub struct Tail {
     pub end: u64,
     /// Whether the next run may be appended there: not sealed, and nothing follows.
     pub open: bool,
-    /// The last commit of all.
+    /// The last commit of all that can be read.
     pub last: Option<Position>,
+    /// How far the log counts: a pack and a place in it. Behind `last` if a run that was
+    /// acknowledged has lost its commit.
+    pub reach: (u64, u64),
+    /// The highest sequence that has been given.
+    pub sequence: u64,
+    /// How often gc has taken something away.
+    pub generation: u64,
+}
+
+impl Tail {
+    /// The sequence that an index which has taken in all of this is at.
+    pub fn indexed_sequence(&self) -> u64 {
+        self.last.as_ref().map_or(0, |last| last.sequence)
+    }
+}
+
+/// A place in a pack that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The pack.
+    pub pack: PackId,
+    /// What may have been lost there was born with this commit or before.
+    pub birth: u64,
+    /// What is wrong, for people; without the pack's name.
+    pub what: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.pack, self.what)
+    }
 }
 
 /// What a walk found besides the runs.
@@ -131,8 +179,8 @@ pub struct Tail {
 pub struct Walked {
     /// How the log ends.
     pub tail: Tail,
-    /// What is damaged, for people.
-    pub damage: Vec<String>,
+    /// What is damaged.
+    pub damage: Vec<Damage>,
 }
 
 /// The commit at a remembered position, if it is still what stands there.
@@ -158,6 +206,8 @@ pub fn confirm(packs: &Path, position: &Position) -> Result<bool> {
 /// What somebody who walks the log knows already.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known<'a> {
+    /// The home whose log it is.
+    pub home: u64,
     /// Go on behind this commit; otherwise begin at the beginning.
     pub from: Option<&'a Position>,
     /// A commit that was acknowledged: what lies before it counts even if its own record is
@@ -167,160 +217,226 @@ pub struct Known<'a> {
     pub broken: Option<(u64, u64)>,
 }
 
+/// The numbers of the log's packs, in order.
+pub fn numbers(packs: &Path) -> Result<Vec<u64>> {
+    let ids = pack::list(packs)?.into_iter();
+    Ok(ids
+        .filter_map(|id| match id {
+            PackId::Log(number) => Some(number),
+            PackId::Bulk(_) => None,
+        })
+        .collect())
+}
+
 /// Walks the log, handing each run to `visit` in order.
 pub fn walk(
     packs: &Path,
     known: Known<'_>,
     visit: &mut dyn FnMut(Run<'_>) -> Result<()>,
 ) -> Result<Walked> {
-    let mut walked = Walked::default();
-    walked.tail.last = known.from.cloned();
     let first = known.from.map_or(0, |position| position.pack);
-    let numbers: Vec<u64> = pack::list(packs)?
-        .into_iter()
-        .filter_map(|id| match id {
-            PackId::Log(number) if number >= first => Some(number),
-            _ => None,
-        })
-        .collect();
-    // Opened from the back, because each pack says where the one before it ends.
-    let mut readers = Vec::with_capacity(numbers.len());
-    let mut limit = None;
-    for &number in numbers.iter().rev() {
-        let reader = PackReader::open(packs, PackId::Log(number))?;
-        let previous_end = reader.header.map(|header| header.previous_end);
-        let broken = known.broken.filter(|(pack, _)| *pack == number).map(|(_, end)| end);
-        readers.push((number, reader, limit.or(broken)));
-        limit = previous_end.filter(|end| *end > 0);
+    let mut readers = Vec::new();
+    // Each pack says where the log before it ends: what follows there does not count.
+    let mut limits: HashMap<u64, u64> = known.broken.into_iter().collect();
+    for number in numbers(packs)?.into_iter().filter(|number| *number >= first) {
+        let reader = match PackReader::open(packs, PackId::Log(number)) {
+            // Gc unlinked it since the folder was listed.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                continue;
+            }
+            other => other?,
+        };
+        if let Some(header) = reader.header {
+            let between = readers.iter().map(|(number, _)| *number);
+            for empty in between.filter(|number| *number > header.previous_pack) {
+                limits.insert(empty, pack::HEADER);
+            }
+            if header.previous_pack > 0 {
+                limits.insert(header.previous_pack, header.previous_end);
+            }
+        }
+        readers.push((number, reader));
     }
-    for (number, reader, limit) in readers.into_iter().rev() {
+    let mut walk = Walk { known, walked: Walked::default(), unsettled: Vec::new(), visit };
+    if let Some(from) = known.from {
+        walk.reached(from.clone());
+    }
+    for (number, reader) in readers {
         let from = known.from.filter(|position| position.pack == number);
         let start = from.map_or(pack::HEADER, |position| position.end);
-        walked.tail.pack = Some(number);
-        walked.tail.end = start;
-        walk_pack(&reader, start, limit, known.acknowledged, &mut walked, visit)?;
+        walk.walked.tail.pack = Some(number);
+        walk.walked.tail.end = start;
+        walk.pack(number, &reader, start, limits.get(&number).copied())?;
     }
-    Ok(walked)
+    Ok(walk.walked)
 }
 
-fn walk_pack(
-    reader: &PackReader,
-    start: u64,
-    limit: Option<u64>,
-    known: Option<&Position>,
-    walked: &mut Walked,
-    visit: &mut dyn FnMut(Run<'_>) -> Result<()>,
-) -> Result<()> {
-    let PackId::Log(number) = reader.id else { return Ok(()) };
-    let length = reader.length()?;
-    let known_end = known.filter(|position| position.pack == number).map(|position| position.end);
-    if let Some(expected) = limit.max(known_end)
-        && length < expected
-        && expected > pack::HEADER
-    {
-        let id = reader.id;
-        walked.damage.push(format!("{id} has {length} bytes, but {expected} were written"));
+struct Walk<'a> {
+    known: Known<'a>,
+    walked: Walked,
+    /// Damage that the next commit tells the age of.
+    unsettled: Vec<usize>,
+    visit: &'a mut dyn FnMut(Run<'_>) -> Result<()>,
+}
+
+impl Walk<'_> {
+    fn reached(&mut self, position: Position) {
+        let tail = &mut self.walked.tail;
+        tail.reach = (position.pack, position.end);
+        tail.sequence = position.sequence;
+        tail.generation = position.generation;
+        tail.last = Some(position);
+        for at in self.unsettled.drain(..) {
+            self.walked.damage[at].birth = self.walked.tail.sequence;
+        }
     }
-    // Behind the place where the next pack says that this one ends, nothing was acknowledged.
-    let end = limit.map_or(length, |limit| limit.min(length));
-    let bytes = reader.read(start, end.saturating_sub(start))?;
-    let mut at = 0;
-    let mut run_start = 0;
-    let mut records: Vec<Found> = Vec::new();
-    let mut hurt = false;
-    let mut sealed = false;
-    while at < bytes.len() {
-        let found = match record::at(&bytes, at) {
-            Some(found) => found,
-            None => {
-                hurt = true;
-                match record::next(&bytes, at + 1) {
-                    Some(found) => found,
-                    None => break,
-                }
-            }
-        };
-        at = found.end();
-        match found.header.kind {
-            Some(Kind::Commit) => {
-                let json = found.header.decode(found.payload(&bytes), None)?;
-                let commit = Commit::decode(&json)?;
-                let own = found.at.checked_sub(commit.length as usize).unwrap_or(run_start);
-                if own > run_start {
-                    // The commit between is damaged; its run was acknowledged all the same.
-                    let earlier = records.iter().filter(|r| r.at < own).copied().collect();
-                    records.retain(|r| r.at >= own);
+
+    /// A run that counts although its commit cannot be read: it may have been gc's.
+    fn reached_blindly(&mut self, pack: u64, end: u64, sequence: u64) {
+        let tail = &mut self.walked.tail;
+        tail.reach = (pack, end);
+        tail.sequence = sequence;
+        tail.generation += 1;
+    }
+
+    fn damaged(&mut self, reader: &PackReader, birth: u64, what: String) {
+        self.walked.damage.push(Damage { pack: reader.id, birth, what });
+    }
+
+    /// Whether a commit that came to light behind damage is one of this log. A file that somebody
+    /// saved may contain a copy of a pack.
+    fn is_ours(&self, commit: &Commit) -> bool {
+        commit.sequence > self.walked.tail.sequence && commit.home == home_text(self.known.home)
+    }
+
+    fn pack(
+        &mut self,
+        number: u64,
+        reader: &PackReader,
+        start: u64,
+        limit: Option<u64>,
+    ) -> Result<()> {
+        let length = reader.length()?;
+        let known_end = self.known.acknowledged.filter(|position| position.pack == number);
+        let expected = limit.max(known_end.map(|position| position.end)).unwrap_or(0);
+        if length < expected && expected > pack::HEADER {
+            let what = format!("it has {length} bytes, but {expected} were written");
+            // However many runs that were, the next commit was born later.
+            self.unsettled.push(self.walked.damage.len());
+            self.damaged(reader, u64::MAX, what);
+        }
+        let end = limit.map_or(length, |limit| limit.min(length));
+        let bytes = reader.read(start, end.saturating_sub(start))?;
+        let mut at = 0;
+        let mut run_start = 0;
+        let mut records: Vec<Found> = Vec::new();
+        let mut hurt = false;
+        let mut sealed = false;
+        while at < bytes.len() {
+            let found = match record::at(&bytes, at) {
+                Some(found) => found,
+                None => {
                     hurt = true;
-                    visit(Run {
+                    match record::resume(&bytes, at) {
+                        Some(found) => found,
+                        None => break,
+                    }
+                }
+            };
+            at = found.end();
+            match found.header.kind {
+                Some(Kind::Commit) => {
+                    let json = found.header.decode(found.payload(&bytes), None)?;
+                    let commit = Commit::decode(&json)?;
+                    if hurt && !self.is_ours(&commit) {
+                        continue;
+                    }
+                    let own = found.at.checked_sub(commit.length as usize).unwrap_or(run_start);
+                    if own > run_start {
+                        // The commit between is damaged; its run was acknowledged all the same.
+                        let earlier = records.iter().filter(|r| r.at < own).copied().collect();
+                        records.retain(|r| r.at >= own);
+                        let sequence = self.walked.tail.sequence + 1;
+                        let place = start + run_start as u64;
+                        self.damaged(reader, commit.sequence, format!("the run from {place} on"));
+                        hurt = false;
+                        (self.visit)(Run {
+                            pack: number,
+                            bytes: &bytes,
+                            bytes_at: start,
+                            records: earlier,
+                            sequence,
+                            hurt: true,
+                            commit: None,
+                            position: None,
+                        })?;
+                    }
+                    let hash = run_hash(records.iter().map(|r| &r.header.checksum));
+                    let hurt_run = hurt || hash != commit.hash;
+                    if hurt_run {
+                        let place = start + found.at as u64;
+                        let what = format!("the run before {place} (commit {})", commit.sequence);
+                        self.damaged(reader, commit.sequence, what);
+                    }
+                    let position = Position {
+                        pack: number,
+                        offset: start + found.at as u64,
+                        end: start + at as u64,
+                        id: found.header.id,
+                        sequence: commit.sequence,
+                        generation: commit.generation,
+                    };
+                    self.walked.tail.end = position.end;
+                    self.reached(position.clone());
+                    (self.visit)(Run {
                         pack: number,
                         bytes: &bytes,
                         bytes_at: start,
-                        records: earlier,
-                        commit: None,
-                        position: None,
+                        records: std::mem::take(&mut records),
+                        sequence: commit.sequence,
+                        hurt: hurt_run,
+                        commit: Some(commit),
+                        position: Some(position),
                     })?;
+                    run_start = at;
+                    hurt = false;
                 }
-                let hash = run_hash(records.iter().map(|r| &r.header.checksum));
-                if hurt || hash != commit.hash {
-                    walked.damage.push(format!(
-                        "{}: the run before {} (commit {})",
-                        reader.id,
-                        start + found.at as u64,
-                        commit.sequence
-                    ));
+                Some(Kind::Footer) => {
+                    sealed = true;
+                    if hurt || !records.is_empty() {
+                        let what = "what lies before its footer".into();
+                        self.damaged(reader, self.walked.tail.sequence + 1, what);
+                    }
+                    break;
                 }
-                let position = Position {
-                    pack: number,
-                    offset: start + found.at as u64,
-                    end: start + at as u64,
-                    id: found.header.id,
-                    sequence: commit.sequence,
-                    generation: commit.generation,
-                };
-                walked.tail.last = Some(position.clone());
-                walked.tail.end = position.end;
-                visit(Run {
-                    pack: number,
-                    bytes: &bytes,
-                    bytes_at: start,
-                    records: std::mem::take(&mut records),
-                    commit: Some(commit),
-                    position: Some(position),
-                })?;
-                run_start = at;
-                hurt = false;
+                _ => records.push(found),
             }
-            Some(Kind::Footer) => {
-                sealed = true;
-                if hurt || !records.is_empty() {
-                    walked.damage.push(format!("{}: what lies before its footer", reader.id));
-                }
-                break;
-            }
-            _ => records.push(found),
         }
+        let acknowledged = expected.saturating_sub(start) as usize;
+        if !sealed && acknowledged > run_start && run_start < bytes.len() {
+            let place = start + run_start as u64;
+            let guess = self.walked.tail.sequence + 1;
+            let sequence = known_end.map_or(guess, |position| position.sequence.max(guess));
+            self.damaged(reader, sequence, format!("the last run, from {place} on"));
+            self.reached_blindly(number, expected, sequence);
+            (self.visit)(Run {
+                pack: number,
+                bytes: &bytes,
+                bytes_at: start,
+                records,
+                sequence,
+                hurt: true,
+                commit: None,
+                position: None,
+            })?;
+        }
+        // A pack whose creator died before its header was whole holds nothing; any other has lost
+        // it.
+        if reader.header.is_none() && self.walked.tail.end > pack::HEADER {
+            self.damaged(reader, 0, "its header".into());
+        }
+        self.walked.tail.open =
+            !sealed && run_start == bytes.len() && limit.is_none() && reader.header.is_some();
+        Ok(())
     }
-    let acknowledged = limit.max(known_end).unwrap_or(0).saturating_sub(start) as usize;
-    if !sealed && acknowledged > run_start && run_start < bytes.len() {
-        walked.damage.push(format!(
-            "{}: the last run, from {} on",
-            reader.id,
-            start + run_start as u64
-        ));
-        visit(Run {
-            pack: number,
-            bytes: &bytes,
-            bytes_at: start,
-            records,
-            commit: None,
-            position: None,
-        })?;
-    }
-    // A pack whose creator died before its header was whole holds nothing; any other has lost it.
-    if reader.header.is_none() && walked.tail.end > pack::HEADER {
-        walked.damage.push(format!("{}: its header", reader.id));
-    }
-    walked.tail.open =
-        !sealed && run_start == bytes.len() && limit.is_none() && reader.header.is_some();
-    Ok(())
 }

@@ -20,8 +20,6 @@ const SEAL: [u8; 8] = *b"RPLSEAL\x01";
 const VERSION: u32 = 1;
 /// Length of a pack's header.
 pub const HEADER: u64 = 64;
-/// A pack is sealed when it reaches this length.
-pub const PACK_TARGET: u64 = 64 << 20;
 const TRAILER: u64 = 16;
 const FOOTER_LINE: usize = 33;
 
@@ -89,8 +87,11 @@ impl<'de> serde::Deserialize<'de> for PackId {
 pub struct PackHeader {
     /// The home it belongs to.
     pub home: u64,
-    /// For a log pack: where the log before it ends, as its creator saw it. Whatever follows there
-    /// in the earlier pack was never acknowledged.
+    /// For a log pack: the pack that the commit before it is in; 0 if there is none. Log packs
+    /// between the two hold nothing.
+    pub previous_pack: u64,
+    /// Where that commit ends, as the creator saw it. Whatever follows there in the earlier pack
+    /// was never acknowledged.
     pub previous_end: u64,
 }
 
@@ -106,8 +107,8 @@ impl PackHeader {
         bytes.extend_from_slice(&kind.to_le_bytes());
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&self.home.to_le_bytes());
+        bytes.extend_from_slice(&self.previous_pack.to_le_bytes());
         bytes.extend_from_slice(&self.previous_end.to_le_bytes());
-        bytes.extend_from_slice(&[0; 8]);
         let hash = blake3::hash(&bytes);
         bytes.extend_from_slice(&hash.as_bytes()[..16]);
         bytes
@@ -126,7 +127,7 @@ impl PackHeader {
         if version > VERSION {
             return Err(Error::Newer { what: id.to_string(), found: version, supported: VERSION });
         }
-        let header = Self { home: number(24), previous_end: number(32) };
+        let header = Self { home: number(24), previous_pack: number(32), previous_end: number(40) };
         if header.encode(id)[..] != bytes[..] {
             return Err(Error::Damaged(format!("{id}: its header names another pack")));
         }
@@ -251,7 +252,7 @@ impl PackWriter {
         self.length += footer.len() as u64;
         self.file.sync()?;
         self.file.set_mode(0o400)?;
-        Ok(Sealed { pack: self.id, length: self.length, hash, file: Some(self.file) })
+        Ok(Sealed { pack: self.id, length: self.length, hash, file: self.file })
     }
 }
 
@@ -264,13 +265,19 @@ pub struct Sealed {
     pub length: u64,
     /// The hash of its footer's list, and so of everything in it.
     pub hash: ObjectId,
-    file: Option<DiskFile>,
+    file: DiskFile,
 }
 
 impl Sealed {
     /// Where the file is.
-    pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(DiskFile::path)
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// How a commit names it.
+    pub fn named(&self) -> crate::log::Named {
+        let Self { pack, length, hash, .. } = *self;
+        crate::log::Named { pack, length, hash, birth: None }
     }
 }
 
@@ -306,6 +313,19 @@ impl PackReader {
     /// Its present length.
     pub fn length(&self) -> Result<u64> {
         Ok(self.file.metadata().map_err(Error::io("read", &self.path))?.len())
+    }
+
+    /// When the file was last written to, in milliseconds since the epoch.
+    pub fn modified(&self) -> Result<i64> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = self.file.metadata().map_err(Error::io("read", &self.path))?;
+        Ok(meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000)
+    }
+
+    /// Whether no living writer is at work on this pack. As long as the answer is kept, none can
+    /// begin to be.
+    pub fn is_abandoned(&self) -> bool {
+        rustix::fs::flock(&self.file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
     /// `length` bytes from `offset`; fewer at the end of the file.

@@ -32,17 +32,21 @@ pub enum Kind {
     Tombstone = 9,
     Commit = 10,
     Footer = 11,
+    Loss = 12,
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
+    /// The kind that a byte stands for, if this build knows it.
+    pub fn from_byte(byte: u8) -> Option<Self> {
         use Kind::{
-            Block, Chunk, Commit, Event, Footer, Label, Manifest, Session, Tombstone, Undo,
+            Block, Chunk, Commit, Event, Footer, Label, Loss, Manifest, Session, Tombstone, Undo,
             Workspace,
         };
-        [Block, Chunk, Manifest, Event, Session, Workspace, Label, Undo, Tombstone, Commit, Footer]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        let all = [
+            Block, Chunk, Manifest, Event, Session, Workspace, Label, Undo, Tombstone, Commit,
+            Footer, Loss,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -195,6 +199,15 @@ pub fn encode(kind: Kind, birth: u64, payload: &[u8], packing: Packing<'_>) -> R
     Ok(record)
 }
 
+/// A copy of an intact record with the commit it was born with written into it.
+pub fn reborn(record: &[u8], birth: u64) -> Vec<u8> {
+    let mut copy = record.to_vec();
+    copy[8..16].copy_from_slice(&birth.to_le_bytes());
+    let checksum = checksum(&copy);
+    copy[96..112].copy_from_slice(&checksum);
+    copy
+}
+
 /// A record found in a stretch of bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Found {
@@ -223,7 +236,37 @@ pub fn at(bytes: &[u8], at: usize) -> Option<Found> {
     is_intact(bytes.get(at..end)?).then_some(Found { at, header })
 }
 
-/// The first intact record at or after `from`: where reading goes on behind damage.
+/// Where reading goes on behind the damaged record at `at`: at the end that its header claims, if
+/// an intact record (or the end) is there, else at the next intact record. Trusting the claim first
+/// keeps records that a user's file happens to contain from being taken for ours.
+pub fn resume(bytes: &[u8], at: usize) -> Option<Found> {
+    let claimed = bytes.get(at..).and_then(Header::parse);
+    let claimed = claimed.and_then(|header| at.checked_add(header.length() as usize));
+    match claimed {
+        Some(end) if end == bytes.len() => None,
+        Some(end) => self::at(bytes, end).or_else(|| next(bytes, at + 1)),
+        None => next(bytes, at + 1),
+    }
+}
+
+/// All intact records at or after `from`, whatever lies between them.
+pub fn all(bytes: &[u8], from: usize) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut from = from;
+    loop {
+        let next = match at(bytes, from) {
+            Some(record) => record,
+            None => match resume(bytes, from) {
+                Some(record) => record,
+                None => return found,
+            },
+        };
+        from = next.end();
+        found.push(next);
+    }
+}
+
+/// The first intact record at or after `from`.
 pub fn next(bytes: &[u8], from: usize) -> Option<Found> {
     let mut start = from;
     while let Some(rest) = bytes.get(start..) {

@@ -11,7 +11,7 @@ use rappel_types::{CheckpointId, Manifest, ObjectId};
 use crate::ambient::Clock;
 use crate::block::{self, Block};
 use crate::codec;
-use crate::disk::Disk;
+use crate::disk::{self, Disk};
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::index::{Body, CheckpointRow, Entry, Index, Place};
@@ -25,6 +25,33 @@ use crate::sink::{Source, id_of};
 const BLOCKS_KEPT: usize = 48;
 /// How much of a record is read at once when its length is not known.
 const GUESS: u64 = 64 << 10;
+/// How long a chain of bases may be for a reader. Writers stop much earlier, but where several
+/// records of one object exist, a chain can be read through another than it was built on.
+pub(crate) const CHAIN_MAX: u8 = 200;
+
+/// A record whose base is not known yet.
+struct Waiting {
+    pack: PackId,
+    offset: u64,
+    sequence: u64,
+}
+
+/// Collects what the index takes in of a run.
+struct Taken<'a> {
+    store: &'a Store,
+    entries: Vec<Entry>,
+    waiting: &'a mut Vec<Waiting>,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, pack: PackId, offset: u64, record: &[u8], sequence: u64) {
+        match self.store.entry(pack, offset, record, sequence) {
+            Ok(entry) => self.entries.extend(entry),
+            Err(Error::Missing(_)) => self.waiting.push(Waiting { pack, offset, sequence }),
+            Err(error) => held(&self.store.damage).push(format!("{pack} at {offset}: {error}")),
+        }
+    }
+}
 
 /// An open home.
 pub struct Store {
@@ -36,7 +63,26 @@ pub struct Store {
     blocks: Mutex<Blocks>,
     damage: Mutex<Vec<String>>,
     lock_limit: Duration,
-    _claim: Claim,
+    pub(crate) limits: Limits,
+    pub(crate) claim: Claim,
+}
+
+/// How much goes where. Tests make these small.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// A run up to this length is appended to the log's open pack; a longer one goes to packs of
+    /// its own first.
+    pub run_max: usize,
+    /// A pack is sealed when it reaches this length.
+    pub pack_target: u64,
+    /// The home has a reserve from this size on.
+    pub reserve_from: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { run_max: 8 << 20, pack_target: 64 << 20, reserve_from: 256 << 20 }
+    }
 }
 
 #[derive(Default)]
@@ -60,6 +106,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// How long to wait for the lock.
     pub lock_limit: Duration,
+    /// How much goes where.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -68,6 +116,7 @@ impl Default for Options {
             disk: Arc::new(crate::disk::RealDisk),
             clock: Arc::new(crate::ambient::SystemClock),
             lock_limit: Duration::from_secs(30),
+            limits: Limits::default(),
         }
     }
 }
@@ -79,7 +128,7 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Store {
     /// Opens the home at `root`, creating it if needed, and brings the index up to date.
     pub fn open(root: &Path, options: Options) -> Result<Self> {
-        let home = Home::open(root, &options.disk)?;
+        let home = Home::open(root, &options.disk, options.clock.now())?;
         let claim = Claim::shared(&home.readers())?;
         let (index, old) = open_index(&home.index())?;
         let store = Self {
@@ -91,7 +140,8 @@ impl Store {
             blocks: Mutex::default(),
             damage: Mutex::default(),
             lock_limit: options.lock_limit,
-            _claim: claim,
+            limits: options.limits,
+            claim,
         };
         if old || store.log_has_grown()? {
             let lock = store.lock()?;
@@ -134,11 +184,7 @@ impl Store {
     /// what it is, is found out under the lock.
     fn log_has_grown(&self) -> Result<bool> {
         let position = self.with_index(|index| index.position())?;
-        let newest =
-            crate::pack::list(&self.home.packs())?.into_iter().rev().find_map(|id| match id {
-                PackId::Log(number) => Some(number),
-                PackId::Bulk(_) => None,
-            });
+        let newest = log::numbers(&self.home.packs())?.pop();
         let (Some(position), Some(newest)) = (&position, newest) else {
             return Ok(position.is_some() != newest.is_some());
         };
@@ -154,18 +200,18 @@ impl Store {
     /// Takes everything into the index that the log holds and it does not know. Returns how the
     /// log ends.
     pub(crate) fn catch_up(&self, lock: &Lock) -> Result<Tail> {
-        let known = self.with_index(|index| {
+        let (known, acknowledged, incomplete) = self.with_index(|index| {
             index.reload()?;
-            index.position()
+            Ok((index.position()?, index.acknowledged()?, index.is_incomplete()?))
         })?;
         let packs = self.home.packs();
         let from = match &known {
-            Some(position) if log::confirm(&packs, position)? => Some(position),
+            Some(position) if !incomplete && log::confirm(&packs, position)? => Some(position),
             _ => None,
         };
         let rebuild = from.is_none();
         if rebuild {
-            if let Some(position) = &known {
+            if let Some(position) = known.as_ref().filter(|_| !incomplete) {
                 held(&self.damage).push(format!(
                     "{}: commit {} at {} was there and is not any more",
                     PackId::Log(position.pack),
@@ -175,79 +221,107 @@ impl Store {
             }
             self.with_index(Index::clear)?;
         }
-        let mut bases: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
-        let mut sequence = 0;
-        let knowledge = log::Known { from, acknowledged: known.as_ref(), broken: lock.broken() };
+        self.sync_tail(from)?;
+        let knowledge = log::Known {
+            home: self.home.id,
+            from,
+            acknowledged: acknowledged.as_ref(),
+            broken: lock.broken(),
+        };
+        let mut waiting = Vec::new();
         let walked = log::walk(&packs, knowledge, &mut |run| {
-            sequence = run.commit.as_ref().map_or(sequence + 1, |commit| commit.sequence);
-            let entries = self.entries(&run, sequence);
-            if rebuild {
-                let objects = entries.iter().filter_map(|entry| match &entry.body {
-                    Body::Objects(objects) => Some(objects),
-                    _ => None,
-                });
-                bases.extend(objects.flatten().copied());
-            }
+            let before = waiting.len();
+            let entries = self.entries(&run, &mut waiting);
             self.with_index(|index| {
+                if waiting.len() > before {
+                    index.set_incomplete()?;
+                }
                 index.apply(&entries, run.commit.as_ref(), run.position.as_ref())
             })
         })?;
-        held(&self.damage).extend(walked.damage);
+        held(&self.damage).extend(walked.damage.iter().map(ToString::to_string));
+        if rebuild || !waiting.is_empty() {
+            self.take_in_waiting(waiting)?;
+            self.with_index(|index| index.complete())?;
+        }
         if rebuild {
-            self.forget_unresolved(&bases)?;
+            self.note_missing_packs()?;
         }
         Ok(walked.tail)
     }
 
-    /// Objects whose chain of bases is broken must not be found: gc may have taken the base of
-    /// something that was already dead.
-    fn forget_unresolved(&self, bases: &HashMap<ObjectId, Option<ObjectId>>) -> Result<()> {
-        let mut broken: HashSet<ObjectId> = HashSet::new();
-        for id in bases.keys() {
-            let mut at = *id;
-            for _ in 0..=usize::from(block::DEPTH_MAX) {
-                match bases.get(&at) {
-                    Some(Some(base)) if broken.contains(base) || !bases.contains_key(base) => {
-                        broken.insert(*id);
-                        break;
-                    }
-                    Some(Some(base)) => at = *base,
-                    _ => break,
-                }
-            }
-        }
-        if broken.is_empty() {
+    /// Makes durable what another writer may have appended and not synced before it died: the index
+    /// must not know a commit that a power loss could still take.
+    fn sync_tail(&self, from: Option<&log::Position>) -> Result<()> {
+        let packs = self.home.packs();
+        let Some(newest) = log::numbers(&packs)?.pop() else { return Ok(()) };
+        let path = PackId::Log(newest).path(&packs);
+        let length = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
+        if from.is_some_and(|position| position.pack == newest && position.end == length) {
             return Ok(());
         }
-        // A chunk or manifest record may be the base of a block's object: ask for those too.
-        let really: Vec<ObjectId> = broken.into_iter().filter(|id| self.get(id).is_err()).collect();
-        self.with_index(|index| index.forget(&really))
+        disk::sync_file(&*self.disk, &path)?;
+        disk::sync_dir(&*self.disk, &packs)
+    }
+
+    /// Manifests whose base lies later in the log than they do, because gc moved it, are read once
+    /// everything else is known.
+    fn take_in_waiting(&self, waiting: Vec<Waiting>) -> Result<()> {
+        let retired: HashSet<PackId> = self
+            .with_index(|index| index.packs())?
+            .into_iter()
+            .filter(|row| row.retired_at.is_some())
+            .map(|row| row.pack)
+            .collect();
+        let mut entries = Vec::new();
+        for Waiting { pack, offset, sequence } in waiting {
+            if retired.contains(&pack) {
+                continue;
+            }
+            let read = self
+                .pack(pack)
+                .and_then(|reader| reader.record(offset, GUESS))
+                .and_then(|record| self.entry(pack, offset, &record, sequence));
+            match read {
+                Ok(entry) => entries.extend(entry),
+                Err(error) => held(&self.damage).push(error.to_string()),
+            }
+        }
+        self.with_index(|index| index.apply(&entries, None, None))
+    }
+
+    /// Notes bulk packs as damage that the log names and that are not there.
+    fn note_missing_packs(&self) -> Result<()> {
+        for row in self.with_index(|index| index.packs())? {
+            let gone = row.retired_at.is_none() && !row.pack.path(&self.home.packs()).exists();
+            if gone {
+                held(&self.damage).push(format!("{} is missing", row.pack));
+            }
+        }
+        Ok(())
     }
 
     /// The records of a run, as the index takes them in. What cannot be read is noted as damage.
-    fn entries(&self, run: &Run<'_>, sequence: u64) -> Vec<Entry> {
-        let mut entries = Vec::new();
+    fn entries(&self, run: &Run<'_>, waiting: &mut Vec<Waiting>) -> Vec<Entry> {
+        let mut taken = Taken { store: self, entries: Vec::new(), waiting };
         for named in run.commit.iter().flat_map(|commit| &commit.packs) {
-            let birth = named.birth.unwrap_or(sequence);
-            if let Err(error) = self.bulk_entries(named, birth, &mut entries) {
+            let birth = named.birth.unwrap_or(run.sequence);
+            if let Err(error) = self.bulk_entries(named, birth, &mut taken) {
                 held(&self.damage).push(error.to_string());
             }
         }
         for found in &run.records {
             let offset = run.bytes_at + found.at as u64;
             let record = &run.bytes[found.at..found.end()];
-            match self.entry(PackId::Log(run.pack), offset, record, sequence) {
-                Ok(entry) => entries.extend(entry),
-                Err(error) => held(&self.damage).push(error.to_string()),
-            }
+            taken.take(PackId::Log(run.pack), offset, record, run.sequence);
         }
-        entries
+        taken.entries
     }
 
-    fn bulk_entries(&self, named: &log::Named, birth: u64, out: &mut Vec<Entry>) -> Result<()> {
+    fn bulk_entries(&self, named: &log::Named, birth: u64, taken: &mut Taken<'_>) -> Result<()> {
         let reader = match self.pack(named.pack) {
             Ok(reader) => reader,
-            // Retired and unlinked since; a later commit says so.
+            // Retired and unlinked since, as a later commit says; or it is noted as missing.
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(());
             }
@@ -255,18 +329,15 @@ impl Store {
         };
         let lines = match reader.footer() {
             Ok(Some((lines, hash))) if hash == named.hash => lines,
-            Ok(_) => return self.bulk_entries_without_footer(&reader, birth, out),
+            Ok(_) => return self.bulk_entries_without_footer(&reader, birth, taken),
             Err(error) if error.is_damage() => {
-                return self.bulk_entries_without_footer(&reader, birth, out);
+                return self.bulk_entries_without_footer(&reader, birth, taken);
             }
             Err(error) => return Err(error),
         };
         for line in lines {
-            let read = reader
-                .record(line.offset, line.length)
-                .and_then(|record| self.entry(named.pack, line.offset, &record, birth));
-            match read {
-                Ok(entry) => out.extend(entry),
+            match reader.record(line.offset, line.length) {
+                Ok(record) => taken.take(named.pack, line.offset, &record, birth),
                 Err(error) => held(&self.damage).push(error.to_string()),
             }
         }
@@ -277,18 +348,12 @@ impl Store {
         &self,
         reader: &PackReader,
         birth: u64,
-        out: &mut Vec<Entry>,
+        taken: &mut Taken<'_>,
     ) -> Result<()> {
         held(&self.damage).push(format!("{}: its footer", reader.id));
         let bytes = reader.read(0, reader.length()?)?;
-        let mut at = crate::pack::HEADER as usize;
-        while let Some(found) = record::next(&bytes, at) {
-            at = found.end();
-            let record = &bytes[found.at..found.end()];
-            match self.entry(reader.id, found.at as u64, record, birth) {
-                Ok(entry) => out.extend(entry),
-                Err(error) => held(&self.damage).push(error.to_string()),
-            }
+        for found in record::all(&bytes, crate::pack::HEADER as usize) {
+            taken.take(reader.id, found.at as u64, &bytes[found.at..found.end()], birth);
         }
         Ok(())
     }
@@ -312,12 +377,7 @@ impl Store {
         };
         let body = match kind {
             Kind::Block => {
-                let block = Block::parse(payload)?;
-                let base = |slot: &block::Slot| match &slot.place {
-                    block::Place::Against { base, .. } => Some(*base),
-                    block::Place::Shared(_) => None,
-                };
-                Body::Objects(block.slots.iter().map(|slot| (slot.id, base(slot))).collect())
+                Body::Objects(Block::parse(payload)?.slots.iter().map(|slot| slot.id).collect())
             }
             Kind::Chunk => Body::Object,
             Kind::Manifest => Body::Manifest(Box::new(decode_manifest(&json()?)?)),
@@ -327,7 +387,8 @@ impl Store {
             | Kind::Workspace
             | Kind::Label
             | Kind::Undo
-            | Kind::Tombstone => {
+            | Kind::Tombstone
+            | Kind::Loss => {
                 let envelope = decode_document(&json()?)?;
                 Body::Document { key: envelope.0, json: envelope.1 }
             }
@@ -379,43 +440,78 @@ impl Store {
         Ok(block)
     }
 
-    /// The ids that the record at `place` carries: a block's objects, or the record's own.
-    pub(crate) fn read_table(&self, place: &Place) -> Result<Vec<ObjectId>> {
-        if place.slot.is_some() {
-            return Ok(self.block(place)?.block.slots.iter().map(|slot| slot.id).collect());
+    /// The base of the object `id` at `place`, if the record there carries that id.
+    fn base_at(&self, id: &ObjectId, place: &Place) -> Result<Option<ObjectId>> {
+        if let Some(slot) = place.slot {
+            let decoded = self.block(place)?;
+            return match decoded.block.slots.get(slot as usize) {
+                Some(slot) if slot.id == *id => Ok(slot.base().copied()),
+                _ => Err(Error::Missing(*id)),
+            };
         }
         let record = self.pack(place.pack)?.record(place.offset, GUESS)?;
-        Ok(record::Header::parse(&record).map(|header| header.id).into_iter().collect())
+        match record::Header::parse(&record) {
+            Some(header) if header.id == *id => Ok(header.base().copied()),
+            _ => Err(Error::Missing(*id)),
+        }
+    }
+
+    /// Whether an object can be built upon: a record carries its id, and so it is all along its
+    /// chain of bases. Gc may have taken the base of something that was already dead.
+    pub(crate) fn stands(&self, id: &ObjectId) -> bool {
+        self.stands_within(id, CHAIN_MAX)
+    }
+
+    fn stands_within(&self, id: &ObjectId, budget: u8) -> bool {
+        let Ok(places) = self.with_index(|index| index.find(id)) else { return false };
+        places.iter().any(|place| match self.base_at(id, place) {
+            Ok(None) => true,
+            Ok(Some(base)) => budget > 0 && self.stands_within(&base, budget - 1),
+            Err(_) => false,
+        })
     }
 
     /// An object's bytes and the length of the chain that it ends.
     pub(crate) fn get_with_depth(&self, id: &ObjectId) -> Result<(Arc<[u8]>, u8)> {
-        self.resolve(id, block::DEPTH_MAX + 8)
-    }
-
-    fn resolve(&self, id: &ObjectId, budget: u8) -> Result<(Arc<[u8]>, u8)> {
-        let mut failure = Error::Missing(*id);
-        for attempt in 0..2 {
-            for place in self.with_index(|index| index.find(id))? {
-                match self.read_place(id, &place, budget) {
-                    Ok(found) => return Ok(found),
-                    Err(Error::Io { source, .. })
-                        if source.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(Error::Missing(_)) => {}
-                    Err(error) if error.is_damage() => failure = error,
-                    Err(error) => return Err(error),
-                }
-            }
-            if attempt == 0 {
+        let find = |id: &ObjectId| self.with_index(|index| index.find(id));
+        match self.resolve(id, CHAIN_MAX, &find) {
+            Err(error) if error.is_damage() => {
                 // Gc may have moved it: look at what the index says now.
                 self.with_index(Index::reload)?;
                 held(&self.packs).clear();
+                self.resolve(id, CHAIN_MAX, &find)
+            }
+            other => other,
+        }
+    }
+
+    /// As [`Store::get_with_depth`], with the places from somewhere else than the index. With
+    /// several records for one id, any whose chain resolves will do.
+    pub(crate) fn resolve(
+        &self,
+        id: &ObjectId,
+        budget: u8,
+        find: &dyn Fn(&ObjectId) -> Result<Vec<Place>>,
+    ) -> Result<(Arc<[u8]>, u8)> {
+        let mut failure = Error::Missing(*id);
+        for place in find(id)? {
+            match self.read_place(id, &place, budget, find) {
+                Ok(found) => return Ok(found),
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+                Err(Error::Missing(_)) => {}
+                Err(error) => failure = error,
             }
         }
         Err(failure)
     }
 
-    fn read_place(&self, id: &ObjectId, place: &Place, budget: u8) -> Result<(Arc<[u8]>, u8)> {
+    pub(crate) fn read_place(
+        &self,
+        id: &ObjectId,
+        place: &Place,
+        budget: u8,
+        find: &dyn Fn(&ObjectId) -> Result<Vec<Place>>,
+    ) -> Result<(Arc<[u8]>, u8)> {
         let Some(budget) = budget.checked_sub(1) else {
             return Err(Error::Damaged(format!("object {id}: its chain of bases is too long")));
         };
@@ -423,7 +519,7 @@ impl Store {
             let record = self.pack(place.pack)?.record(place.offset, GUESS)?;
             let header = record::Header::parse(&record).filter(|header| header.id == *id);
             let Some(header) = header else { return Err(Error::Missing(*id)) };
-            let base = header.base().map(|base| self.resolve(base, budget)).transpose()?;
+            let base = header.base().map(|base| self.resolve(base, budget, find)).transpose()?;
             let bytes =
                 header.decode(&record[record::HEADER..], base.as_ref().map(|(base, _)| &**base))?;
             return Ok((bytes.into(), base.map_or(0, |(_, depth)| depth.saturating_add(1))));
@@ -447,7 +543,7 @@ impl Store {
                 Ok((bytes.into(), 0))
             }
             block::Place::Against { base, length, frame, .. } => {
-                let (base, depth) = self.resolve(base, budget)?;
+                let (base, depth) = self.resolve(base, budget, find)?;
                 let frame = &decoded.payload[frame.clone()];
                 let bytes = codec::decompress_against(frame, *length, &base)?;
                 check(id, &bytes)?;
@@ -526,6 +622,6 @@ fn decode_document(payload: &[u8]) -> Result<(String, String)> {
 
 impl Source for Store {
     fn get(&self, id: &ObjectId) -> Result<Arc<[u8]>> {
-        self.resolve(id, block::DEPTH_MAX + 8).map(|(bytes, _)| bytes)
+        self.get_with_depth(id).map(|(bytes, _)| bytes)
     }
 }

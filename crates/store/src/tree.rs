@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use rappel_types::{Content, Entry, Node, ObjectId, RelPath};
 
+use crate::closure::Reference;
 use crate::error::{Error, Result};
 use crate::sink::{Role, Sink, Source};
 use crate::varint::{self, Cursor};
@@ -329,6 +330,40 @@ pub fn nodes(source: &dyn Source, root: &ObjectId) -> Result<Vec<ObjectId>> {
         }
     }
     Ok(found)
+}
+
+/// What a node refers to: the nodes below it, or the contents of its entries.
+pub(crate) fn references(bytes: &[u8]) -> Result<Vec<Reference>> {
+    Ok(match decode(bytes)? {
+        Decoded::Inner { children, .. } => {
+            children.iter().map(|child| Reference::Node(child.id)).collect()
+        }
+        Decoded::Leaf(entries) => entries
+            .iter()
+            .filter_map(|entry| match &entry.node {
+                Node::File { content, .. } => Some(Reference::of(content)),
+                _ => None,
+            })
+            .collect(),
+    })
+}
+
+/// What a node holds, for whoever walks a tree that may be damaged.
+pub(crate) enum Part {
+    /// The entries of a leaf.
+    Entries(Vec<Entry>),
+    /// The nodes below.
+    Nodes(Vec<ObjectId>),
+}
+
+/// Reads a node from bytes that may be anything.
+pub(crate) fn part(bytes: &[u8]) -> Result<Part> {
+    Ok(match decode(bytes)? {
+        Decoded::Leaf(entries) => Part::Entries(entries),
+        Decoded::Inner { children, .. } => {
+            Part::Nodes(children.iter().map(|child| child.id).collect())
+        }
+    })
 }
 
 /// A path that differs between two trees.

@@ -6,20 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rappel_types::{Manifest, ObjectId};
 
 use crate::block::{self, BLOCK_TARGET, DEPTH_MAX, Form, Item};
+use crate::closure::{Closure, Reference};
 use crate::codec::{self, Effort};
 use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
 use crate::lock::Lock;
-use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, run_hash};
-use crate::pack::{PACK_TARGET, PackHeader, PackId, PackWriter, Sealed};
+use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, home_text, run_hash};
+use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::{Role, Sink, Source, id_of};
 use crate::store::{Store, encode_document};
 use crate::{ambient, disk};
 
-/// A run up to this length is appended to the log's open pack; a longer one goes to packs of its
-/// own first.
-const RUN_MAX: usize = 8 << 20;
 /// Objects beyond this much are compressed fast: the run is a first save or the like.
 const NORMAL_EFFORT_MAX: usize = 1 << 20;
 /// Space that must stay free on the home's disk beyond what is written.
@@ -65,6 +63,24 @@ pub struct Committed {
     pub new_bytes: u64,
 }
 
+/// What a commit says besides what its run holds: gc's part.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    pub generation: u64,
+    pub retired: Vec<PackId>,
+    pub adopted: Vec<Named>,
+    pub kept: Vec<u64>,
+}
+
+/// How close to a full disk something may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// A margin stays free.
+    Ordinary,
+    /// What gives space back may use the last of it.
+    Urgent,
+}
+
 /// Collects a run. Dropping it without a commit leaves nothing that counts.
 pub struct Writer<'s> {
     store: &'s Store,
@@ -84,8 +100,10 @@ struct Builder {
 struct Shared {
     /// Objects of this run.
     own: HashSet<ObjectId>,
-    /// Objects of the store that this run refers to.
+    /// Objects of the store that this run would have put.
     reused: HashSet<ObjectId>,
+    /// Objects of the store that this run refers to, with all that they refer to.
+    roots: HashSet<ObjectId>,
     spool: Spool,
     raw: usize,
 }
@@ -137,7 +155,7 @@ impl Sink for Writer<'_> {
                 return Ok(id);
             }
         }
-        if !self.store_is_empty && self.holds(&id)? {
+        if !self.store_is_empty && self.store.stands(&id) {
             self.shared().reused.insert(id);
             return Ok(id);
         }
@@ -178,16 +196,11 @@ impl Writer<'_> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the store really holds an object: the record at the place must carry its id.
-    fn holds(&self, id: &ObjectId) -> Result<bool> {
-        let places = self.store.with_index(|index| index.find(id))?;
-        Ok(!places.is_empty() && places.iter().any(|place| self.store.carries(place, id)))
-    }
-
-    /// Notes objects that this run refers to without having put them; they are looked up again
-    /// under the lock if gc ran meanwhile.
+    /// Notes objects that this run refers to without having put them. If gc ran meanwhile, they and
+    /// all that they refer to are looked up again. What they refer to when this is called must be
+    /// in the store: they belong to a checkpoint that is not deleted.
     pub fn reuse(&self, ids: impl IntoIterator<Item = ObjectId>) {
-        self.shared().reused.extend(ids);
+        self.shared().roots.extend(ids);
     }
 
     /// The object as a difference to `base`, if that is worth it.
@@ -238,11 +251,7 @@ impl Writer<'_> {
             items => {
                 let payload = block::encode(items, effort)?;
                 let record = record::encode(Kind::Block, 0, &payload, Packing::Raw)?;
-                let base = |item: &Item| match &item.form {
-                    Form::Against { base, .. } => Some(*base),
-                    Form::Shared(_) => None,
-                };
-                let ids = items.iter().map(|item| (item.id, base(item))).collect();
+                let ids = items.iter().map(|item| item.id).collect();
                 (Kind::Block, record, Body::Objects(ids))
             }
         };
@@ -262,36 +271,44 @@ impl Writer<'_> {
                 std::mem::take(&mut builder.lock().unwrap_or_else(PoisonError::into_inner).items);
             self.flush(items)?;
         }
-        let Shared { reused, mut spool, .. } =
+        let Shared { own, mut reused, mut roots, mut spool, .. } =
             self.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reused.retain(|id| !own.contains(id));
+        roots.retain(|id| !own.contains(id));
         spool.settle(self.store)?;
         let new_bytes = spool.written + spool.bytes.len() as u64;
 
+        // What gc did until now is looked at before the lock, so that little is left for it.
+        let mut generation = self.generation;
+        let now = self.store.with_index(|index| {
+            index.reload()?;
+            Ok(index.position()?.map_or(0, |position| position.generation))
+        })?;
+        if generation != now {
+            self.store.look_again(&reused, &roots)?;
+            generation = now;
+        }
         let mut lock = self.store.lock()?;
         let tail = self.store.catch_up(&lock)?;
-        let generation = tail.last.as_ref().map_or(0, |last| last.generation);
-        if generation != self.generation {
-            for id in &reused {
-                let places = self.store.with_index(|index| index.find(id))?;
-                if !places.iter().any(|place| self.store.carries(place, id)) {
-                    return Err(Error::Moved);
-                }
-            }
+        if generation != tail.generation {
+            self.store.look_again(&reused, &roots)?;
         }
-        let sequence = tail.last.as_ref().map_or(0, |last| last.sequence) + 1;
+        let sequence = tail.sequence + 1;
         let records =
             self.store.with_index(|index| make(&mut Moment { index, sequence, new_bytes }))?;
         for new in records {
             let (kind, record, body) = self.store.encode_new(new)?;
             spool.add(self.store, kind, &record, body)?;
         }
+        let change = Change { generation: tail.generation, ..Change::default() };
         let (entries, commit, position) =
-            self.store.append(&mut lock, &tail, spool, generation, Vec::new(), Vec::new())?;
+            self.store.append(&mut lock, &tail, spool, change, Space::Ordinary)?;
         drop(lock);
         // From here on it is durable. The index is a view: failing to bring it up to date is not
         // failing to save, because the next process catches up from the log.
-        let _ =
-            self.store.with_index(|index| index.apply(&entries, Some(&commit), Some(&position)));
+        let _ = self.store.with_index(|index| {
+            index.apply_own(&entries, &commit, &position, tail.indexed_sequence())
+        });
         Ok(Committed { sequence, new_bytes })
     }
 }
@@ -301,7 +318,7 @@ impl Spool {
         let id = record::Header::parse(record)
             .ok_or_else(|| Error::Damaged("a record that was just made".into()))?
             .id;
-        if self.bulk.is_none() && self.bytes.len() + record.len() > RUN_MAX {
+        if self.bulk.is_none() && self.bytes.len() + record.len() > store.limits.run_max {
             self.spill(store)?;
         }
         let (pack, offset) = match &mut self.bulk {
@@ -316,7 +333,7 @@ impl Spool {
             }
         };
         self.entries.push(Entry { pack, offset, kind, id, birth: 0, body });
-        if self.bulk.as_ref().is_some_and(|bulk| bulk.length() >= PACK_TARGET)
+        if self.bulk.as_ref().is_some_and(|bulk| bulk.length() >= store.limits.pack_target)
             && let Some(bulk) = self.bulk.take()
         {
             self.sealed.push(bulk.seal(None)?);
@@ -326,9 +343,9 @@ impl Spool {
 
     /// Moves what waits in memory to a bulk pack; what follows goes there directly.
     fn spill(&mut self, store: &Store) -> Result<()> {
-        store.check_space(self.bytes.len() as u64 * 2)?;
+        store.check_space(self.bytes.len() as u64 * 2, Space::Ordinary)?;
         let id = PackId::Bulk(ambient::random());
-        let header = PackHeader { home: store.home.id, previous_end: 0 };
+        let header = PackHeader { home: store.home.id, previous_pack: 0, previous_end: 0 };
         let mut bulk = PackWriter::create(&store.disk, &store.home.packs(), id, header)?;
         let offset = bulk.append(&self.bytes)?;
         for entry in self.entries.iter_mut().filter(|entry| entry.pack == IN_RUN) {
@@ -354,17 +371,23 @@ impl Spool {
 }
 
 impl Store {
-    /// Whether the record at `place` carries `id`.
-    pub(crate) fn carries(&self, place: &crate::index::Place, id: &ObjectId) -> bool {
-        self.read_table(place).is_ok_and(|ids| match place.slot {
-            Some(slot) => ids.get(slot as usize) == Some(id),
-            None => ids.first() == Some(id),
-        })
+    /// Fails with [`Error::Moved`] if gc took one of these objects: `reused` count by themselves,
+    /// `roots` with all that they refer to.
+    fn look_again(&self, reused: &HashSet<ObjectId>, roots: &HashSet<ObjectId>) -> Result<()> {
+        if !reused.iter().all(|id| self.stands(id)) {
+            return Err(Error::Moved);
+        }
+        let mut closure = Closure::default();
+        roots.iter().for_each(|id| closure.add(Reference::Unknown(*id)));
+        match closure.follow(self, &mut |id| self.stands(id)) {
+            true => Ok(()),
+            false => Err(Error::Moved),
+        }
     }
 
-    fn check_space(&self, needed: u64) -> Result<()> {
+    pub(crate) fn check_space(&self, needed: u64, space: Space) -> Result<()> {
         let free = self.home.free_space()?;
-        let wanted = needed + MARGIN;
+        let wanted = needed + if space == Space::Urgent { 0 } else { MARGIN };
         if free < wanted {
             let path = self.home.root().to_owned();
             return Err(Error::NoSpace { path, missing: wanted - free });
@@ -377,7 +400,10 @@ impl Store {
             NewRecord::Manifest { manifest, base } => {
                 let json = serde_json::to_vec(&manifest)
                     .map_err(|error| Error::Damaged(format!("manifest: {error}")))?;
-                let former = base.and_then(|base| Some((base, self.get(&base).ok()?)));
+                let former = base
+                    .and_then(|base| Some((base, self.get_with_depth(&base).ok()?)))
+                    .filter(|(_, (_, depth))| *depth < DEPTH_MAX)
+                    .map(|(base, (bytes, _))| (base, bytes));
                 let packing = match &former {
                     Some((base, bytes)) => Packing::Against(base, bytes),
                     None => Packing::Zstd(Effort::Normal),
@@ -400,6 +426,7 @@ impl Store {
         tail: &Tail,
         run: &[u8],
         commit: &Commit,
+        space: Space,
     ) -> Result<Position> {
         let json = serde_json::to_vec(commit)
             .map_err(|error| Error::Damaged(format!("commit: {error}")))?;
@@ -408,7 +435,7 @@ impl Store {
         let mut bytes = Vec::with_capacity(run.len() + record.len());
         bytes.extend_from_slice(run);
         bytes.extend_from_slice(&record);
-        self.check_space(bytes.len() as u64)?;
+        self.check_space(bytes.len() as u64, space)?;
 
         let mut pack = self.open_pack(lock, tail, bytes.len() as u64)?;
         let written = pack.append(&bytes).and_then(|start| {
@@ -446,7 +473,8 @@ impl Store {
         let broken = lock.broken();
         if let Some(number) = tail.pack {
             let usable = tail.open && broken.is_none_or(|(pack, _)| pack != number);
-            let full = tail.end > crate::pack::HEADER && tail.end + needed > PACK_TARGET;
+            let full =
+                tail.end > crate::pack::HEADER && tail.end + needed > self.limits.pack_target;
             if usable && !full {
                 let packs = self.home.packs();
                 return PackWriter::open(&self.disk, &packs, PackId::Log(number), tail.end);
@@ -466,20 +494,21 @@ impl Store {
         let id = PackId::Log(number);
         let reader = self.pack(id)?;
         let bytes = reader.read(crate::pack::HEADER, end - crate::pack::HEADER)?;
-        let mut lines = Vec::new();
-        let mut at = 0;
-        while let Some(found) = record::next(&bytes, at) {
-            let offset = crate::pack::HEADER + found.at as u64;
-            lines.push(crate::pack::Line::of(&bytes[found.at..found.end()], offset));
-            at = found.end();
-        }
+        let lines = record::all(&bytes, 0)
+            .into_iter()
+            .map(|found| {
+                let offset = crate::pack::HEADER + found.at as u64;
+                crate::pack::Line::of(&bytes[found.at..found.end()], offset)
+            })
+            .collect();
         PackWriter::open(&self.disk, &self.home.packs(), id, end)?.seal(Some(lines))?;
         Ok(())
     }
 
     fn new_log_pack(&self, tail: &Tail) -> Result<PackWriter> {
         let number = tail.pack.unwrap_or(0) + 1;
-        let header = PackHeader { home: self.home.id, previous_end: tail.end };
+        let (previous_pack, previous_end) = tail.reach;
+        let header = PackHeader { home: self.home.id, previous_pack, previous_end };
         let id = PackId::Log(number);
         let packs = self.home.packs();
         let pack = PackWriter::create(&self.disk, &packs, id, header)?;
@@ -489,13 +518,13 @@ impl Store {
     }
 
     /// After a failed write or sync nobody may append behind the hole: a new pack takes its place,
-    /// and says where the old one ends. If that fails too, a note in the lock file keeps the next
+    /// and says where the log ends. If that fails too, a note in the lock file keeps the next
     /// writer from it.
     fn leave_behind(&self, lock: &mut Lock, pack: &PackWriter, tail: &Tail) {
         let PackId::Log(number) = pack.id else { return };
-        let end = if tail.pack == Some(number) { tail.end } else { crate::pack::HEADER };
-        let after = Tail { pack: Some(number), end, ..tail.clone() };
+        let after = Tail { pack: Some(number), ..tail.clone() };
         if self.new_log_pack(&after).is_err() {
+            let end = if tail.reach.0 == number { tail.reach.1 } else { crate::pack::HEADER };
             // Best effort: if even this fails, the disk is gone and so is the lock file.
             let _ = lock.set_broken(Some((number, end)));
         }
@@ -507,40 +536,34 @@ impl Store {
         lock: &mut Lock,
         tail: &Tail,
         mut spool: Spool,
-        generation: u64,
-        retired: Vec<PackId>,
-        adopted: Vec<Named>,
+        change: Change,
+        space: Space,
     ) -> Result<(Vec<Entry>, Commit, Position)> {
-        let sequence = tail.last.as_ref().map_or(0, |last| last.sequence) + 1;
+        // What was made under the lock may have been too much for the run after all.
+        spool.settle(self)?;
+        let sequence = tail.sequence + 1;
         let mut checksums = Vec::new();
         let mut at = 0;
         while let Some(header) = record::Header::parse(&spool.bytes[at..]) {
             checksums.push(header.checksum);
             at += header.length() as usize;
         }
-        let mut packs: Vec<Named> = spool
-            .sealed
-            .iter()
-            .map(|sealed| Named {
-                pack: sealed.pack,
-                length: sealed.length,
-                hash: sealed.hash,
-                birth: None,
-            })
-            .collect();
-        packs.extend(adopted);
+        let mut packs: Vec<Named> = spool.sealed.iter().map(Sealed::named).collect();
+        packs.extend(change.adopted);
         let commit = Commit {
             version: COMMIT_VERSION,
+            home: home_text(self.home.id),
             sequence,
-            generation,
+            generation: change.generation,
             at: self.clock.now(),
             previous: tail.last.as_ref().map(|last| last.id),
             length: spool.bytes.len() as u64,
             hash: run_hash(checksums.iter()),
             packs,
-            retired,
+            retired: change.retired,
+            kept: change.kept,
         };
-        let position = self.append_run(lock, tail, &spool.bytes, &commit)?;
+        let position = self.append_run(lock, tail, &spool.bytes, &commit, space)?;
         let start = position.offset - spool.bytes.len() as u64;
         for entry in &mut spool.entries {
             if entry.pack == IN_RUN {
