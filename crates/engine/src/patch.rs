@@ -71,7 +71,7 @@ impl Rappel {
         options: &RestoreOptions,
         chosen: &BTreeMap<RelPath, Choice>,
     ) -> Result<RestoreReport> {
-        let target = self.target(reference)?;
+        let target = self.own_target(reference)?;
         let expected = options.expected.clone();
         // Contents that were put together from both sides have to be in the store before the plan
         // can name them. The plan is the same one that the choice was made from, or it is refused.

@@ -166,7 +166,7 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
         self.require_known()?;
-        let target = self.target(reference)?;
+        let target = self.own_target(reference)?;
         let scratch = Scratch::over(self.source());
         let present = self.look(&scratch, &target)?;
         let plan = self.plan(&scratch, &present, &target, &Limit::Options(options))?;
@@ -181,7 +181,7 @@ impl Rappel {
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        let target = self.target(reference)?;
+        let target = self.own_target(reference)?;
         let expected = options.expected.as_deref();
         self.go_to(&target, &Limit::Options(options), UndoKind::Restore, expected, &Ok)
     }
@@ -208,6 +208,22 @@ impl Rappel {
     pub(crate) fn target(&self, reference: &Reference) -> Result<Target> {
         let row = self.resolve(reference, true)?;
         self.target_of(&row)
+    }
+
+    /// A checkpoint of this workspace: another one's is not put over this one's files.
+    pub(crate) fn own_target(&self, reference: &Reference) -> Result<Target> {
+        let id = self.require_known()?;
+        let target = self.target(reference)?;
+        if target.manifest.workspace.id != id {
+            return Err(Error::Usage {
+                message: format!(
+                    "{} is of {}, not of this workspace",
+                    target.manifest.id, target.manifest.workspace.root
+                ),
+                hint: Some(format!("rappel restore {} --to DIR", target.manifest.id)),
+            });
+        }
+        Ok(target)
     }
 
     pub(crate) fn target_of(&self, row: &CheckpointRow) -> Result<Target> {
@@ -450,7 +466,7 @@ impl Rappel {
             let path = self.cache_path(id);
             let Some(cache) = Cache::load(&path) else { return Ok(()) };
             let checkpoint = Some(target.manifest.id.clone());
-            let cache = cache.restored(&self.root, &changes, files.tree, checkpoint)?;
+            let mut cache = cache.restored(&self.root, &changes, files.tree, checkpoint)?;
             Ok(cache.save(self.store.disk(), &path)?)
         };
         // A cache that could not be updated makes the next save slower, not wrong.

@@ -172,7 +172,7 @@ impl Rappel {
             None => self.evidence.document(id, None, now),
         });
         if let Some(captured) = files {
-            let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
+            let mut cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             // A cache that cannot be written makes the next save slower, not wrong.
             let _ = cache.save(self.store.disk(), &self.cache_path(id));
         }

@@ -1,0 +1,99 @@
+//! Which folder a history belongs to: moved, renamed, cloned, replaced.
+
+mod support;
+
+use rappel::{ErrorKind, ListFilter, Rappel, RestoreOptions, SaveOptions};
+use rappel_testing::Project;
+use support::{World, reference};
+
+fn total(rappel: &Rappel) -> usize {
+    rappel.list(&ListFilter::default()).unwrap().total
+}
+
+#[test]
+fn a_renamed_folder_is_adopted() {
+    let world = World::new(Project::new().file("w/a", "1"));
+    let (old, new) = (world.project.path("w"), world.project.path("renamed"));
+    let mut rappel = Rappel::open(world.options_at(&old)).unwrap();
+    let id = rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id.to_string();
+    drop(rappel);
+    std::fs::rename(&old, &new).unwrap();
+    let mut moved = Rappel::open(world.options_at(&new)).unwrap();
+    assert_eq!(total(&moved), 0);
+    assert!(moved.status().unwrap().hints.iter().any(|hint| hint.contains("adopt")));
+    let error = moved.restore(&reference(&id), &RestoreOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.hint().unwrap().contains("adopt"));
+    let adopted = moved.adopt(old.to_str().unwrap()).unwrap();
+    assert_eq!(adopted.checkpoints, 1);
+    assert_eq!(total(&moved), 1);
+    drop(moved);
+    let mut again = Rappel::open(world.options_at(&new)).unwrap();
+    std::fs::write(new.join("a"), "2").unwrap();
+    again.restore(&reference(&id), &RestoreOptions::default()).unwrap();
+    assert_eq!(std::fs::read_to_string(new.join("a")).unwrap(), "1");
+}
+
+#[test]
+fn a_living_original_keeps_its_history() {
+    let world = World::new(Project::new().file("w/a", "1"));
+    let old = world.project.path("w");
+    Rappel::open(world.options_at(&old)).unwrap().save(&SaveOptions::default()).unwrap();
+    let copy = world.project.path("copy");
+    std::fs::create_dir(&copy).unwrap();
+    let mut other = Rappel::open(world.options_at(&copy)).unwrap();
+    let error = other.adopt(old.to_str().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+}
+
+#[test]
+fn a_new_clone_at_the_same_path_goes_on() {
+    let world = World::new(Project::new().file("a", "1"));
+    world.git(&["init", "-q"]);
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "first"]);
+    let id = world.save("first");
+    // The first commit is asked for beside the save; the second save has it for sure.
+    for round in 0..3 {
+        world.write("a", format!("{round}"));
+        std::thread::yield_now();
+        world.save("more");
+    }
+    let root = world.project.root().to_owned();
+    let aside = world.project.outside().join("aside");
+    std::fs::rename(&root, &aside).unwrap();
+    let done = std::process::Command::new("git")
+        .args(["clone", "-q", aside.to_str().unwrap(), root.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(done.status.success());
+    let mut rappel = world.open();
+    if rappel.workspace_id().is_none() {
+        // Git was slower than three saves: then the clone is a new workspace, and says so.
+        let saved = rappel.save(&SaveOptions::default()).unwrap();
+        assert!(!saved.notes.is_empty());
+        return;
+    }
+    let saved = rappel.save(&SaveOptions::default()).unwrap();
+    assert!(saved.notes.iter().any(|note| note.contains("cloned anew")), "{:?}", saved.notes);
+    assert!(rappel.show(&reference(&id)).is_ok());
+}
+
+#[test]
+fn another_folder_at_the_same_path_begins_anew() {
+    let world = World::new(Project::new().file("w/a", "1"));
+    let root = world.project.path("w");
+    let mut rappel = Rappel::open(world.options_at(&root)).unwrap();
+    let id = rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id.to_string();
+    drop(rappel);
+    std::fs::rename(&root, world.project.path("aside")).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("b"), "precious").unwrap();
+    let mut rappel = Rappel::open(world.options_at(&root)).unwrap();
+    let error = rappel.restore(&reference(&id), &RestoreOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let saved = rappel.save(&SaveOptions::default()).unwrap();
+    assert_eq!(saved.checkpoint.manifest.sequence, 1);
+    assert!(saved.notes.iter().any(|note| note.contains("a new history begins")));
+    assert_eq!(std::fs::read_to_string(root.join("b")).unwrap(), "precious");
+}

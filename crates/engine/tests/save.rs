@@ -1,0 +1,147 @@
+//! What a save says, and when it returns what is there already.
+
+mod support;
+
+use rappel::types::{Facet, FacetState, Trigger};
+use rappel::{ErrorKind, ListFilter, SaveOptions};
+use rappel_testing::Project;
+use support::{World, reference};
+
+#[test]
+fn nothing_new_within_a_minute_is_the_same_checkpoint() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.open().save(&SaveOptions::default()).unwrap().checkpoint;
+    assert!(first.created);
+    let again = world.open().save(&SaveOptions::default()).unwrap().checkpoint;
+    assert!(!again.created);
+    assert_eq!(again.manifest.id, first.manifest.id);
+
+    let adding = [
+        SaveOptions { message: Some("words".into()), ..SaveOptions::default() },
+        SaveOptions { tags: vec!["t".into()], ..SaveOptions::default() },
+        SaveOptions { session: Some("s".into()), ..SaveOptions::default() },
+        SaveOptions {
+            metadata: [("k".to_owned(), 1.into())].into(),
+            ..SaveOptions::default()
+        },
+    ];
+    for options in adding {
+        assert!(world.open().save(&options).unwrap().checkpoint.created, "{options:?}");
+    }
+    world.write("a", "2");
+    assert!(world.open().save(&SaveOptions::default()).unwrap().checkpoint.created);
+    world.clock.advance(61_000);
+    assert!(world.open().save(&SaveOptions::default()).unwrap().checkpoint.created);
+}
+
+#[test]
+fn a_trigger_that_is_kept_longer_adds_something() {
+    let world = World::new(Project::new().file("a", "1"));
+    let with = |trigger| SaveOptions { trigger: Some(trigger), ..SaveOptions::default() };
+    world.open().save(&with(Trigger::PreOperation)).unwrap();
+    assert!(world.open().save(&with(Trigger::Manual)).unwrap().checkpoint.created);
+    assert!(!world.open().save(&with(Trigger::PreOperation)).unwrap().checkpoint.created);
+}
+
+#[test]
+fn numbers_names_and_times_follow_the_order_even_if_the_clock_steps_back() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.clock.advance(-3_600_000);
+    world.write("a", "2");
+    let second = world.save("second");
+    let rappel = world.open();
+    let (first, second) =
+        (rappel.show(&reference(&first)).unwrap(), rappel.show(&reference(&second)).unwrap());
+    assert_eq!((first.manifest.sequence, second.manifest.sequence), (1, 2));
+    assert!(second.manifest.created_at >= first.manifest.created_at);
+    assert_eq!(rappel.resolve(&reference("latest"), true).unwrap().id, second.manifest.id);
+    assert_eq!(rappel.resolve(&reference("1"), true).unwrap().id, first.manifest.id);
+    assert_eq!(rappel.resolve(&reference("latest~"), true).unwrap().id, first.manifest.id);
+}
+
+#[test]
+fn references_that_mean_nothing_or_too_much() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    for round in 0..40 {
+        // Ten in one second, so that a prefix is ambiguous.
+        if round % 10 == 0 {
+            world.clock.advance(1000);
+        }
+        let options = SaveOptions { message: Some(format!("{round}")), ..SaveOptions::default() };
+        world.open().save(&options).unwrap();
+    }
+    let rappel = world.open();
+    let kind = |text: &str| rappel.resolve(&reference(text), true).unwrap_err().kind();
+    assert_eq!(kind("chk_19990101"), ErrorKind::NotFound);
+    assert_eq!(kind("4000"), ErrorKind::NotFound);
+    assert_eq!(kind("chk_2026"), ErrorKind::Usage);
+    assert_eq!(kind("1~1"), ErrorKind::NotFound);
+    assert_eq!(kind("@{2001-01-01}"), ErrorKind::NotFound);
+    assert_eq!(rappel.resolve(&reference(&first[..19]), true).unwrap().id.to_string(), first);
+    assert!(rappel.resolve(&reference("@{now}"), true).is_ok());
+}
+
+#[test]
+fn facets_that_are_not_built_are_not_asked() {
+    let world = World::new(Project::new().file("a", "1"));
+    let manifest = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
+    assert_eq!(manifest.state_of(Facet::Files), FacetState::Captured);
+    assert_eq!(manifest.state_of(Facet::Git), FacetState::NotAsked);
+}
+
+#[test]
+fn the_home_inside_the_workspace_is_not_captured() {
+    let project = Project::new().file("a", "1");
+    let home = project.path(".rappel-home");
+    let mut options = rappel::OpenOptions::new(project.root(), &home);
+    options.machine = "m".into();
+    let mut rappel = rappel::Rappel::open(options).unwrap();
+    let saved = rappel.save(&SaveOptions::default()).unwrap();
+    assert_eq!(saved.checkpoint.manifest.files.unwrap().count, 1);
+}
+
+#[test]
+fn labels_are_seen_and_survive_a_rebuild() {
+    let world = World::new(Project::new().file("a", "1"));
+    let id = world.save("first");
+    let rappel = world.open();
+    rappel.tag(&reference(&id), &["good".into(), "known".into()]).unwrap();
+    rappel.pin(&reference(&id), true).unwrap();
+    drop(rappel);
+    for name in ["index.db", "index.db-wal", "index.db-shm"] {
+        let _ = std::fs::remove_file(world.home.path().join(name));
+    }
+    let shown = world.open().show(&reference(&id)).unwrap();
+    assert!(shown.pinned);
+    assert_eq!(shown.manifest.tags, ["good", "known"]);
+    let tagged = ListFilter { tag: Some("good".into()), ..ListFilter::default() };
+    assert_eq!(world.open().list(&tagged).unwrap().total, 1);
+    let error = world.open().tag(&reference(&id), &["two words".into()]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn deleted_checkpoints_come_back_until_they_are_collected() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    let second = world.save("second");
+    let rappel = world.open();
+    rappel.delete(&[reference(&first)], false).unwrap();
+    assert_eq!(rappel.list(&ListFilter::default()).unwrap().total, 1);
+    rappel.gc(false, false).unwrap();
+    rappel.undelete(&first).unwrap();
+    assert_eq!(rappel.list(&ListFilter::default()).unwrap().total, 2);
+    rappel.delete(&[reference(&first)], true).unwrap();
+    rappel.gc(true, false).unwrap();
+    assert!(rappel.undelete(&first).is_err());
+    drop(rappel);
+    world.verify();
+    world.write("a", "3");
+    world.restore(&second);
+    assert_eq!(world.read("a"), "2");
+    let third = world.save("third");
+    assert_eq!(world.open().show(&reference(&third)).unwrap().manifest.sequence, 4);
+}

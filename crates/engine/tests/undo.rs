@@ -1,0 +1,120 @@
+//! Undo and redo, any number of steps, without losing an edit.
+
+mod support;
+
+use rappel::{ErrorKind, RestoreOptions};
+use rappel_testing::Project;
+use support::{World, path};
+
+#[test]
+fn undo_reverses_just_what_the_restore_touched() {
+    let world = World::new(Project::new().file("a", "1").file("b", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    world.restore(&first);
+    world.write("b", "edited after the restore");
+    let step = world.open().next_undo().unwrap();
+    assert!(!step.asks);
+    world.undo();
+    assert_eq!((world.read("a"), world.read("b")), ("2".into(), "edited after the restore".into()));
+}
+
+#[test]
+fn a_path_edited_since_is_kept_and_listed() {
+    let world = World::new(Project::new().file("a", "1").file("b", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    world.write("b", "2");
+    world.restore(&first);
+    world.write("a", "3");
+    let report = world.undo();
+    assert_eq!((world.read("a"), world.read("b")), ("3".into(), "2".into()));
+    assert_eq!(report.conflicts.len(), 1);
+    assert_eq!(report.conflicts[0].path, path("a"));
+
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    world.restore(&first);
+    world.write("a", "3");
+    let mut rappel = world.open();
+    let step = rappel.next_undo().unwrap();
+    let report = rappel.step(&step, true, &RestoreOptions::default()).unwrap();
+    assert_eq!((world.read("a"), report.conflicts.len()), ("2".into(), 0));
+}
+
+#[test]
+fn a_file_added_since_is_not_undones_business() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("d/x", "1");
+    world.restore(&first);
+    assert!(!world.exists("d"));
+    world.undo();
+    world.write("d/mine", "2");
+    world.redo();
+    assert!(!world.exists("d/x"));
+    assert_eq!(world.read("d/mine"), "2");
+}
+
+#[test]
+fn steps_go_back_and_forward_again() {
+    let world = World::new(Project::new().file("a", "1"));
+    world.save("one");
+    world.write("a", "2");
+    world.save("two");
+    world.write("a", "3");
+    world.save("three");
+    world.write("a", "unsaved");
+    let step = world.open().next_undo().unwrap();
+    assert!(step.asks);
+    for expected in ["3", "2", "1"] {
+        world.undo();
+        assert_eq!(world.read("a"), expected);
+    }
+    let error = world.open().next_undo().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    for expected in ["2", "3", "unsaved"] {
+        world.redo();
+        assert_eq!(world.read("a"), expected);
+    }
+    assert!(world.open().next_redo().is_err());
+    world.undo();
+    assert_eq!(world.read("a"), "3");
+}
+
+#[test]
+fn a_new_restore_ends_what_can_be_redone() {
+    let world = World::new(Project::new().file("a", "1"));
+    let one = world.save("one");
+    world.write("a", "2");
+    let two = world.save("two");
+    world.restore(&one);
+    world.undo();
+    assert!(world.open().next_redo().is_ok());
+    world.restore(&one);
+    assert!(world.open().next_redo().is_err());
+    world.undo();
+    assert_eq!(world.read("a"), "2");
+    let _ = two;
+}
+
+#[test]
+fn several_restores_are_undone_one_by_one() {
+    let world = World::new(Project::new().file("a", "1"));
+    let one = world.save("one");
+    world.write("a", "2");
+    let two = world.save("two");
+    world.write("a", "3");
+    world.restore(&one);
+    world.restore(&two);
+    assert_eq!(world.read("a"), "2");
+    world.undo();
+    assert_eq!(world.read("a"), "1");
+    world.undo();
+    assert_eq!(world.read("a"), "3");
+    world.redo();
+    assert_eq!(world.read("a"), "1");
+    world.redo();
+    assert_eq!(world.read("a"), "2");
+}
