@@ -103,8 +103,10 @@ impl Walk<'_> {
         let mut drawn = FolderDraft::new(Draft::copy(record, &job.path));
         for (at, seen) in changed {
             let entry = &mut drawn.draft.entries[at];
+            let mut any_size = self.chooser.also.holds(path.join(&entry.name));
             if let (IGNORE | OWN, What::Whole(stored)) = (&*entry.name, entry.what) {
                 drawn.applied.push((at, stored.id));
+                any_size = true;
             }
             match seen {
                 Seen::Read(stamp) => drawn.pending.push(Task {
@@ -113,7 +115,7 @@ impl Walk<'_> {
                     path: path.join(&entry.name).to_vec(),
                     stamp,
                     base: entry.what.content(),
-                    any_size: self.chooser.also.holds(path.join(&entry.name)),
+                    any_size,
                 }),
                 Seen::Restamped(stamp, id) => {
                     entry.what = What::Rule(Stored::new(&stamp, id));

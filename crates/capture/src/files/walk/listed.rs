@@ -260,12 +260,7 @@ impl Walk<'_> {
     fn omit(&self, listing: &mut Listing<'_>, dir: &Dir, name: &CString, is_dir: bool, git: bool) {
         let bytes = name.as_bytes();
         let flags = if git { entry::BY_GIT } else { 0 } | if is_dir { entry::FOLDER } else { 0 };
-        let rule = match bytes {
-            IGNORE => listing.git_rule.as_ref(),
-            OWN => listing.own_rule.as_ref(),
-            _ => None,
-        };
-        let stamped = rule.and_then(|rule| {
+        let stamped = listing.rule(bytes).and_then(|rule| {
             let stamp = dir.fd().and_then(|dir| look(dir, name)).ok()?;
             let young = if self.trust.believes(&stamp) { 0 } else { entry::YOUNG };
             Some((What::Rule(Stored::new(&stamp, rule.id)), flags | young))
@@ -311,6 +306,7 @@ impl Walk<'_> {
     ) {
         let bytes = name.as_bytes();
         let wanted = self.chooser.also.holds(path);
+        let rules = listing.rule(bytes).is_some();
         let stamp = match dir.fd().and_then(|dir| look(dir, name)) {
             Ok(stamp) => stamp,
             Err(Errno::NOENT) => {
@@ -335,13 +331,14 @@ impl Walk<'_> {
                 }
                 listing.push(bytes, What::Special(special), flags);
             }
-            Kind::File if stamp.size > self.limit && !wanted => {
+            // What decides must be at hand when the decision is looked at again, whatever its size.
+            Kind::File if stamp.size > self.limit && !wanted && !rules => {
                 listing.remarks.skip(path, oversize(self.limit));
                 listing.push(bytes, What::Oversize, flags);
             }
             kind => {
-                let flags =
-                    if stamp.size > self.limit { flags | entry::TODAY } else { flags };
+                let today = stamp.size > self.limit && wanted;
+                let flags = if today { flags | entry::TODAY } else { flags };
                 let same = before.filter(|before| {
                     let stored = match (&before.what, kind) {
                         (What::Whole(stored) | What::Chunked(stored), Kind::File)
@@ -355,14 +352,15 @@ impl Walk<'_> {
                 }
                 let base = before.and_then(|before| before.what.content());
                 let at = listing.drawn.draft.entries.len();
-                listing.push(bytes, before.map_or(What::Unreadable, |before| before.what), flags);
+                // Until it is read.
+                listing.push(bytes, What::Unreadable, flags);
                 listing.drawn.pending.push(Task {
                     draft: 0,
                     entry: at,
                     path: path.to_vec(),
                     stamp,
                     base,
-                    any_size: wanted,
+                    any_size: wanted || rules,
                 });
             }
         }
@@ -370,6 +368,15 @@ impl Walk<'_> {
 }
 
 impl Listing<'_> {
+    /// The rule file called `name`, if it counts here.
+    fn rule(&self, name: &[u8]) -> Option<&Rule> {
+        match name {
+            IGNORE => self.git_rule.as_ref(),
+            OWN => self.own_rule.as_ref(),
+            _ => None,
+        }
+    }
+
     fn push(&mut self, name: &[u8], what: What, flags: u8) {
         self.drawn.draft.entries.push(DraftEntry::new(name, what, flags));
     }
