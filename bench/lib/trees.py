@@ -5,11 +5,11 @@ folders with very many entries, and text that compresses like source code, alone
 It also holds what a careless tool loses: empty folders, symlinks, executables, CRLF line ends, binary files.
 """
 import json
+import multiprocessing
 import os
 import random
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 VERSION = 1  # of the generator: trees made by another one are made again
 
@@ -182,9 +182,14 @@ def tree(work, name):
     want = {"version": VERSION, **shape.__dict__}
     if stamp.exists() and json.loads(stamp.read_text()) == want:
         return root
-    if root.exists():
-        subprocess.run(["rm", "-rf", root], check=True)
-    generate(shape, root)
+    for old in (root, repository_of(root)):
+        subprocess.run(["rm", "-rf", old], check=True)
+    # in a process of its own: the peak memory of this one is the least that a measured one can show
+    maker = multiprocessing.Process(target=generate, args=(shape, root))
+    maker.start()
+    maker.join()
+    if maker.exitcode != 0:
+        raise RuntimeError(f"the tree {name} was not made")
     stamp.write_text(json.dumps(want))
     return root
 
@@ -203,14 +208,23 @@ def checkout(work, source):
         pack = ["tar", "-C", source, "--null", "--no-recursion", "-T", "-", "-c"]
     else:
         paths, pack = b"", ["tar", "-C", source, "--exclude-vcs", "-c", "."]
-    packed = subprocess.run(pack, input=paths, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "-C", root, "-x"], input=packed, check=True)
+    with subprocess.Popen(pack, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packing:
+        unpacking = subprocess.Popen(["tar", "-C", root, "-x"], stdin=packing.stdout)
+        packing.stdout.close()
+        packing.stdin.write(paths)
+        packing.stdin.close()
+        if packing.wait() != 0 or unpacking.wait() != 0:
+            raise RuntimeError(f"{source} could not be copied")
     return root
 
 
-def repository(work, tree):
+def repository_of(tree):
+    return tree.with_name(f"{tree.name}.git")
+
+
+def repository(tree):
     """A packed git repository that holds the whole tree, for tools that work in the user's own."""
-    store = tree.with_name(f"{tree.name}.git")
+    store = repository_of(tree)
     if not (store / "index").exists():
         env = {**os.environ, "GIT_DIR": str(store), "GIT_WORK_TREE": str(tree)}
         settings = {"gc.auto": "0", "maintenance.auto": "false", "user.name": "b", "user.email": "b@b"}
