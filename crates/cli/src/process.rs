@@ -130,14 +130,15 @@ impl<'a> Context<'a> {
         self.folder.join(path)
     }
 
-    /// A command that can be typed here, with the flags that this one was called with.
+    /// A command that can be typed here, with the flags that this one was called with. They follow
+    /// the command, so that what a reader looks for comes first.
     pub fn suggest(&self, words: &str) -> String {
-        let mut command = "rappel ".to_owned();
+        let mut command = format!("rappel {words}");
         for flag in &self.chosen {
-            command.push_str(flag);
             command.push(' ');
+            command.push_str(flag);
         }
-        command + words
+        command
     }
 
     /// The present.

@@ -3,7 +3,7 @@
 
 use clap::{CommandFactory, Subcommand};
 
-use super::{help, list, save, show};
+use super::{delete, diff, help, list, restore, save, show};
 use crate::args::Cli;
 use crate::errors::Result;
 use crate::process::Context;
@@ -29,6 +29,9 @@ pub enum Verb {
     #[command(visible_alias = "ls")]
     List(list::Args),
     Show(show::Args),
+    Diff(diff::Args),
+    Restore(restore::Args),
+    Delete(delete::Args),
     /// Print this help
     Help,
 }
@@ -39,6 +42,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Some(Verb::Create(args)) => save::run(args, context),
         Some(Verb::List(args)) => list::run(args, context),
         Some(Verb::Show(args)) => show::run(args, context),
+        Some(Verb::Diff(args)) => diff::run(args, context),
+        Some(Verb::Restore(args)) => restore::run(args, context),
+        Some(Verb::Delete(args)) => delete::run(args, context),
         Some(Verb::Help) => help::of(&mut Cli::command(), &["checkpoint"], context.output),
     }
 }

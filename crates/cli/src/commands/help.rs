@@ -25,9 +25,26 @@ pub struct Args {
 
 /// The commands by what people come for. A unit test holds that each is in exactly one group.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Everyday", &["save", "list"]),
-    ("Time travel", &["show", "cat", "checkpoint"]),
-    ("Upkeep", &["tag", "pin", "unpin", "completions", "help"]),
+    ("Everyday", &["save", "list", "diff", "restore", "undo", "status"]),
+    ("Time travel", &["show", "cat", "redo", "checkpoint"]),
+    (
+        "Upkeep",
+        &[
+            "init",
+            "tag",
+            "pin",
+            "unpin",
+            "delete",
+            "undelete",
+            "gc",
+            "stats",
+            "doctor",
+            "recover",
+            "adopt",
+            "completions",
+            "help",
+        ],
+    ),
 ];
 
 pub fn run(args: &Args, context: &Context) -> Result {

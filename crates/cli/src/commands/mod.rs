@@ -2,13 +2,27 @@
 //! answer. No command calls another one's `run`, except `checkpoint`, which is other names for
 //! them.
 
+pub mod adopt;
 pub mod cat;
 pub mod checkpoint;
 pub mod completions;
+pub mod delete;
+pub mod diff;
+pub mod doctor;
+pub mod gc;
 pub mod help;
+pub mod init;
 pub mod list;
+mod patch;
 pub mod pin;
+pub mod recover;
+pub mod redo;
+pub mod restore;
 pub mod save;
 pub mod show;
+pub mod stats;
+pub mod status;
 pub mod tag;
+pub mod undelete;
+pub mod undo;
 pub mod unpin;

@@ -1,6 +1,10 @@
 //! What people see: values of the engine as text. Nothing here decides or fetches anything.
 
 pub mod checkpoint;
+pub mod diff;
+pub mod health;
+pub mod recover;
+pub mod restore;
 pub mod saved;
 
 use rappel::Checkpoint;

@@ -1,0 +1,99 @@
+//! `rappel delete`.
+
+use rappel::Checkpoint;
+use rappel_types::{Reference, time};
+use serde_json::json;
+
+use super::restore::exactly;
+use crate::errors::{Exit, Result};
+use crate::process::Context;
+use crate::{confirm, face, progress, values};
+
+/// Delete checkpoints
+///
+/// Only what no other checkpoint needs is freed, after a day in which `rappel undelete` brings
+/// them back.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel delete 3 4 5
+  rappel delete chk_20261115_143022 --confirm
+  rappel delete 3 --now --confirm")]
+pub struct Args {
+    /// Which checkpoints
+    #[arg(required = true, value_name = "REF", value_parser = values::reference)]
+    pub references: Vec<Reference>,
+    /// Delete without asking
+    #[arg(short = 'y', long)]
+    pub confirm: bool,
+    /// Free the space at once; they cannot be brought back
+    #[arg(long)]
+    pub now: bool,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let output = context.output;
+    let mut doomed: Vec<Checkpoint> = Vec::new();
+    for reference in &args.references {
+        let checkpoint = rappel.show(reference)?;
+        if !doomed.iter().any(|known| known.manifest.id == checkpoint.manifest.id) {
+            doomed.push(checkpoint);
+        }
+    }
+    if !args.confirm {
+        ask(&doomed, args, context)?;
+    }
+    // The ids that were shown, whatever the references mean by now.
+    let references: Vec<_> = doomed.iter().map(|one| exactly(&one.manifest.id)).collect();
+    let deleted = rappel.delete(&references, args.now)?;
+    let freed = match args.now {
+        true => Some(progress::spinner(context, "Freeing space", || rappel.gc(true, false))?),
+        false => None,
+    };
+    if output.json {
+        output.answer_json(&json!({"deleted": deleted, "now": args.now, "gc": freed}))?;
+        return Ok(Exit::Done);
+    }
+    if output.quiet {
+        return Ok(Exit::Done);
+    }
+    output.answer(|out| {
+        for id in &deleted {
+            writeln!(out, "Deleted {}", output.paint().id(id.as_str()))?;
+        }
+        if let (false, [id]) = (args.now, &deleted[..]) {
+            let back = context.suggest(&format!("undelete {id}"));
+            writeln!(out, "For a day, bring it back with: {back}")?;
+        } else if !args.now {
+            let back = context.suggest("undelete ID");
+            writeln!(out, "For a day, bring one back with: {back}")?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}
+
+fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<()> {
+    let output = context.output;
+    let paint = output.paint_stderr();
+    let mut words = "delete".to_owned();
+    for checkpoint in doomed {
+        let manifest = &checkpoint.manifest;
+        words.push_str(&format!(" {}", manifest.id));
+        let title = face::title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
+        let pinned = if checkpoint.pinned { "  pinned" } else { "" };
+        let age = time::age(context.now(), manifest.created_at);
+        if !output.json {
+            output.tell(&format!("  {}{title}  ({age}){pinned}", paint.id(manifest.id.as_str())));
+        }
+    }
+    words.push_str(if args.now { " --now --confirm" } else { " --confirm" });
+    let question = match (doomed.len(), args.now) {
+        (1, false) => "Delete it?",
+        (_, false) => "Delete them?",
+        (1, true) => "Delete it at once and for good?",
+        (_, true) => "Delete them at once and for good?",
+    };
+    confirm::require(context, question, &context.suggest(&words))
+}

@@ -1,0 +1,79 @@
+//! `rappel diff`.
+
+use std::ffi::OsString;
+
+use rappel::{DiffOptions, FileText, FilesDiff};
+use rappel_types::{Facet, Reference};
+
+use crate::errors::{Exit, Result};
+use crate::process::Context;
+use crate::{face, values};
+
+/// Show what changed since a checkpoint, or between two
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel diff latest
+  rappel diff latest~3 latest --stat
+  rappel diff \"@{yesterday 18:00}\" --path src
+  rappel diff 41 42 --json | jq .files")]
+pub struct Args {
+    /// The checkpoint to compare from
+    #[arg(value_name = "REF", value_parser = values::reference)]
+    pub from: Reference,
+    /// The checkpoint to compare with [default: the workspace as it is now]
+    #[arg(value_name = "REF", value_parser = values::reference)]
+    pub to: Option<Reference>,
+    /// Name the files, without their lines
+    #[arg(long)]
+    pub stat: bool,
+    /// Only this file or folder; repeatable
+    #[arg(long = "path", value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Only these facets
+    #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
+    pub only: Vec<Facet>,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let paths = context.paths(rappel.root(), &args.paths)?;
+    let mut diff = rappel.diff(&args.from, args.to.as_ref(), &DiffOptions { paths })?;
+    if !args.only.is_empty() && !args.only.contains(&Facet::Files) {
+        diff.files = FilesDiff::default();
+        diff.changes.clear();
+        diff.summary = "files were not compared".into();
+    }
+    let output = context.output;
+    if output.json {
+        output.answer_json(&diff)?;
+        return Ok(Exit::Done);
+    }
+    output.answer(|out| {
+        let paint = output.paint();
+        if !output.quiet {
+            let to = if diff.against_workspace { "now" } else { &diff.to };
+            let span = rappel_types::duration::format_duration(diff.time_delta_ms.unsigned_abs());
+            let head = format!("{} to {} ({span})", paint.id(&diff.from), paint.id(to));
+            writeln!(out, "{head}: {}", diff.summary)?;
+        }
+        if args.stat {
+            let mut files: Vec<FileText> = Vec::new();
+            rappel.diff_text(&diff, &mut |file| files.push(FileText { text: None, ..file }))?;
+            let width =
+                files.iter().map(|file| file.path.to_string().chars().count()).max().unwrap_or(0);
+            for file in &files {
+                writeln!(out, "{}", face::diff::stat(file, width, paint))?;
+            }
+            return Ok(());
+        }
+        let mut written = Ok(());
+        rappel.diff_text(&diff, &mut |file| {
+            if written.is_ok() {
+                written = face::diff::unified(out, &file, output);
+            }
+        })?;
+        Ok(written?)
+    })?;
+    Ok(Exit::Done)
+}

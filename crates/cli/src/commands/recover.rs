@@ -1,0 +1,61 @@
+//! `rappel recover`.
+
+use rappel::ErrorKind;
+
+use crate::errors::{Exit, Failure, Result};
+use crate::face;
+use crate::process::Context;
+use crate::progress;
+
+/// Show and end what is unfinished
+///
+/// A restore that was interrupted is finished or taken back; the half-done state is saved first,
+/// and what was edited in it since is left alone and listed.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel recover
+  rappel recover --finish
+  rappel recover --rollback")]
+pub struct Args {
+    /// Carry the unfinished restore on to its end
+    #[arg(long)]
+    pub finish: bool,
+    /// Take the unfinished restore back
+    #[arg(long, conflicts_with = "finish")]
+    pub rollback: bool,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let mut rappel = context.open()?;
+    let output = context.output;
+    if !args.finish && !args.rollback {
+        let unfinished = rappel.unfinished()?;
+        if output.json {
+            output.answer_json(&unfinished)?;
+        } else {
+            let suggest = |words: &str| context.suggest(words);
+            let text =
+                face::recover::unfinished(&unfinished, context.now(), &suggest, output.paint());
+            output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+        }
+        return Ok(Exit::Done);
+    }
+    context.stop_cleanly();
+    let recovered = progress::spinner(context, "Recovering", || rappel.recover(args.finish))?;
+    if output.json {
+        output.answer_json(&recovered)?;
+    } else if !output.quiet {
+        let text = face::recover::recovered(&recovered, args.finish, output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    face::restore::warn(&recovered.warnings, &recovered.kept, output);
+    if recovered.conflicts.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(Failure {
+        kind: ErrorKind::Conflict,
+        message: face::restore::conflicts(&recovered.conflicts),
+        hint: None,
+    })
+}

@@ -1,0 +1,23 @@
+//! `rappel redo`.
+
+use super::undo;
+use crate::errors::Result;
+use crate::process::Context;
+use crate::progress;
+
+/// Take back the last undo
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel redo
+  rappel redo --dry-run")]
+pub struct Args {
+    #[command(flatten)]
+    pub undo: undo::Args,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let step = progress::spinner(context, "Comparing", || rappel.next_redo())?;
+    undo::take("redo", &step, &args.undo, rappel, context)
+}

@@ -1,0 +1,263 @@
+//! `rappel restore`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rappel::{ErrorKind, Rappel, RestoreOptions, RestoreReport};
+use rappel_types::path::escape;
+use rappel_types::reference::Base;
+use rappel_types::size::format_size;
+use rappel_types::{CheckpointId, Facet, Reference};
+use serde::Serialize;
+use serde_json::json;
+
+use super::patch;
+use crate::errors::{Exit, Failure, Result};
+use crate::face::restore::changes_nothing;
+use crate::process::{Context, quote};
+use crate::{confirm, face, progress, values};
+
+/// Go back to a checkpoint
+///
+/// The present is saved first, and nothing that this save does not hold is overwritten or deleted;
+/// `rappel undo` takes the restore back. On a terminal the plan is shown and confirmed; elsewhere
+/// --confirm is needed.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel restore latest
+  rappel restore latest~2 --dry-run
+  rappel restore chk_20261115_143022 --confirm
+  rappel restore \"@{10 minutes ago}\" --path src/auth
+  rappel restore 42 --patch
+  rappel restore latest --to /tmp/as-it-was")]
+pub struct Args {
+    /// Which checkpoint
+    #[arg(value_name = "REF", value_parser = values::reference)]
+    pub reference: Reference,
+    #[command(flatten)]
+    pub how: How,
+    /// Pick the changes to take back, one by one, on a terminal
+    #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
+    pub patch: bool,
+    /// Write the checkpoint's files into DIR, which is absent or empty, and leave the workspace
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "plan", "patch"])]
+    pub to: Option<PathBuf>,
+}
+
+/// What `restore`, `undo` and `redo` take in common.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct How {
+    /// Show what would happen, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Go through with it without asking
+    #[arg(short = 'y', long)]
+    pub confirm: bool,
+    /// Go through with it only if the plan is still the one with this hash
+    #[arg(long, value_name = "HASH")]
+    pub plan: Option<String>,
+    /// Restore only these facets
+    #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
+    pub only: Vec<Facet>,
+    /// Do not restore these facets
+    #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
+    pub skip: Vec<Facet>,
+    /// Restore only this file or folder; repeatable
+    #[arg(long = "path", value_name = "PATH")]
+    pub paths: Vec<OsString>,
+}
+
+impl How {
+    /// As the engine takes it.
+    pub fn options(&self, context: &Context, root: &Path) -> Result<RestoreOptions> {
+        Ok(RestoreOptions {
+            paths: context.paths(root, &self.paths)?,
+            only: (!self.only.is_empty()).then(|| self.only.iter().copied().collect()),
+            skip: self.skip.iter().copied().collect(),
+            expected: self.plan.clone(),
+        })
+    }
+
+    /// The command that goes through with it, with the flags that decide what it does.
+    pub fn confirm_with(&self, words: &str, context: &Context) -> String {
+        let mut command = format!("{words} --confirm");
+        for (flag, facets) in [("--only", &self.only), ("--skip", &self.skip)] {
+            if !facets.is_empty() {
+                let names: Vec<_> = facets.iter().map(|facet| facet.as_str()).collect();
+                command.push_str(&format!(" {flag} {}", names.join(",")));
+            }
+        }
+        for path in &self.paths {
+            command.push_str(&format!(" --path {}", quote(&as_written(path))));
+        }
+        context.suggest(&command)
+    }
+}
+
+/// A path as it can be written again: text as it was, other bytes escaped.
+fn as_written(path: &OsStr) -> String {
+    path.to_str().map_or_else(|| escape(path.as_bytes()), str::to_owned)
+}
+
+/// A checkpoint by its id, whatever it was called.
+pub fn exactly(id: &CheckpointId) -> Reference {
+    Reference { base: Base::Id(id.clone()), back: 0 }
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let mut rappel = context.open()?;
+    let mut options = args.how.options(context, rappel.root())?;
+    if let Some(folder) = &args.to {
+        return copy_out(args, &options, folder, &rappel, context);
+    }
+    // What `latest` means changes with the safety checkpoint; from here on it is one checkpoint.
+    let reference = exactly(&rappel.resolve(&args.reference, true)?.id);
+    if args.patch {
+        return patch::run(&reference, &options, &mut rappel, context);
+    }
+    if !args.how.confirm {
+        let mut report =
+            progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
+        report.confirm_with =
+            Some(args.how.confirm_with(&format!("restore {}", report.checkpoint), context));
+        let head = head("Restore", &report.checkpoint, &rappel, context)?;
+        if !approve(&head, &report, &report, &args.how, context)? {
+            return Ok(Exit::Done);
+        }
+        options.expected = Some(report.plan);
+    }
+    context.stop_cleanly();
+    let report = progress::spinner(context, "Restoring", || rappel.restore(&reference, &options))?;
+    let head = head("Restored", &report.checkpoint, &rappel, context)?;
+    tell(&context.output.paint().good(&head), &report, &report, "undo", context)
+}
+
+/// `Restore chk_…  "Before adding Stripe"  (2 hours ago)`.
+fn head(verb: &str, id: &CheckpointId, rappel: &Rappel, context: &Context) -> Result<String> {
+    if context.output.json {
+        return Ok(String::new());
+    }
+    let checkpoint = rappel.show(&exactly(id))?;
+    let target = face::restore::target(&checkpoint, context.now(), context.output.paint());
+    Ok(format!("{verb} {target}"))
+}
+
+/// Shows a plan and goes on only if that is wanted: not in a dry run, not if it changes nothing,
+/// not against a conflict, and not without a confirmation.
+///
+/// `answer` is the report, or what is answered around it, as JSON.
+pub fn approve(
+    head: &str,
+    answer: &impl Serialize,
+    report: &RestoreReport,
+    how: &How,
+    context: &Context,
+) -> Result<bool> {
+    let output = context.output;
+    if let Some(expected) = &how.plan
+        && *expected != report.plan
+    {
+        let (expected, found) = (expected.clone(), report.plan.clone());
+        return Err(rappel::Error::PlanChanged { expected, found }.into());
+    }
+    if output.json {
+        output.answer_json(answer)?;
+    } else if !output.quiet || how.dry_run {
+        let text = format!("{head}\n{}", face::restore::plan(report, output.paint()));
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    if !report.conflicts.is_empty() {
+        return Err(Failure {
+            kind: ErrorKind::Conflict,
+            message: "something is in the way; nothing was changed".into(),
+            hint: Some("move it aside, or leave it out with --path".into()),
+        });
+    }
+    let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
+    if how.dry_run {
+        if !output.json && !output.quiet && !changes_nothing(report.summary.files) {
+            output.answer(|out| Ok(writeln!(out, "\nGo ahead with: {confirm_with}")?))?;
+        }
+        return Ok(false);
+    }
+    if changes_nothing(report.summary.files) {
+        return Ok(false);
+    }
+    let question = "\nThe present is saved first; `rappel undo` brings it back. Go ahead?";
+    confirm::require(context, question, confirm_with)?;
+    Ok(true)
+}
+
+/// Tells what was done. What was left as it is because somebody changed it is exit 7.
+///
+/// `answer` is the report, or what is answered around it, as JSON.
+pub fn tell(
+    head: &str,
+    answer: &impl Serialize,
+    report: &RestoreReport,
+    back: &str,
+    context: &Context,
+) -> Result {
+    let output = context.output;
+    let done = report.done.as_ref();
+    if output.json {
+        output.answer_json(answer)?;
+    } else if let (Some(done), false) = (done, output.quiet) {
+        let paint = output.paint();
+        let text = face::restore::done(head, report, done, paint);
+        let back = paint.faint(&format!("Take it back with: {}", context.suggest(back)));
+        output.answer(|out| Ok(writeln!(out, "{text}{back}")?))?;
+    }
+    let kept = done.map_or(&[][..], |done| &done.kept);
+    face::restore::warn(&report.warnings, kept, output);
+    if report.conflicts.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(Failure {
+        kind: ErrorKind::Conflict,
+        message: face::restore::conflicts(&report.conflicts),
+        hint: None,
+    })
+}
+
+/// `--to`: into a folder of its own.
+fn copy_out(
+    args: &Args,
+    options: &RestoreOptions,
+    folder: &Path,
+    rappel: &Rappel,
+    context: &Context,
+) -> Result {
+    let folder = context.absolute(folder);
+    let id = rappel.resolve(&args.reference, true)?.id;
+    context.stop_cleanly();
+    let copied = progress::spinner(context, "Writing", || {
+        rappel.restore_to(&exactly(&id), &folder, options)
+    })?;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&json!({
+            "checkpoint": id,
+            "to": escape(folder.as_os_str().as_bytes()),
+            "files": copied.files,
+            "folders": copied.folders,
+            "bytes": copied.bytes,
+            "warnings": copied.warnings,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    if !output.quiet {
+        let files = face::count(copied.files, "file", "files");
+        let text = format!(
+            "Wrote {} into {}: {files}, {}",
+            output.paint().id(id.as_str()),
+            folder.display(),
+            format_size(copied.bytes)
+        );
+        output.answer(|out| Ok(writeln!(out, "{text}")?))?;
+    }
+    face::restore::warn(&copied.warnings, &[], output);
+    Ok(Exit::Done)
+}

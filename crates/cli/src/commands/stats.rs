@@ -1,0 +1,25 @@
+//! `rappel stats`.
+
+use crate::errors::{Exit, Result};
+use crate::face;
+use crate::process::Context;
+
+/// Show what the checkpoints cost in space
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel stats
+  rappel stats --json | jq .ratio")]
+pub struct Args {}
+
+pub fn run(_: &Args, context: &Context) -> Result {
+    let stats = context.open()?.stats()?;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&stats)?;
+    } else {
+        let text = face::health::stats(&stats, output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,90 @@
+//! `rappel status`.
+
+use rappel::{ErrorKind, Health, Status};
+use serde_json::json;
+
+use crate::errors::{Exit, Failure, Result};
+use crate::output::clean;
+use crate::process::Context;
+use crate::{face, progress};
+
+/// Show how well the workspace is protected
+///
+/// Protected, degraded or unprotected, since when and why. Exits with 0 if it is protected and
+/// with 1 otherwise.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel status
+  rappel status --json | jq -r .state
+  rappel status -q || echo \"save your work\"")]
+pub struct Args {}
+
+pub fn run(_: &Args, context: &Context) -> Result {
+    let status = context
+        .open()
+        .and_then(|rappel| Ok(progress::spinner(context, "Looking", || rappel.status())?));
+    match status {
+        Ok(status) => show(&status, context),
+        Err(failure) => unusable(&failure, context),
+    }
+}
+
+fn show(status: &Status, context: &Context) -> Result {
+    let output = context.output;
+    if output.json {
+        output.answer_json(status)?;
+    } else if output.quiet {
+        let word = face::health::health(status.state, output.paint());
+        output.answer(|out| Ok(writeln!(out, "{word}")?))?;
+    } else {
+        let text = face::health::status(status, context.now(), output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+        for hint in &status.hints {
+            output.tell(&format!("{} {}", output.paint_stderr().hint("hint:"), clean(hint)));
+        }
+    }
+    match status.state {
+        Health::Protected => Ok(Exit::Done),
+        Health::Degraded | Health::Unprotected => Ok(Exit::Bad(ErrorKind::Failed)),
+    }
+}
+
+/// A workspace that cannot be opened is not protected, whatever the cause.
+fn unusable(failure: &Failure, context: &Context) -> Result {
+    let output = context.output;
+    if output.json {
+        output.answer_json(&json!({
+            "state": Health::Unprotected,
+            "since": null,
+            "reasons": [failure.message],
+            "hints": failure.hint.as_slice(),
+            "latest": null,
+            "latest_at": null,
+            "unsaved": null,
+            "checkpoints": null,
+            "root": context.root().display().to_string(),
+            "home": context.home().ok().map(|home| home.display().to_string()),
+            "home_bytes": null,
+            "free_bytes": null,
+            "restores": null,
+            "sessions": [],
+            "integrations": [],
+        }))?;
+        return Ok(Exit::Bad(ErrorKind::Failed));
+    }
+    let word = face::health::health(Health::Unprotected, output.paint());
+    output.answer(|out| {
+        writeln!(out, "{word}")?;
+        if !output.quiet {
+            for line in failure.message.lines() {
+                writeln!(out, "  {}", clean(line))?;
+            }
+        }
+        Ok(())
+    })?;
+    if let (Some(hint), false) = (&failure.hint, output.quiet) {
+        output.tell(&format!("{} {}", output.paint_stderr().hint("hint:"), clean(hint)));
+    }
+    Ok(Exit::Bad(ErrorKind::Failed))
+}

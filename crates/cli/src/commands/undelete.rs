@@ -1,0 +1,29 @@
+//! `rappel undelete`.
+
+use crate::errors::{Exit, Result};
+use crate::face;
+use crate::process::Context;
+
+/// Bring back a deleted checkpoint
+///
+/// Works for a day after `rappel delete`, unless that was told --now.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel undelete chk_20261115_143022_k7f3")]
+pub struct Args {
+    /// The whole id of the checkpoint
+    pub id: String,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let checkpoint = context.open()?.undelete(&args.id)?;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&checkpoint)?;
+    } else if !output.quiet {
+        let target = face::restore::target(&checkpoint, context.now(), output.paint());
+        output.answer(|out| Ok(writeln!(out, "Brought back {target}")?))?;
+    }
+    Ok(Exit::Done)
+}

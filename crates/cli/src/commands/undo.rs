@@ -1,0 +1,84 @@
+//! `rappel undo`.
+
+use rappel::{Rappel, RestoreReport, Step};
+use rappel_types::time;
+use serde::Serialize;
+
+use super::restore::{self, How};
+use crate::errors::{Exit, Result};
+use crate::face;
+use crate::process::Context;
+use crate::progress;
+
+/// Take back the last restore, or go back one checkpoint
+///
+/// If a restore is the last thing that happened, just what it touched is put back, without a
+/// question. Otherwise the newest checkpoint that differs from now is restored, after a
+/// confirmation. Again goes further back; `rappel redo` goes forward.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel undo
+  rappel undo --dry-run
+  rappel undo --path src/auth --confirm
+  rappel undo --overwrite")]
+pub struct Args {
+    #[command(flatten)]
+    pub how: How,
+    /// Also take back paths that were edited since
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// Which step it is, and what it does.
+#[derive(Serialize)]
+struct Answer<'a> {
+    step: &'a Step,
+    #[serde(flatten)]
+    report: &'a RestoreReport,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let step = progress::spinner(context, "Comparing", || rappel.next_undo())?;
+    take("undo", &step, args, rappel, context)
+}
+
+/// Carries out an undo or redo and says which, and to what moment.
+pub(super) fn take(
+    verb: &str,
+    step: &Step,
+    args: &Args,
+    mut rappel: Rappel,
+    context: &Context,
+) -> Result {
+    let mut options = args.how.options(context, rappel.root())?;
+    let moment = format!(
+        "{} ({})",
+        time::age(context.now(), step.moment),
+        face::checkpoint::local(step.moment, &context.zone())
+    );
+    let mut verb_name = verb.to_owned();
+    if let Some(first) = verb_name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let head = format!("{verb_name} {}: to {moment}", step.description);
+    if args.how.dry_run || (step.asks && !args.how.confirm) {
+        let mut report =
+            progress::spinner(context, "Comparing", || rappel.plan_step(step, &options))?;
+        let overwrite = if args.overwrite { " --overwrite" } else { "" };
+        let words = format!("{verb}{overwrite}");
+        report.confirm_with = Some(args.how.confirm_with(&words, context));
+        let answer = Answer { step, report: &report };
+        if !restore::approve(&head, &answer, &report, &args.how, context)? {
+            return Ok(Exit::Done);
+        }
+        options.expected = Some(report.plan);
+    }
+    context.stop_cleanly();
+    let report =
+        progress::spinner(context, "Restoring", || rappel.step(step, args.overwrite, &options))?;
+    let back = if verb == "undo" { "redo" } else { "undo" };
+    let answer = Answer { step, report: &report };
+    restore::tell(&head, &answer, &report, back, context)
+}

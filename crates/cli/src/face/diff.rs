@@ -1,0 +1,106 @@
+//! What changed, file by file.
+
+use std::io::{self, Write};
+
+use rappel::FileText;
+use rappel_types::Node;
+use rappel_types::path::escape;
+
+use crate::output::{Output, Paint, clean};
+
+/// One file's change as a unified diff, or as a line where there are no lines to compare.
+pub fn unified(out: &mut dyn Write, file: &FileText, output: &Output) -> io::Result<()> {
+    let paint = output.paint();
+    if let Some(remark) = remark(file) {
+        writeln!(out, "{}: {remark}", paint.strong(&file.path.to_string()))?;
+    }
+    let Some(text) = &file.text else { return Ok(()) };
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end_matches('\n');
+        // A program gets the bytes as they are; a terminal must not be steered by them.
+        let shown = if output.terminal { keep_tabs(bare) } else { bare.to_owned() };
+        writeln!(out, "{}", coloured(&shown, paint))?;
+    }
+    Ok(())
+}
+
+fn keep_tabs(line: &str) -> String {
+    line.split('\t').map(clean).collect::<Vec<_>>().join("\t")
+}
+
+/// A line of a unified diff in its colour.
+pub fn coloured(line: &str, paint: Paint) -> String {
+    match line.as_bytes() {
+        [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => paint.strong(line),
+        [b'@', b'@', ..] => paint.hint(line),
+        [b'+', ..] => paint.good(line),
+        [b'-', ..] => paint.bad(line),
+        _ => line.to_owned(),
+    }
+}
+
+/// One file's change on one line: what happened, where, how much.
+pub fn stat(file: &FileText, width: usize, paint: Paint) -> String {
+    let what = match (&file.change.old, &file.change.new) {
+        (None, _) => paint.good("new    "),
+        (_, None) => paint.bad("deleted"),
+        _ => paint.warning("changed"),
+    };
+    let path = file.path.to_string();
+    let size = match file.lines {
+        Some((added, removed)) => {
+            let mut parts = Vec::new();
+            if added > 0 {
+                parts.push(paint.good(&format!("+{added}")));
+            }
+            if removed > 0 {
+                parts.push(paint.bad(&format!("-{removed}")));
+            }
+            parts.join(" ")
+        }
+        None => remark(file).unwrap_or_default(),
+    };
+    format!("  {what}  {path:width$}  {size}").trim_end().to_owned()
+}
+
+/// What a unified diff cannot say: modes, links, folders, and files without lines.
+fn remark(file: &FileText) -> Option<String> {
+    let (old, new) = (file.change.old.as_ref(), file.change.new.as_ref());
+    match (old, new) {
+        (
+            Some(Node::File { mode: a, content: c, .. }),
+            Some(Node::File { mode: b, content: d, .. }),
+        ) => {
+            let modes = (a != b).then(|| format!("mode {a:04o} became {b:04o}"));
+            let binary = (c != d && file.text.is_none()).then(|| "binary files differ".to_owned());
+            let parts: Vec<_> = [modes, binary].into_iter().flatten().collect();
+            (!parts.is_empty()).then(|| parts.join(", "))
+        }
+        (Some(Node::Symlink { target: a }), Some(Node::Symlink { target: b })) => {
+            Some(format!("link to {} became link to {}", escape(a), escape(b)))
+        }
+        (Some(old), Some(new)) if kind(old) != kind(new) => {
+            Some(format!("{} became {}", kind(old), kind(new)))
+        }
+        (None, Some(node)) if file.text.is_none() => Some(format!("new {}", whole(node))),
+        (Some(node), None) if file.text.is_none() => Some(format!("deleted {}", whole(node))),
+        _ => None,
+    }
+}
+
+fn kind(node: &Node) -> &'static str {
+    match node {
+        Node::Directory { .. } => "a folder",
+        Node::File { .. } => "a file",
+        Node::Symlink { .. } => "a link",
+    }
+}
+
+fn whole(node: &Node) -> &'static str {
+    match node {
+        Node::Directory { .. } => "folder",
+        Node::File { size: 0, .. } => "empty file",
+        Node::File { .. } => "binary file",
+        Node::Symlink { .. } => "link",
+    }
+}

@@ -1,0 +1,104 @@
+//! How well things are: `status`, `doctor`, `stats`.
+
+use rappel::{Check, GcReport, Health, Stats, Status};
+use rappel_types::size::format_size;
+use rappel_types::{Timestamp, time};
+
+use super::{Fields, count, thousands};
+use crate::output::{Paint, clean};
+
+/// How many days `stats` shows.
+const DAYS: usize = 14;
+
+/// The answer of `status`.
+pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
+    let mut text = health(status.state, paint);
+    if let Some(since) = status.since {
+        text.push_str(&format!(" since {}", time::age(now, since)));
+    }
+    text.push('\n');
+    for reason in &status.reasons {
+        text.push_str(&format!("  {}\n", clean(reason)));
+    }
+    text.push('\n');
+    let mut fields = Fields::new(paint);
+    if let (Some(latest), Some(at)) = (&status.latest, status.latest_at) {
+        fields.add("Latest", format!("{} ({})", paint.id(latest), time::age(now, at)));
+        let unsaved = match status.unsaved {
+            0 => "nothing".to_owned(),
+            number => format!("{} changed since", count(number as u64, "path", "paths")),
+        };
+        fields.add("Unsaved", unsaved);
+    }
+    fields.add("Checkpoints", thousands(status.checkpoints as u64));
+    fields.add("Workspace", clean(&status.root));
+    let sizes =
+        format!("{}, {} free", format_size(status.home_bytes), format_size(status.free_bytes));
+    fields.add("Home", format!("{} ({sizes})", clean(&status.home)));
+    text + &fields.lines()
+}
+
+/// The state in a word.
+pub fn health(state: Health, paint: Paint) -> String {
+    match state {
+        Health::Protected => paint.good("Protected"),
+        Health::Degraded => paint.warning("Degraded"),
+        Health::Unprotected => paint.error("Unprotected"),
+    }
+}
+
+/// The answer of `doctor`.
+pub fn checks(checks: &[Check], paint: Paint) -> String {
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let mark = if check.ok { paint.good("ok  ") } else { paint.bad("bad ") };
+        text.push_str(&format!("  {mark}  {:width$}  {}\n", check.name, clean(&check.found)));
+        if let (false, Some(hint)) = (check.ok, &check.hint) {
+            text.push_str(&format!("        {:width$}  {} {hint}\n", "", paint.hint("hint:")));
+        }
+    }
+    text
+}
+
+/// The answer of `stats`.
+pub fn stats(stats: &Stats, paint: Paint) -> String {
+    let mut fields = Fields::new(paint);
+    fields.add("Checkpoints", thousands(stats.checkpoints as u64));
+    fields.add("They hold", format_size(stats.logical_bytes));
+    let ratio = match stats.ratio > 0.0 {
+        true => format!(" ({:.1} times less)", stats.ratio),
+        false => String::new(),
+    };
+    fields.add("On disk", format!("{}{ratio}", format_size(stats.stored_bytes)));
+    let mut text = format!("{}\n{}", paint.strong("Space"), fields.lines());
+    if !stats.workspaces.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Workspaces")));
+        for workspace in &stats.workspaces {
+            text.push_str(&format!(
+                "  {}\n    {} · hold {} · added {}\n",
+                clean(&workspace.root),
+                count(workspace.checkpoints as u64, "checkpoint", "checkpoints"),
+                format_size(workspace.logical_bytes),
+                format_size(workspace.new_bytes),
+            ));
+        }
+    }
+    if !stats.days.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Days")));
+        for (day, share) in stats.days.iter().rev().take(DAYS) {
+            text.push_str(&format!(
+                "  {day}  {} · added {}\n",
+                count(share.checkpoints as u64, "checkpoint", "checkpoints"),
+                format_size(share.new_bytes)
+            ));
+        }
+    }
+    text
+}
+
+/// The answer of `gc`.
+pub fn gc(report: &GcReport, dry_run: bool) -> String {
+    let verb = if dry_run { "Would free" } else { "Freed" };
+    format!("{verb} {}\n", format_size(report.freed_bytes))
+}

@@ -1,0 +1,71 @@
+//! What is unfinished, and how it was ended.
+
+use rappel::{Recovered, Unfinished, UnfinishedRestore};
+use rappel_types::{Timestamp, time};
+
+use super::{Fields, count};
+use crate::output::{Paint, clean};
+
+/// Everything unfinished; `suggest` makes a command out of its words.
+pub fn unfinished(
+    unfinished: &Unfinished,
+    now: Timestamp,
+    suggest: &dyn Fn(&str) -> String,
+    paint: Paint,
+) -> String {
+    let restores = &unfinished.restores;
+    if restores.is_empty() && unfinished.damaged.is_empty() {
+        return "Nothing is unfinished.\n".into();
+    }
+    let mut text = String::new();
+    if !restores.is_empty() {
+        let head = count(restores.len() as u64, "unfinished restore", "unfinished restores");
+        text.push_str(&format!("{}\n", paint.strong(&head)));
+    }
+    for restore in restores {
+        text.push_str(&one(restore, now, suggest, paint));
+    }
+    if !unfinished.damaged.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.bad("Cannot be read:")));
+        for damaged in &unfinished.damaged {
+            text.push_str(&format!("  {}\n", clean(damaged)));
+        }
+    }
+    text
+}
+
+fn one(
+    restore: &UnfinishedRestore,
+    now: Timestamp,
+    suggest: &dyn Fn(&str) -> String,
+    paint: Paint,
+) -> String {
+    let here = if restore.here { "  (this workspace)" } else { "" };
+    let mut text = format!("\n  {}{here}\n", clean(&restore.root));
+    text.push_str(&format!(
+        "    of {}, begun {}, {}\n",
+        paint.id(restore.checkpoint.as_str()),
+        time::age(now, restore.since),
+        count(restore.paths as u64, "path", "paths"),
+    ));
+    text.push_str(&format!("    before it: {}\n", paint.id(restore.safety_checkpoint.as_str())));
+    if restore.running {
+        text.push_str("    a process is at work on it right now\n");
+    } else if restore.here {
+        text.push_str(&format!("    Finish it with:     {}\n", suggest("recover --finish")));
+        text.push_str(&format!("    Take it back with:  {}\n", suggest("recover --rollback")));
+    } else {
+        let place = crate::process::quote(&restore.root);
+        text.push_str(&format!("    See to it with: rappel -C {place} recover\n"));
+    }
+    text
+}
+
+/// How an unfinished restore was ended.
+pub fn recovered(recovered: &Recovered, finished: bool, paint: Paint) -> String {
+    let head = if finished { "Finished the restore" } else { "Took the restore back" };
+    let mut fields = Fields::new(paint);
+    fields.add("Files", clean(&recovered.message));
+    fields.add("Before", format!("saved as {}", paint.id(recovered.safety_checkpoint.as_str())));
+    format!("{}\n{}", paint.good(head), fields.lines())
+}

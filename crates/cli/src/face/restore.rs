@@ -1,0 +1,142 @@
+//! A restore before it is confirmed, and after it was done.
+
+use rappel::{Checkpoint, Done, KeptFile, RestoreReport};
+use rappel_types::plan::{ActionCounts, Conflict};
+use rappel_types::{ActionKind, Timestamp, time};
+
+use super::{Fields, count, thousands, title};
+use crate::output::{Output, Paint, clean};
+
+/// How many paths of each kind a plan names.
+const NAMED: usize = 10;
+
+/// `chk_…  "Before adding Stripe"  (2 hours ago)`.
+pub fn target(checkpoint: &Checkpoint, now: Timestamp, paint: Paint) -> String {
+    let manifest = &checkpoint.manifest;
+    let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
+    let age = time::age(now, manifest.created_at);
+    format!("{}{title}  ({age})", paint.id(manifest.id.as_str()))
+}
+
+/// What a restore would do.
+pub fn plan(report: &RestoreReport, paint: Paint) -> String {
+    let mut fields = Fields::new(paint);
+    fields.add("Files", planned(report.summary.files));
+    let summary = &report.summary;
+    for (label, text) in [
+        ("Git", &summary.git),
+        ("Databases", &summary.databases),
+        ("Agents", &summary.agents),
+        ("Worktrees", &summary.worktrees),
+    ] {
+        fields.add_some(label, text.as_deref().map(clean));
+    }
+    let mut text = fields.lines();
+    for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
+        text.push_str(&actions(report, kind, paint));
+    }
+    if !report.conflicts.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.bad("In the way:")));
+        for Conflict { path, reason } in report.conflicts.iter().take(NAMED) {
+            text.push_str(&format!("  {path}: {}\n", clean(reason)));
+        }
+        text.push_str(&more(report.conflicts.len()));
+    }
+    if !report.warnings.is_empty() {
+        text.push('\n');
+        for warning in &report.warnings {
+            text.push_str(&format!("{} {}\n", paint.warning("warning:"), clean(warning)));
+        }
+    }
+    text
+}
+
+/// Whether carrying the plan out would change nothing.
+pub fn changes_nothing(counts: ActionCounts) -> bool {
+    counts.create + counts.overwrite + counts.delete == 0
+}
+
+fn planned(counts: ActionCounts) -> String {
+    let mut parts = Vec::new();
+    for (number, what) in [
+        (counts.create, "to create"),
+        (counts.overwrite, "to overwrite"),
+        (counts.delete, "to delete"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{} {what}", thousands(number)));
+        }
+    }
+    if parts.is_empty() {
+        parts.push("nothing to change".into());
+    }
+    if counts.skip > 0 {
+        parts.push(format!("{} left as they are", thousands(counts.skip)));
+    }
+    parts.join(", ")
+}
+
+/// The first paths to which one thing happens. Why is said of what is left alone, where it is not
+/// obvious.
+fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
+    let (heading, mark) = match kind {
+        ActionKind::Create => ("Create", paint.good("+")),
+        ActionKind::Overwrite => ("Overwrite", paint.warning("~")),
+        ActionKind::Delete => ("Delete", paint.bad("-")),
+        ActionKind::Skip => ("Leave as they are", "=".to_owned()),
+    };
+    let found: Vec<_> = report.actions.iter().filter(|action| action.action == kind).collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", paint.strong(&format!("{heading}:")));
+    for action in found.iter().take(NAMED) {
+        let why = match kind {
+            ActionKind::Skip => {
+                format!("  {}", paint.faint(&format!("({})", clean(&action.reason))))
+            }
+            _ => String::new(),
+        };
+        text.push_str(&format!("  {mark} {}{why}\n", action.path));
+    }
+    text.push_str(&more(found.len()));
+    text
+}
+
+fn more(all: usize) -> String {
+    if all > NAMED { format!("  … and {} more\n", all - NAMED) } else { String::new() }
+}
+
+/// What a restore has done.
+pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> String {
+    let mut fields = Fields::new(paint);
+    // The plan's counts are what was done only if nothing came in between; the sentence always is.
+    fields.add("Files", clean(&done.message));
+    fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
+    if report.summary.files.skip > 0 {
+        let left = count(report.summary.files.skip, "path", "paths");
+        fields.add("Left", format!("{left} as they are"));
+    }
+    format!("{head}\n{}", fields.lines())
+}
+
+/// What people must know about a restore that was done, on stderr.
+pub fn warn(warnings: &[String], kept: &[KeptFile], output: &Output) {
+    for warning in warnings {
+        output.warning(warning);
+    }
+    for KeptFile { path, at, reason } in kept {
+        output.warning(&format!("{path} was kept as {at}: {reason}"));
+    }
+}
+
+/// Conflicts as one message.
+pub fn conflicts(conflicts: &[Conflict]) -> String {
+    let named: Vec<_> =
+        conflicts.iter().take(NAMED).map(|one| format!("  {}: {}", one.path, one.reason)).collect();
+    let head = match conflicts.len() {
+        1 => "one path was left as it is:".to_owned(),
+        number => format!("{number} paths were left as they are:"),
+    };
+    format!("{head}\n{}\n{}", named.join("\n"), more(conflicts.len())).trim_end().to_owned()
+}
