@@ -8,6 +8,8 @@ import ctypes
 import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,13 +47,11 @@ def usage(root, skip=()):
 
 
 class LoopDisk:
-    """An ext4 image, formatted anew for every column."""
+    """An ext4 image, formatted anew for every column and mounted outside any repository."""
 
     def __init__(self, work):
-        self.image, self.point = work / "disk.img", work / "disk"
+        self.image, self.point = work / "disk.img", Path(tempfile.mkdtemp(prefix="rappel-bench-", dir="/var/tmp"))
         self.description = "a fresh ext4 per column, in a preallocated loop image"
-        self.point.mkdir(parents=True, exist_ok=True)
-        self.close()
 
     def fresh(self, size, inodes):
         self.close()
@@ -73,19 +73,25 @@ class LoopDisk:
             os.fsync(image.fileno())
 
     def close(self):
-        if os.path.ismount(self.point):
-            subprocess.run(["umount", self.point], check=True)
+        """Unmounts it, a mount left by a run that was killed too."""
+        used = subprocess.run(["losetup", "-n", "-O", "NAME", "-j", self.image], check=True, capture_output=True, text=True)
+        for device in used.stdout.split():
+            subprocess.run(["umount", device], check=True)
+
+    def remove(self):
+        self.close()
+        self.point.rmdir()
 
 
 class PlainDisk:
-    """A folder of the file system that is there."""
+    """A folder of the file system that is there, outside any repository."""
 
-    def __init__(self, work):
-        self.root, self.used = work / "disk", 0
+    def __init__(self):
+        self.root, self.used = Path(tempfile.mkdtemp(prefix="rappel-bench-", dir="/var/tmp")), 0
         self.description = "the machine's own file system, used before (not root: no fresh one)"
 
     def fresh(self, size, inodes):
-        free = shutil.disk_usage(self.root.parent).free
+        free = shutil.disk_usage(self.root).free
         if free < size:
             raise RuntimeError(f"{size >> 30} GiB needed, {free >> 30} GiB free")
         self.used += 1
@@ -94,11 +100,11 @@ class PlainDisk:
         sync()
         return path
 
-    def close(self):
+    def remove(self):
         shutil.rmtree(self.root, ignore_errors=True)
 
 
 def disk(work):
     """The best disk that this user may have."""
     can_mount = os.geteuid() == 0 and shutil.which("mkfs.ext4") and os.path.exists("/dev/loop-control")
-    return LoopDisk(work) if can_mount else PlainDisk(work)
+    return LoopDisk(work) if can_mount else PlainDisk()
