@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use rappel::ErrorKind;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::output::{Output, clean};
 
@@ -33,6 +33,19 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+/// How programs are told.
+#[derive(Serialize)]
+struct Document<'a> {
+    error: Told<'a>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    kind: &'a str,
+    message: &'a str,
+    hint: &'a Option<String>,
+}
+
 impl Failure {
     /// The request makes no sense.
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -56,12 +69,9 @@ impl Failure {
     /// Tells it on stderr: for people, or as JSON for programs.
     pub fn show(&self, output: &Output) {
         if output.json {
-            let error = json!({"error": {
-                "kind": self.kind.as_str(),
-                "message": self.message,
-                "hint": self.hint,
-            }});
-            output.tell(&error.to_string());
+            let error = Told { kind: self.kind.as_str(), message: &self.message, hint: &self.hint };
+            // A value of texts alone cannot fail to become JSON.
+            output.tell(&serde_json::to_string(&Document { error }).unwrap_or_default());
             return;
         }
         let paint = output.paint_stderr();

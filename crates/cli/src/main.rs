@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli, context: &Context) -> Result {
     match &cli.command {
         Some(command) => command.run(context),
-        None => commands::help::short(&context.output),
+        None => commands::help::short(context.output),
     }
 }
 

@@ -73,6 +73,7 @@ impl Output {
     }
 
     /// A line on stderr, as it is.
+    #[allow(clippy::unused_self, reason = "nothing prints except through an output")]
     pub fn tell(&self, line: &str) {
         // Nobody is left to be told that stderr cannot be written.
         let _ = writeln!(io::stderr().lock(), "{line}");

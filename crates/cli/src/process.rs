@@ -94,6 +94,7 @@ impl<'a> Context<'a> {
     }
 
     /// The agent session that the process belongs to, if it says so.
+    #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn session(&self) -> Option<String> {
         variable("RAPPEL_SESSION").and_then(|session| session.into_string().ok())
     }
@@ -142,11 +143,13 @@ impl<'a> Context<'a> {
     }
 
     /// The present.
+    #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn now(&self) -> Timestamp {
         SystemClock.now()
     }
 
     /// The zone in which people here mean their times.
+    #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn zone(&self) -> TimeZone {
         TimeZone::system()
     }

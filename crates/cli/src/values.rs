@@ -23,7 +23,7 @@ pub struct BadValue {
 }
 
 impl BadValue {
-    fn new(message: impl ToString, hint: impl Into<String>) -> Self {
+    fn new(message: &impl ToString, hint: impl Into<String>) -> Self {
         Self { message: message.to_string(), hint: Some(hint.into()) }
     }
 }
@@ -57,7 +57,7 @@ pub fn when(text: &str) -> Result<When, BadValue> {
 pub fn facet(text: &str) -> Result<Facet, BadValue> {
     text.trim().parse().map_err(|message: String| {
         let known: Vec<_> = Facet::ALL.iter().map(|facet| facet.as_str()).collect();
-        BadValue::new(message, format!("facets are {}", known.join(", ")))
+        BadValue::new(&message, format!("facets are {}", known.join(", ")))
     })
 }
 
@@ -65,7 +65,7 @@ pub fn facet(text: &str) -> Result<Facet, BadValue> {
 pub fn trigger(text: &str) -> Result<Trigger, BadValue> {
     text.parse().map_err(|error: rappel_types::trigger::UnknownTrigger| {
         let known: Vec<_> = Trigger::ALL.iter().map(|trigger| trigger.as_str()).collect();
-        BadValue::new(error, format!("triggers are {}", known.join(", ")))
+        BadValue::new(&error, format!("triggers are {}", known.join(", ")))
     })
 }
 
@@ -79,9 +79,9 @@ pub fn tag(text: &str) -> Result<String, BadValue> {
 pub fn key_value(text: &str) -> Result<(String, Value), BadValue> {
     let hint = "write `--meta step_number=3`";
     let (key, value) =
-        text.split_once('=').ok_or_else(|| BadValue::new(format!("{text:?} has no `=`"), hint))?;
+        text.split_once('=').ok_or_else(|| BadValue::new(&format!("{text:?} has no `=`"), hint))?;
     if key.is_empty() || key.chars().any(char::is_control) {
-        return Err(BadValue::new(format!("{key:?} cannot be a key"), hint));
+        return Err(BadValue::new(&format!("{key:?} cannot be a key"), hint));
     }
     let value = match serde_json::from_str(value) {
         // `null` would take a key away wherever metadata is merged, which nobody means by it.

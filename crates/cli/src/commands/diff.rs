@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use rappel::{DiffOptions, FileText, FilesDiff};
+use rappel::{Diff, DiffOptions, FileText, FilesDiff};
 use rappel_types::{Facet, Reference};
 
 use crate::errors::{Exit, Result};
@@ -35,6 +35,8 @@ pub struct Args {
     pub only: Vec<Facet>,
 }
 
+const NOT_COMPARED: &str = "files were not compared";
+
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let paths = context.paths(rappel.root(), &args.paths)?;
@@ -42,7 +44,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if !args.only.is_empty() && !args.only.contains(&Facet::Files) {
         diff.files = FilesDiff::default();
         diff.changes.clear();
-        diff.summary = "files were not compared".into();
+        diff.summary = NOT_COMPARED.into();
     }
     let output = context.output;
     if output.json {
@@ -53,9 +55,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let paint = output.paint();
         if !output.quiet {
             let to = if diff.against_workspace { "now" } else { &diff.to };
-            let span = rappel_types::duration::format_duration(diff.time_delta_ms.unsigned_abs());
-            let head = format!("{} to {} ({span})", paint.id(&diff.from), paint.id(to));
-            writeln!(out, "{head}: {}", diff.summary)?;
+            let head = format!("{} to {}", paint.id(&diff.from), paint.id(to));
+            writeln!(out, "{head}: {}", in_numbers(&diff))?;
         }
         if args.stat {
             let mut files: Vec<FileText> = Vec::new();
@@ -76,4 +77,17 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Ok(written?)
     })?;
     Ok(Exit::Done)
+}
+
+/// In the words of `save`.
+fn in_numbers(diff: &Diff) -> String {
+    let files = &diff.files;
+    let counts = [
+        (files.added.len() as u64, "new"),
+        (files.modified.len() as u64, "changed"),
+        (files.deleted.len() as u64, "deleted"),
+    ];
+    let nothing =
+        if diff.summary == NOT_COMPARED { NOT_COMPARED } else { "no difference in files" };
+    face::tally(&counts, nothing)
 }

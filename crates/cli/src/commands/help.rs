@@ -69,7 +69,7 @@ pub fn short(output: &Output) -> Result {
             text.push('\n');
         } else {
             let heading = format!("{:13}", format!("{group}:"));
-            _ = writeln!(text, "{}{}", paint.strong(&heading), names.join(", "));
+            _ = writeln!(text, "{}{}", paint.strong(&heading), wrapped(names, heading.len()));
         }
     }
     text.push_str(
@@ -77,6 +77,30 @@ pub fn short(output: &Output) -> Result {
          `rappel help COMMAND` explains a command, `rappel help --all` lists them all.\n",
     );
     print(&text, output)
+}
+
+/// Names on as many lines as they need, each indented.
+fn wrapped(names: &[&str], indent: usize) -> String {
+    const WIDTH: usize = 80;
+    let mut text = String::new();
+    let mut column = indent;
+    for (place, name) in names.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+            column += 1;
+            if column + 1 + name.len() > WIDTH {
+                text.push('\n');
+                text.push_str(&" ".repeat(indent));
+                column = indent;
+            } else {
+                text.push(' ');
+                column += 1;
+            }
+        }
+        text.push_str(name);
+        column += name.len();
+    }
+    text
 }
 
 /// Every command, by group.

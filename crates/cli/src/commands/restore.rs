@@ -48,6 +48,7 @@ pub struct Args {
 
 /// What `restore`, `undo` and `redo` take in common.
 #[derive(Debug, Clone, Default, clap::Args)]
+#[group(skip)]
 pub struct How {
     /// Show what would happen, and change nothing
     #[arg(long)]

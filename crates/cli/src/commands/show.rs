@@ -1,9 +1,11 @@
 //! `rappel show`.
 
+use rappel::Checkpoint;
 use rappel_types::{Entry, Reference};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::errors::{Exit, Failure, Result};
+use crate::errors::{Exit, Result};
 use crate::face;
 use crate::process::Context;
 use crate::values;
@@ -25,6 +27,15 @@ pub struct Args {
     pub files: bool,
 }
 
+/// The checkpoint, and its paths if they were asked for.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    checkpoint: &'a Checkpoint,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<Value>>,
+}
+
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let checkpoint = rappel.show(&args.reference)?;
@@ -34,14 +45,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     };
     let output = context.output;
     if output.json {
-        let mut document = serde_json::to_value(&checkpoint)
-            .map_err(|error| Failure::failed(format!("cannot write it as JSON: {error}")))?;
-        if let (Some(entries), Some(files)) = (entries, document.get_mut("files"))
-            && files.is_object()
-        {
-            files["entries"] = entries.iter().map(entry_json).collect();
-        }
-        output.answer_json(&document)?;
+        let entries = entries.map(|entries| entries.iter().map(entry_json).collect());
+        output.answer_json(&Answer { checkpoint: &checkpoint, entries })?;
         return Ok(Exit::Done);
     }
     output.answer(|out| {

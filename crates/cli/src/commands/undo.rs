@@ -16,6 +16,7 @@ use crate::progress;
 /// question. Otherwise the newest checkpoint that differs from now is restored, after a
 /// confirmation. Again goes further back; `rappel redo` goes forward.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 #[command(after_help = "\
 Examples:
   rappel undo
@@ -53,16 +54,13 @@ pub(super) fn take(
     context: &Context,
 ) -> Result {
     let mut options = args.how.options(context, rappel.root())?;
-    let moment = format!(
-        "{} ({})",
+    let head = format!(
+        "{}: {}, to how it was {} ({})",
+        face::capitalised(verb),
+        step.description,
         time::age(context.now(), step.moment),
         face::checkpoint::local(step.moment, &context.zone())
     );
-    let mut verb_name = verb.to_owned();
-    if let Some(first) = verb_name.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    let head = format!("{verb_name} {}: to {moment}", step.description);
     if args.how.dry_run || (step.asks && !args.how.confirm) {
         let mut report =
             progress::spinner(context, "Comparing", || rappel.plan_step(step, &options))?;

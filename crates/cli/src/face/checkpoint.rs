@@ -6,7 +6,7 @@ use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
-use super::{Fields, changes, count, saved, thousands, title};
+use super::{Fields, capitalised, changes, count, saved, thousands, title};
 use crate::output::{Paint, clean};
 
 /// How many skipped or missing paths `show` names.
@@ -98,9 +98,9 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
     for facet in Facet::ALL {
         match manifest.state_of(facet) {
             FacetState::Failed => {
-                fields.add(&capitalised(facet), paint.bad("could not be captured"))
+                fields.add(&capitalised(facet.as_str()), paint.bad("could not be captured"));
             }
-            FacetState::Absent => fields.add(&capitalised(facet), "none"),
+            FacetState::Absent => fields.add(&capitalised(facet.as_str()), "none"),
             FacetState::Captured | FacetState::NotAsked => {}
         }
     }
@@ -149,14 +149,6 @@ fn section(heading: &str, lines: &[String]) -> String {
 /// A moment as the clock on the wall here shows it.
 pub fn local(at: Timestamp, zone: &TimeZone) -> String {
     at.0.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-fn capitalised(facet: Facet) -> String {
-    let mut name = facet.as_str().to_owned();
-    if let Some(first) = name.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    name
 }
 
 /// One path of a checkpoint: its mode, size and name.

@@ -66,7 +66,7 @@ pub fn stats(stats: &Stats, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     fields.add("Checkpoints", thousands(stats.checkpoints as u64));
     fields.add("They hold", format_size(stats.logical_bytes));
-    let ratio = match stats.ratio > 0.0 {
+    let ratio = match stats.ratio >= 1.05 {
         true => format!(" ({:.1} times less)", stats.ratio),
         false => String::new(),
     };

@@ -65,13 +65,27 @@ pub fn shorten(text: &str, max: usize) -> String {
 
 /// `2 new, 10 changed`, or `unchanged`.
 pub fn changes(files: &FilesPart) -> String {
-    let parts: Vec<String> =
-        [(files.added, "new"), (files.modified, "changed"), (files.deleted, "deleted")]
-            .into_iter()
-            .filter(|(number, _)| *number > 0)
-            .map(|(number, what)| format!("{} {what}", thousands(number)))
-            .collect();
-    if parts.is_empty() { "unchanged".to_owned() } else { parts.join(", ") }
+    let counts = [(files.added, "new"), (files.modified, "changed"), (files.deleted, "deleted")];
+    tally(&counts, "unchanged")
+}
+
+/// What there is of each kind, without those of which there is nothing.
+pub fn tally(counts: &[(u64, &str)], nothing: &str) -> String {
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{} {what}", thousands(*number)))
+        .collect();
+    if parts.is_empty() { nothing.to_owned() } else { parts.join(", ") }
+}
+
+/// A word as it begins a sentence.
+pub fn capitalised(word: &str) -> String {
+    let mut word = word.to_owned();
+    if let Some(first) = word.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    word
 }
 
 /// Lines of a label and a value, the values below each other.

@@ -4,7 +4,7 @@ use rappel::{Checkpoint, Done, KeptFile, RestoreReport};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::{ActionKind, Timestamp, time};
 
-use super::{Fields, count, thousands, title};
+use super::{Fields, count, tally, thousands, title};
 use crate::output::{Output, Paint, clean};
 
 /// How many paths of each kind a plan names.
@@ -57,23 +57,16 @@ pub fn changes_nothing(counts: ActionCounts) -> bool {
 }
 
 fn planned(counts: ActionCounts) -> String {
-    let mut parts = Vec::new();
-    for (number, what) in [
+    let planned = [
         (counts.create, "to create"),
         (counts.overwrite, "to overwrite"),
         (counts.delete, "to delete"),
-    ] {
-        if number > 0 {
-            parts.push(format!("{} {what}", thousands(number)));
-        }
-    }
-    if parts.is_empty() {
-        parts.push("nothing to change".into());
-    }
+    ];
+    let mut text = tally(&planned, "nothing to change");
     if counts.skip > 0 {
-        parts.push(format!("{} left as they are", thousands(counts.skip)));
+        text.push_str(&format!(", {} left as they are", thousands(counts.skip)));
     }
-    parts.join(", ")
+    text
 }
 
 /// The first paths to which one thing happens. Why is said of what is left alone, where it is not
@@ -110,8 +103,20 @@ fn more(all: usize) -> String {
 /// What a restore has done.
 pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
-    // The plan's counts are what was done only if nothing came in between; the sentence always is.
-    fields.add("Files", clean(&done.message));
+    let counts = report.summary.files;
+    let files = match report.conflicts.is_empty() {
+        true => tally(
+            &[
+                (counts.create, "created"),
+                (counts.overwrite, "overwritten"),
+                (counts.delete, "deleted"),
+            ],
+            "nothing changed",
+        ),
+        // The plan is not what was done if somebody came in between.
+        false => clean(&done.message),
+    };
+    fields.add("Files", files);
     fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
     if report.summary.files.skip > 0 {
         let left = count(report.summary.files.skip, "path", "paths");

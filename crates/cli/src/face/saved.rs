@@ -33,11 +33,11 @@ pub fn facets(checkpoint: &Checkpoint, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     fields.add_some(
         "Files",
-        checkpoint
-            .manifest
-            .files
-            .as_ref()
-            .map(|files| format!("{} ({})", thousands(files.count), changes(files))),
+        checkpoint.manifest.files.as_ref().map(|files| {
+            let count = thousands(files.count);
+            // What was new in an older checkpoint is not news.
+            if checkpoint.created { format!("{count} ({})", changes(files)) } else { count }
+        }),
     );
     fields.lines()
 }
