@@ -179,6 +179,17 @@ impl Block {
         Ok(Self { slots, frame, shared_length })
     }
 
+    /// Roughly what an object takes in the block: its line, and its part of the frames.
+    pub fn share(&self, slot: &Slot) -> u64 {
+        let part = match &slot.place {
+            Place::Shared(range) => {
+                range.len() as u64 * self.frame.len() as u64 / self.shared_length.max(1)
+            }
+            Place::Against { frame, .. } => frame.len() as u64 + 34,
+        };
+        part + 36
+    }
+
     /// The decoded shared frame.
     pub fn shared(&self, payload: &[u8]) -> Result<Vec<u8>> {
         if self.shared_length == 0 {

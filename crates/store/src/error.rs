@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rappel_types::ObjectId;
+use rappel_types::{CheckpointId, ObjectId};
 
 /// Shorthand for this crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -65,6 +65,9 @@ pub enum Error {
     /// Garbage collection removed something that this run was about to refer to; do it again.
     #[error("the store was compacted meanwhile")]
     Moved,
+    /// A deleted checkpoint whose space was already given back.
+    #[error("{0} cannot be brought back: gc has freed what it held")]
+    Collected(CheckpointId),
     /// The index could not be used.
     #[error("index {}: {source}", path.display())]
     Index {
@@ -83,6 +86,21 @@ impl Error {
     pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_owned();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// Whether the disk is full, so that giving up the reserve may help.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::Io { source, .. } => {
+                use io::ErrorKind::{QuotaExceeded, StorageFull};
+                matches!(source.kind(), StorageFull | QuotaExceeded)
+            }
+            Self::Index { source, .. } => {
+                source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+            }
+            _ => false,
+        }
     }
 
     /// Whether stored bytes are at fault, so that reading another copy may help.

@@ -273,21 +273,34 @@ impl Store {
             .filter(|row| row.retired_at.is_some())
             .map(|row| row.pack)
             .collect();
-        let mut entries = Vec::new();
-        for Waiting { pack, offset, sequence } in waiting {
-            if retired.contains(&pack) {
-                continue;
+        let mut waiting: Vec<Waiting> =
+            waiting.into_iter().filter(|waiting| !retired.contains(&waiting.pack)).collect();
+        // One may wait for another: as long as some can be read, the rest is tried again.
+        loop {
+            let before = waiting.len();
+            let mut still = Vec::new();
+            for Waiting { pack, offset, sequence } in waiting {
+                let read = self
+                    .pack(pack)
+                    .and_then(|reader| reader.record(offset, GUESS))
+                    .and_then(|record| self.entry(pack, offset, &record, sequence));
+                match read {
+                    Ok(entry) => {
+                        self.with_index(|index| index.apply(entry.as_slice(), None, None))?
+                    }
+                    Err(Error::Missing(_)) => still.push(Waiting { pack, offset, sequence }),
+                    Err(error) => held(&self.damage).push(format!("{pack} at {offset}: {error}")),
+                }
             }
-            let read = self
-                .pack(pack)
-                .and_then(|reader| reader.record(offset, GUESS))
-                .and_then(|record| self.entry(pack, offset, &record, sequence));
-            match read {
-                Ok(entry) => entries.extend(entry),
-                Err(error) => held(&self.damage).push(error.to_string()),
+            waiting = still;
+            if waiting.is_empty() || waiting.len() == before {
+                break;
             }
         }
-        self.with_index(|index| index.apply(&entries, None, None))
+        for Waiting { pack, offset, .. } in waiting {
+            held(&self.damage).push(format!("{pack} at {offset}: the base of a record is missing"));
+        }
+        Ok(())
     }
 
     /// Notes bulk packs as damage that the log names and that are not there.
@@ -359,7 +372,7 @@ impl Store {
     }
 
     /// One record as the index takes it in; `None` for kinds that it does not care about.
-    fn entry(
+    pub(crate) fn entry(
         &self,
         pack: PackId,
         offset: u64,
@@ -613,7 +626,7 @@ pub(crate) fn encode_document(key: &str, json: &str) -> Vec<u8> {
     format!("[{key},{json}]").into_bytes()
 }
 
-fn decode_document(payload: &[u8]) -> Result<(String, String)> {
+pub(crate) fn decode_document(payload: &[u8]) -> Result<(String, String)> {
     let (key, body): (String, Box<serde_json::value::RawValue>) =
         serde_json::from_slice(payload)
             .map_err(|error| Error::Damaged(format!("document: {error}")))?;

@@ -278,28 +278,23 @@ impl Writer<'_> {
         spool.settle(self.store)?;
         let new_bytes = spool.written + spool.bytes.len() as u64;
 
-        // What gc did until now is looked at before the lock, so that little is left for it.
-        let mut generation = self.generation;
-        let now = self.store.with_index(|index| {
-            index.reload()?;
-            Ok(index.position()?.map_or(0, |position| position.generation))
-        })?;
-        if generation != now {
-            self.store.look_again(&reused, &roots)?;
-            generation = now;
-        }
-        let mut lock = self.store.lock()?;
-        let tail = self.store.catch_up(&lock)?;
-        if generation != tail.generation {
-            self.store.look_again(&reused, &roots)?;
-        }
+        let (mut lock, tail) =
+            match self.store.agree(self.generation, &reused, &roots, |index, sequence| {
+                make(&mut Moment { index, sequence, new_bytes })
+            }) {
+                Ok((lock, tail, records)) => {
+                    for new in records {
+                        let (kind, record, body) = self.store.encode_new(new)?;
+                        spool.add(self.store, kind, &record, body)?;
+                    }
+                    (lock, tail)
+                }
+                Err(error) => {
+                    spool.discard(self.store);
+                    return Err(error);
+                }
+            };
         let sequence = tail.sequence + 1;
-        let records =
-            self.store.with_index(|index| make(&mut Moment { index, sequence, new_bytes }))?;
-        for new in records {
-            let (kind, record, body) = self.store.encode_new(new)?;
-            spool.add(self.store, kind, &record, body)?;
-        }
         let change = Change { generation: tail.generation, ..Change::default() };
         let (entries, commit, position) =
             self.store.append(&mut lock, &tail, spool, change, Space::Ordinary)?;
@@ -314,7 +309,30 @@ impl Writer<'_> {
 }
 
 impl Spool {
-    fn add(&mut self, store: &Store, kind: Kind, record: &[u8], body: Body) -> Result<()> {
+    /// A spool of bulk packs that are ready, with what they hold.
+    pub(crate) fn of(sealed: Vec<Sealed>, entries: Vec<Entry>) -> Self {
+        Self { sealed, entries, ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Removes the bulk packs of a run that will not be committed.
+    fn discard(self, store: &Store) {
+        for sealed in self.sealed {
+            // What stays behind is a leftover that gc takes.
+            let _ = disk::unlink(&*store.disk, sealed.path());
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        store: &Store,
+        kind: Kind,
+        record: &[u8],
+        body: Body,
+    ) -> Result<()> {
         let id = record::Header::parse(record)
             .ok_or_else(|| Error::Damaged("a record that was just made".into()))?
             .id;
@@ -371,6 +389,33 @@ impl Spool {
 }
 
 impl Store {
+    /// Takes the lock, makes sure that what a run refers to is still there, and has its records
+    /// made.
+    fn agree(
+        &self,
+        mut generation: u64,
+        reused: &HashSet<ObjectId>,
+        roots: &HashSet<ObjectId>,
+        make: impl FnOnce(&mut Index, u64) -> Result<Vec<NewRecord>>,
+    ) -> Result<(Lock, Tail, Vec<NewRecord>)> {
+        // What gc did until now is looked at before the lock, so that little is left for it.
+        let now = self.with_index(|index| {
+            index.reload()?;
+            Ok(index.position()?.map_or(0, |position| position.generation))
+        })?;
+        if generation != now {
+            self.look_again(reused, roots)?;
+            generation = now;
+        }
+        let lock = self.lock()?;
+        let tail = self.catch_up(&lock)?;
+        if generation != tail.generation {
+            self.look_again(reused, roots)?;
+        }
+        let records = self.with_index(|index| make(index, tail.sequence + 1))?;
+        Ok((lock, tail, records))
+    }
+
     /// Fails with [`Error::Moved`] if gc took one of these objects: `reused` count by themselves,
     /// `roots` with all that they refer to.
     fn look_again(&self, reused: &HashSet<ObjectId>, roots: &HashSet<ObjectId>) -> Result<()> {

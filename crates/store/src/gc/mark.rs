@@ -1,0 +1,285 @@
+//! What lives: everything that can be reached from what must stay. Marking only ever adds, so what
+//! was committed meanwhile is marked on top, and a checkpoint deleted meanwhile stays this time.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rappel_types::{CheckpointId, ObjectId, Timestamp};
+
+use crate::closure::{Closure, Reference, named_in};
+use crate::document::{Tombstone, Undo};
+use crate::error::Result;
+use crate::pack::PackId;
+use crate::record::Kind;
+use crate::scan::Scan;
+use crate::sink::Source;
+use crate::store::decode_manifest;
+
+/// What a manifest says, as far as gc cares.
+#[derive(Debug, Clone)]
+pub(super) struct Read {
+    pub checkpoint: CheckpointId,
+    tree: Option<ObjectId>,
+    named: Vec<ObjectId>,
+}
+
+/// The record of a checkpoint that counts, and whether something deleted it.
+#[derive(Debug)]
+struct Standing {
+    record: usize,
+    object: ObjectId,
+    birth: u64,
+    tombstone: Option<Tombstone>,
+}
+
+/// What decides whether a deleted checkpoint stays.
+#[derive(Debug, Clone)]
+pub(super) struct Rules {
+    pub now: Timestamp,
+    pub grace: Duration,
+    pub roots: HashSet<CheckpointId>,
+}
+
+#[derive(Default)]
+pub(super) struct Marks {
+    closure: Closure,
+    pub live: HashSet<ObjectId>,
+    /// Manifests that could be read, by object.
+    read: HashMap<ObjectId, Option<Read>>,
+    /// The records of checkpoints that stay, as numbers into the scan's.
+    pub kept: HashMap<CheckpointId, usize>,
+    /// Which record of an object that has several is the one to keep.
+    chosen: HashMap<ObjectId, u32>,
+    /// Deleted checkpoints of which something has been collected before.
+    hollow: HashSet<CheckpointId>,
+    /// When a repair last put something back.
+    repaired: u64,
+    /// Packs with anything born up to here are kept whole: something that could not be read may
+    /// need what is in them.
+    pub keep_below: u64,
+}
+
+impl Marks {
+    /// Marks what must stay of what the scan holds by now.
+    pub fn mark(&mut self, scan: &Scan<'_>, rules: &Rules) -> Result<()> {
+        self.chosen.clear();
+        let losses = scan.documents.iter().filter(|document| document.kind == Kind::Loss);
+        self.repaired = losses.map(|document| document.birth).max().unwrap_or(0);
+        let damage = unhealed(scan);
+        let lost: Vec<u64> = damage.chain(scan.unknown.iter().map(|found| found.birth)).collect();
+        lost.iter().for_each(|birth| self.keep_for(*birth));
+        let hidden = !lost.is_empty();
+
+        let standing = self.standing(scan);
+        let undone = undone(scan, &mut self.keep_below);
+        self.kept.clear();
+        // Those that nobody deleted come first: what cannot be read must be put down to them.
+        let (deleted, whole): (Vec<_>, Vec<_>) =
+            standing.iter().partition(|(_, standing)| standing.tombstone.is_some());
+        for (id, standing) in whole.into_iter().chain(deleted) {
+            let stays = match &standing.tombstone {
+                None => true,
+                Some(_) if self.hollow.contains(id) => false,
+                Some(tombstone) => {
+                    rules.roots.contains(id)
+                        || (!tombstone.now && (is_young(tombstone, rules) || undone.contains(id)))
+                }
+            };
+            if !stays {
+                continue;
+            }
+            if self.follow(scan, standing, hidden) {
+                self.kept.insert(id.clone(), standing.record);
+            } else {
+                self.hollow.insert(id.clone());
+            }
+        }
+        for document in &scan.documents {
+            let Ok(json) = serde_json::from_str(&document.json) else { continue };
+            let mut named = Vec::new();
+            named_in(&json, &mut named);
+            for id in named.into_iter().filter(|id| scan.holds(id)) {
+                self.closure.add(Reference::Unknown(id));
+            }
+            let (unreadable, _) = self.follow_all(scan);
+            if unreadable {
+                self.keep_for(document.birth);
+            }
+        }
+        self.keep_whole_packs(scan);
+        self.follow_bases(scan);
+        Ok(())
+    }
+
+    /// The manifest of an object that is one.
+    pub fn manifest(&mut self, scan: &Scan<'_>, object: &ObjectId) -> Option<&Read> {
+        let read = self.read.entry(*object).or_insert_with(|| {
+            let bytes = scan.get(object).ok()?;
+            let manifest = decode_manifest(&bytes).ok()?;
+            let mut named = Vec::new();
+            named_in(&serde_json::from_slice(&bytes).ok()?, &mut named);
+            Some(Read {
+                checkpoint: manifest.id,
+                tree: manifest.files.map(|files| files.tree),
+                named,
+            })
+        });
+        read.as_ref()
+    }
+
+    /// The record of each checkpoint that counts: the one that was born last. A manifest that
+    /// cannot be read hides which checkpoint it is of, so whatever is as old as it stays.
+    fn standing(&mut self, scan: &Scan<'_>) -> HashMap<CheckpointId, Standing> {
+        let mut found: HashMap<CheckpointId, Standing> = HashMap::new();
+        for (number, record) in scan.manifests.iter().enumerate() {
+            let Some(read) = self.manifest(scan, &record.object).cloned() else {
+                self.keep_for(record.birth);
+                continue;
+            };
+            let later = found.get(&read.checkpoint).is_none_or(|held| held.birth < record.birth);
+            if later {
+                let Read { checkpoint, .. } = read;
+                let (object, birth) = (record.object, record.birth);
+                let standing = Standing { record: number, object, birth, tombstone: None };
+                found.insert(checkpoint, standing);
+            }
+        }
+        let mut tombstones: Vec<_> =
+            scan.documents.iter().filter(|document| document.kind == Kind::Tombstone).collect();
+        tombstones.sort_by_key(|document| document.birth);
+        for document in tombstones {
+            // One that cannot be read kills nothing here: its checkpoint stays.
+            let Ok(tombstone) = serde_json::from_str::<Tombstone>(&document.json) else { continue };
+            if let Some(standing) = found.get_mut(&tombstone.checkpoint)
+                && standing.birth < document.birth
+            {
+                standing.tombstone = Some(tombstone);
+            }
+        }
+        found
+    }
+
+    /// Marks what a checkpoint needs; false if it turns out to be hollow: deleted, and collected in
+    /// part before.
+    fn follow(&mut self, scan: &Scan<'_>, standing: &Standing, hidden: bool) -> bool {
+        let Some(read) = self.manifest(scan, &standing.object).cloned() else { return true };
+        self.live.insert(standing.object);
+        if let Some(tree) = read.tree {
+            self.closure.add(Reference::Node(tree));
+        }
+        for id in read.named.iter().filter(|id| scan.holds(id)) {
+            self.closure.add(Reference::Unknown(*id));
+        }
+        let (unreadable, missing) = self.follow_all(scan);
+        if standing.tombstone.is_some() && !hidden && (missing || unreadable) {
+            return false;
+        }
+        if unreadable {
+            self.keep_for(standing.birth);
+        }
+        true
+    }
+
+    /// Marks everything that was added to the closure. Says whether some of it could not be read
+    /// through, and whether some of it is not there at all.
+    fn follow_all(&mut self, scan: &Scan<'_>) -> (bool, bool) {
+        let live = &mut self.live;
+        let mut missing = false;
+        while !self.closure.follow(scan, &mut |id| {
+            missing |= !scan.holds(id);
+            live.insert(*id);
+            true
+        }) {}
+        (!std::mem::take(&mut self.closure.unreadable).is_empty(), missing)
+    }
+
+    /// Keeps what something that was born then may refer to, and what a repair has put back later.
+    fn keep_for(&mut self, birth: u64) {
+        self.keep_below = self.keep_below.max(birth).max(self.repaired);
+    }
+
+    /// Whether a pack is kept because of what could not be read.
+    pub fn keeps_whole(&self, scan: &Scan<'_>, pack: PackId) -> bool {
+        scan.packs.get(&pack).is_some_and(|info| info.lowest <= self.keep_below)
+    }
+
+    fn keep_whole_packs(&mut self, scan: &Scan<'_>) {
+        if self.keep_below == 0 {
+            return;
+        }
+        for piece in &scan.pieces {
+            if self.keeps_whole(scan, piece.place.pack) {
+                self.live.insert(piece.id);
+            }
+        }
+    }
+
+    fn follow_bases(&mut self, scan: &Scan<'_>) {
+        let mut pending: Vec<ObjectId> = self.live.iter().copied().collect();
+        while let Some(id) = pending.pop() {
+            let base = self.choose(scan, &id).and_then(|number| scan.pieces[number as usize].base);
+            // A pack that is kept whole keeps all its records readable, the others' bases too.
+            let others = scan
+                .pieces_of(&id)
+                .filter(|(_, piece)| self.keeps_whole(scan, piece.place.pack))
+                .filter_map(|(_, piece)| piece.base);
+            let bases: Vec<ObjectId> = others.chain(base).collect();
+            for base in bases {
+                if self.live.insert(base) {
+                    pending.push(base);
+                }
+            }
+        }
+    }
+
+    /// The record to keep of an object: with several, one that has been read, whole if possible.
+    pub fn choose(&mut self, scan: &Scan<'_>, id: &ObjectId) -> Option<u32> {
+        let mut pieces = scan.pieces_of(id);
+        let only = pieces.next()?.0;
+        if pieces.next().is_none() {
+            return Some(only);
+        }
+        if let Some(number) = self.chosen.get(id) {
+            return Some(*number);
+        }
+        let mut all: Vec<u32> = scan.pieces_of(id).map(|(number, _)| number).collect();
+        all.sort_by_key(|number| {
+            let piece = &scan.pieces[*number as usize];
+            (piece.base.is_some(), piece.birth, *number)
+        });
+        let good =
+            all.iter().find(|number| scan.read_piece(&scan.pieces[**number as usize]).is_ok());
+        let number = *good.or(all.first())?;
+        self.chosen.insert(*id, number);
+        Some(number)
+    }
+}
+
+fn is_young(tombstone: &Tombstone, rules: &Rules) -> bool {
+    let age = rules.now.as_millis().saturating_sub(tombstone.at.as_millis());
+    age < i64::try_from(rules.grace.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The births of damage that no repair has looked at yet.
+fn unhealed<'a>(scan: &'a Scan<'_>) -> impl Iterator<Item = u64> + 'a {
+    let healed: HashSet<String> = scan
+        .documents
+        .iter()
+        .filter(|document| document.kind == Kind::Loss)
+        .map(|document| document.key.clone())
+        .collect();
+    let open = scan.damage.iter().filter(move |found| !healed.contains(&found.pack.to_string()));
+    open.map(|found| found.birth)
+}
+
+/// The checkpoints that `undo` and `redo` go by.
+fn undone(scan: &Scan<'_>, keep_below: &mut u64) -> HashSet<CheckpointId> {
+    let mut found = HashSet::new();
+    for document in scan.documents.iter().filter(|document| document.kind == Kind::Undo) {
+        match serde_json::from_str::<Undo>(&document.json) {
+            Ok(undo) => found.extend([undo.from, undo.to]),
+            Err(_) => *keep_below = (*keep_below).max(document.birth),
+        }
+    }
+    found
+}

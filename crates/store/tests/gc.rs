@@ -1,0 +1,286 @@
+//! Garbage is collected, and nothing else is.
+
+mod common;
+
+use common::{DAY, World, delete, document, files, gc, gc_now, ids, load, noise, save};
+use rappel_store::Error;
+use rappel_store::gc::GcOptions;
+use rappel_store::record::Kind;
+use rappel_store::sink::{Source, id_of};
+use rappel_types::WorkspaceId;
+
+#[test]
+fn a_home_without_garbage_is_left_alone() {
+    let world = World::new();
+    let store = world.open();
+    let first = files(&[("a", b"one"), ("b", &noise(1, 90_000))]);
+    let id = save(&store, &first);
+    let before = (world.packs(), world.pack_bytes());
+    let report = gc_now(&store);
+    assert_eq!((world.packs(), world.pack_bytes()), before);
+    assert_eq!(report.dead_objects, 0);
+    assert!(report.live_objects >= 3);
+    assert_eq!(load(&store, &id).unwrap(), first);
+}
+
+#[test]
+fn what_only_a_deleted_checkpoint_needs_is_given_back() {
+    let world = World::new();
+    let store = world.open();
+    let shared = noise(1, 200_000);
+    let gone = noise(2, 400_000);
+    let first = save(&store, &files(&[("shared", &shared), ("gone", &gone)]));
+    let rest = files(&[("shared", &shared), ("new", b"text")]);
+    let second = save(&store, &rest);
+    let before = world.pack_bytes();
+    delete(&store, &first, true);
+    let report = gc_now(&store);
+    assert!(report.packs_retired > 0 && report.packs_copied > 0, "{report:?}");
+    assert!(world.pack_bytes() < before - 350_000, "{} of {before}", world.pack_bytes());
+    assert!(!report.others_reading);
+    for store in [store, {
+        world.forget_index();
+        world.open()
+    }] {
+        assert_eq!(ids(&store), [second.clone()]);
+        assert_eq!(load(&store, &second).unwrap(), rest);
+        assert!(store.get(&id_of(&gone)).is_err());
+        assert!(store.damage().is_empty(), "{:?}", store.damage());
+    }
+}
+
+#[test]
+fn a_deleted_checkpoint_can_be_brought_back_within_the_grace() {
+    let world = World::new();
+    let store = world.open();
+    let first = files(&[("a", &noise(1, 100_000))]);
+    let one = save(&store, &first);
+    save(&store, &files(&[("b", b"other")]));
+    delete(&store, &one, false);
+    assert!(store.checkpoint(&one).unwrap().is_none());
+    world.clock.advance(DAY / 2);
+    gc(&store);
+    assert!(store.undelete(&one).unwrap());
+    assert_eq!(load(&store, &one).unwrap(), first);
+    world.forget_index();
+    let store = world.open();
+    assert_eq!(load(&store, &one).unwrap(), first);
+
+    delete(&store, &one, false);
+    world.clock.advance(2 * DAY);
+    assert!(store.gc_due().unwrap());
+    gc(&store);
+    assert!(matches!(store.undelete(&one), Ok(false) | Err(Error::Collected(_))));
+    assert!(!store.gc_due().unwrap(), "it was just done");
+    world.clock.advance(2 * DAY);
+    assert!(store.gc_due().unwrap(), "the retired packs wait to be unlinked");
+    let report = gc(&store);
+    assert!(report.packs_removed > 0 && report.waiting_bytes == 0, "{report:?}");
+    assert!(!store.gc_due().unwrap());
+}
+
+#[test]
+fn a_manifest_that_outlived_what_it_refers_to_is_not_brought_back() {
+    let world = World::new().small();
+    let store = world.open();
+    let first = save(&store, &files(&[("large", &noise(1, 60_000))]));
+    let rest = files(&[("kept", &noise(2, 3_000))]);
+    let second = save(&store, &rest);
+    delete(&store, &first, false);
+    world.clock.advance(2 * DAY);
+    gc(&store);
+    if let Ok(true) = store.undelete(&first) {
+        panic!("it came back without its bytes");
+    }
+    assert_eq!(load(&store, &second).unwrap(), rest);
+}
+
+#[test]
+fn retired_packs_wait_for_the_grace_and_for_readers() {
+    let world = World::new();
+    let store = world.open();
+    let one = save(&store, &files(&[("a", &noise(1, 300_000))]));
+    let rest = files(&[("b", b"rest")]);
+    let two = save(&store, &rest);
+    delete(&store, &one, true);
+    let report = gc(&store);
+    assert!(report.waiting_bytes > 300_000 && report.packs_removed == 0, "{report:?}");
+
+    let reader = world.open();
+    let options = GcOptions { now: true, ..GcOptions::default() };
+    let report = store.gc(&options).unwrap();
+    assert!(report.others_reading && report.packs_removed == 0, "{report:?}");
+    assert_eq!(load(&reader, &two).unwrap(), rest);
+    drop(reader);
+    let report = store.gc(&options).unwrap();
+    assert!(!report.others_reading && report.packs_removed > 0, "{report:?}");
+    assert_eq!(load(&store, &two).unwrap(), rest);
+    assert_eq!(load(&world.open(), &two).unwrap(), rest);
+}
+
+#[test]
+fn the_index_is_the_same_whenever_it_is_rebuilt() {
+    let world = World::new().small();
+    let store = world.open();
+    let mut kept = Vec::new();
+    for round in 0..12u64 {
+        let all = files(&[
+            ("changing", &noise(round, 2_000)),
+            ("growing", &noise(7, 3_000 + round as usize * 10)),
+            ("large", &noise(round / 4 + 100, 30_000)),
+        ]);
+        let id = save(&store, &all);
+        if round % 3 == 0 {
+            delete(&store, &id, true);
+        } else {
+            kept.push((id, all));
+        }
+    }
+    document(&store, Kind::Label, kept[0].0.as_str(), r#"{"version":1,"add":["tag"]}"#);
+    let check = |moment: &str| {
+        let live = world.open();
+        let view = |store: &rappel_store::Store| {
+            let deleted = store.with_index(|index| index.deleted()).unwrap();
+            let labels = store.with_index(|index| index.documents(Kind::Label, None)).unwrap();
+            let stones = store.with_index(|index| index.documents(Kind::Tombstone, None)).unwrap();
+            let rows = store.with_index(|index| index.checkpoints(None)).unwrap();
+            let last = store.with_index(|index| index.last_sequence(WorkspaceId(1))).unwrap();
+            let mut deleted: Vec<_> = deleted.into_iter().map(|row| row.id).collect();
+            deleted.sort();
+            (rows, deleted, labels, stones, last)
+        };
+        let before = view(&live);
+        drop(live);
+        world.forget_index();
+        let rebuilt = world.open();
+        assert_eq!(view(&rebuilt), before, "{moment}");
+        assert_eq!(before.4, 12, "numbers are never given again");
+        assert!(rebuilt.damage().is_empty(), "{moment}: {:?}", rebuilt.damage());
+        assert_eq!(ids(&rebuilt).len(), kept.len());
+        for (id, all) in &kept {
+            assert_eq!(load(&rebuilt, id).unwrap(), *all, "{moment}");
+        }
+    };
+    check("before gc");
+    let report = gc(&store);
+    assert!(report.packs_retired > 0, "{report:?}");
+    check("before unlinking");
+    world.clock.advance(2 * DAY);
+    let report = gc(&store);
+    assert!(report.packs_removed > 0, "{report:?}");
+    check("after unlinking");
+    gc_now(&world.open());
+    check("after another gc");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let world = World::new();
+    let store = world.open();
+    let one = save(&store, &files(&[("a", &noise(1, 300_000))]));
+    save(&store, &files(&[("b", b"rest")]));
+    delete(&store, &one, true);
+    let before = (world.packs(), world.pack_bytes());
+    let options = GcOptions { dry_run: true, now: true, ..GcOptions::default() };
+    let report = store.gc(&options).unwrap();
+    assert!(report.freed_bytes > 290_000 && report.dead_objects > 0, "{report:?}");
+    assert_eq!((world.packs(), world.pack_bytes()), before);
+}
+
+#[test]
+fn checkpoints_of_undo_and_open_restores_stay() {
+    let world = World::new();
+    let store = world.open();
+    let safety = files(&[("a", &noise(1, 100_000))]);
+    let target = files(&[("a", &noise(2, 100_000))]);
+    let (from, to) = (save(&store, &safety), save(&store, &target));
+    let intended = files(&[("a", &noise(3, 100_000))]);
+    let open = save(&store, &intended);
+    save(&store, &files(&[("b", b"rest")]));
+    let undo = format!(
+        r#"{{"version":1,"workspace":"0000000000000001","kind":"restore","from":"{from}","to":"{to}","facets":[],"paths":[],"at":"2030-01-01T00:00:00Z"}}"#
+    );
+    document(&store, Kind::Undo, "0000000000000001", &undo);
+    for id in [&from, &to, &open] {
+        delete(&store, id, false);
+    }
+    world.clock.advance(3 * DAY);
+    let roots = vec![open.clone()];
+    store.gc(&GcOptions { roots, now: true, ..GcOptions::default() }).unwrap();
+    for (id, files) in [(&from, &safety), (&to, &target), (&open, &intended)] {
+        assert!(store.undelete(id).unwrap());
+        assert_eq!(load(&store, id).unwrap(), *files);
+    }
+}
+
+#[test]
+fn long_histories_of_small_edits_survive_many_collections() {
+    let world = World::new().small();
+    let store = world.open();
+    let mut text = noise(5, 4_000);
+    let mut all = Vec::new();
+    for round in 0..70usize {
+        text[round * 13] ^= 0x55;
+        let state = files(&[("text", &text), ("other", &noise(round as u64, 300))]);
+        all.push((save(&store, &state), state));
+        if round % 7 == 6 {
+            let (id, _) = all.remove(round % 5);
+            delete(&store, &id, true);
+            gc_now(&store);
+        }
+    }
+    world.forget_index();
+    let store = world.open();
+    assert!(store.damage().is_empty(), "{:?}", store.damage());
+    for (id, state) in &all {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+}
+
+#[test]
+fn what_dead_writers_left_goes_after_the_grace() {
+    let world = World::new().small();
+    let store = world.open();
+    save(&store, &files(&[("a", b"one")]));
+    let leftover = world.home.path().join("packs/bulk-00000000000000aa.pack");
+    std::fs::write(&leftover, b"half a pack").unwrap();
+    // The clock of this world is far ahead of the file's, so that it is old.
+    let busy = std::fs::File::open(&leftover).unwrap();
+    rustix::fs::flock(&busy, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    gc(&store);
+    assert!(leftover.exists(), "a writer holds it");
+    drop(busy);
+    gc(&store);
+    assert!(!leftover.exists());
+}
+
+#[test]
+fn a_second_gc_does_not_wait_for_the_first() {
+    let world = World::new();
+    let store = world.open();
+    save(&store, &files(&[("a", b"one")]));
+    let other = world.open();
+    let tried = std::cell::Cell::new(false);
+    let progress = |_| {
+        let second = other.gc(&GcOptions::default());
+        assert!(matches!(second, Err(Error::Busy { .. })), "{second:?}");
+        tried.set(true);
+        Ok(())
+    };
+    store.gc(&GcOptions { progress: Some(&progress), ..GcOptions::default() }).unwrap();
+    assert!(tried.get());
+}
+
+#[test]
+fn a_small_home_has_no_reserve_and_a_large_one_does() {
+    let mut world = World::new();
+    world.limits.reserve_from = 100_000;
+    let store = world.open();
+    save(&store, &files(&[("a", b"one")]));
+    gc(&store);
+    let reserve = world.home.path().join("reserve");
+    assert!(!reserve.exists());
+    save(&store, &files(&[("a", &noise(1, 200_000))]));
+    gc(&store);
+    assert_eq!(reserve.metadata().unwrap().len(), 16 << 20);
+}
