@@ -79,6 +79,12 @@ impl Root {
         look(&self.folder, path)
     }
 
+    /// Opens a folder to look at many names in it, without permission to list it. Not guaranteed: that
+    /// no link was followed; the same care is needed as with [`Root::look`].
+    pub fn open_to_look(&self, path: &CStr) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(&self.folder, path, passage(), Mode::empty())
+    }
+
     /// Opens a folder to list it.
     pub fn open_folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,12 +1,12 @@
 //! A folder to scan, and the simplest possible engine around the scan: a tree in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rappel_capture::Result;
 use rappel_capture::files::{Cache, Environment, Identity, Request, Scanned, Selector, scan};
@@ -16,27 +16,36 @@ use rappel_store::sink::{Role, Sink, Source, id_of};
 use rappel_types::config::FilesConfig;
 use rappel_types::{Content, Node, ObjectId, RelPath};
 
-/// A sink that keeps everything.
+/// A sink that keeps everything, counts, and can do something whenever it is given an object.
 #[derive(Default)]
-pub struct Memory(std::sync::Mutex<std::collections::HashMap<ObjectId, Arc<[u8]>>>);
+pub struct Memory {
+    objects: Mutex<HashMap<ObjectId, Arc<[u8]>>>,
+    puts: AtomicUsize,
+    pub on_put: Option<Box<dyn Fn(&[u8]) + Send + Sync>>,
+}
 
 impl Source for Memory {
     fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
-        self.0.lock().unwrap().get(id).cloned().ok_or(rappel_store::Error::Missing(*id))
+        self.objects.lock().unwrap().get(id).cloned().ok_or(rappel_store::Error::Missing(*id))
     }
 }
 
 impl Sink for Memory {
     fn put(&self, _: Role, bytes: &[u8], _: Option<&ObjectId>) -> rappel_store::Result<ObjectId> {
         let id = id_of(bytes);
-        self.0.lock().unwrap().insert(id, bytes.into());
+        self.objects.lock().unwrap().insert(id, bytes.into());
+        self.puts.fetch_add(1, Ordering::Relaxed);
+        if let Some(react) = &self.on_put {
+            react(bytes);
+        }
         Ok(id)
     }
 }
 
 impl Memory {
-    pub fn objects(&self) -> usize {
-        self.0.lock().unwrap().len()
+    /// How often something was put here, known already or not.
+    pub fn puts(&self) -> usize {
+        self.puts.load(Ordering::Relaxed)
     }
 }
 

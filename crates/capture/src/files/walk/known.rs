@@ -1,14 +1,18 @@
 //! A folder that did not change: its known files are looked at, nothing is listed.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
 
 use super::super::cache::record::{Draft, Entry, Record, Stored, What, entry, folder};
 use super::super::choose::{Has, Inside, OWN, RuleFiles};
 use super::super::git::IGNORE;
 use super::super::handle::Root;
 use super::super::read::Task;
-use super::super::stamp::{Kind, Stamp};
+use super::super::stamp::{self, Kind, Stamp};
 use super::{FolderDraft, Job, Remarks, Walk, oversize};
+
+/// From this many names on it pays to open the folder, so that each look starts there.
+const WIDE: usize = 8;
 
 /// What a look at a known name says.
 enum Seen {
@@ -52,6 +56,10 @@ impl Walk<'_> {
             None
         };
         let rules_count = job.inside == Inside::Normal;
+        let wide = look && !job.path.is_empty() && record.count() >= WIDE;
+        let near = wide
+            .then(|| CString::new(&*job.path).ok().and_then(|path| self.root.open_to_look(&path).ok()))
+            .flatten();
         for (at, entry) in record.entries().enumerate() {
             if entry.flags & entry::TODAY != 0 {
                 return false;
@@ -69,7 +77,7 @@ impl Walk<'_> {
                 has.git |= entry.name == IGNORE;
                 has.own |= entry.name == OWN;
             }
-            match self.look_at(&mut path, &entry, job, record.device(), look, is_rule, &mut remarks) {
+            match self.look_at(&mut path, near.as_ref(), &entry, job, record.device(), look, is_rule, &mut remarks) {
                 Seen::Same => {}
                 Seen::List => return false,
                 Seen::Stale => {
@@ -134,6 +142,7 @@ impl Walk<'_> {
     fn look_at(
         &self,
         path: &mut Path,
+        near: Option<&OwnedFd>,
         entry: &Entry<'_>,
         job: &Job,
         device: u64,
@@ -149,7 +158,11 @@ impl Walk<'_> {
                 if !look {
                     return Seen::Same;
                 }
-                let Ok(stamp) = self.root.look(path.c_join(entry.name)) else { return Seen::List };
+                let stamp = match near {
+                    Some(folder) => stamp::look(folder, path.c_name(entry.name)),
+                    None => self.root.look(path.c_join(entry.name)),
+                };
+                let Ok(stamp) = stamp else { return Seen::List };
                 if entry.flags & entry::YOUNG == 0 && stored.agrees(&stamp, device) {
                     return Seen::Same;
                 }
@@ -235,6 +248,14 @@ impl Path {
         self.bytes.truncate(self.folder);
         self.bytes.extend_from_slice(name);
         &self.bytes
+    }
+
+    /// The name alone for a system call.
+    pub fn c_name(&mut self, name: &[u8]) -> &CStr {
+        self.bytes.truncate(self.folder);
+        self.bytes.extend_from_slice(name);
+        self.bytes.push(0);
+        CStr::from_bytes_until_nul(&self.bytes[self.folder..]).unwrap_or(c"")
     }
 
     /// The same for a system call. A name that has a NUL, which no file system gives, is cut there.
