@@ -23,7 +23,8 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut project = Project::new();
         for n in 0..120 {
-            project = project.file(format!("d{}/e{}/f{n}", n % 7, n % 5), format!("{n}\n").repeat(n));
+            project =
+                project.file(format!("d{}/e{}/f{n}", n % 7, n % 5), format!("{n}\n").repeat(n));
         }
         let home = project.outside().join("home");
         Self { project, home, saved: BTreeMap::new(), random: seed * 2 + 1 }

@@ -402,7 +402,7 @@ fn place(
 }
 
 /// What the next checkpoint follows: the newest one, or what was restored since.
-fn parent_of(
+pub(crate) fn parent_of(
     index: &mut Index,
     id: WorkspaceId,
     newest: Option<&CheckpointRow>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rappel_store::home::Footing;
+use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::size::format_size;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::rappel::Rappel;
+use crate::save::parent_of;
 use crate::workspace::{self, Recognition};
 
 /// Changes may be unsaved for so long before that is worth a word.
@@ -40,7 +42,7 @@ pub struct Status {
     pub reasons: Vec<String>,
     /// What to do about it.
     pub hints: Vec<String>,
-    /// The newest checkpoint with files.
+    /// The checkpoint that the workspace goes on from: the newest with files, or the restored one.
     pub latest: Option<String>,
     /// When that was.
     pub latest_at: Option<Timestamp>,
@@ -104,14 +106,14 @@ impl Rappel {
     /// How well the workspace is protected right now.
     pub fn status(&self) -> Result<Status> {
         let rows = self.rows()?;
-        let newest = rows.iter().rev().find(|row| row.holds_files);
+        let newest = self.head(&rows)?;
         let mut status = Status {
             state: Health::Protected,
             since: None,
             reasons: Vec::new(),
             hints: Vec::new(),
-            latest: newest.map(|row| row.id.to_string()),
-            latest_at: newest.map(|row| Timestamp::from_millis(row.created_at)),
+            latest: newest.as_ref().map(|row| row.id.to_string()),
+            latest_at: newest.as_ref().map(|row| Timestamp::from_millis(row.created_at)),
             unsaved: 0,
             checkpoints: rows.len(),
             root: self.root.display().to_string(),
@@ -128,7 +130,7 @@ impl Rappel {
         if restores > 0 {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
-        match newest {
+        match &newest {
             Some(row) => {
                 let manifest = self.store.manifest(row)?;
                 status.since = Some(manifest.created_at);
@@ -147,6 +149,15 @@ impl Rappel {
                 .push(format!("rappel adopt {} (this folder was {})", moved.id, moved.root));
         }
         Ok(status)
+    }
+
+    /// The checkpoint with files that the workspace goes on from.
+    fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
+        let newest = rows.iter().rev().find(|row| row.holds_files);
+        let Some(id) = self.workspace_id() else { return Ok(None) };
+        let head = self.store.with_index(|index| parent_of(index, id, newest))?;
+        let found = rows.iter().find(|row| Some(&row.id) == head.as_ref() && row.holds_files);
+        Ok(found.or(newest).cloned())
     }
 
     fn judge_home(&self, status: &mut Status) -> Result<()> {

@@ -27,7 +27,8 @@ fn everything_comes_back_and_undo_takes_it_away_again() {
     world.remove("link");
     world.remove("empty");
     world.write("new/deep/file.txt", "new\n");
-    std::fs::set_permissions(world.project.path("run.sh"), PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(world.project.path("run.sh"), PermissionsExt::from_mode(0o644))
+        .unwrap();
     let damaged = world.snapshot();
 
     let report = world.restore(&first);
@@ -47,8 +48,7 @@ fn a_dry_run_changes_nothing_at_all() {
     world.write("a", "2");
     world.write("b", "3");
     let (tree, home) = (world.snapshot(), snapshot(world.home.path()));
-    let report =
-        world.open().plan_restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    let report = world.open().plan_restore(&reference(&first), &RestoreOptions::default()).unwrap();
     assert!(report.dry_run);
     assert_eq!((report.summary.files.overwrite, report.summary.files.delete), (1, 1));
     assert_eq!(world.snapshot(), tree);
@@ -98,7 +98,10 @@ fn a_path_is_restored_alone() {
 #[test]
 fn ignored_files_are_not_touched() {
     let world = World::new(
-        Project::new().file(".gitignore", "*.log\nbuild/\n").file("src/a", "1").file("src/keep", "1"),
+        Project::new()
+            .file(".gitignore", "*.log\nbuild/\n")
+            .file("src/a", "1")
+            .file("src/keep", "1"),
     );
     world.git(&["init", "-q"]);
     let first = world.save("first");
@@ -115,7 +118,8 @@ fn ignored_files_are_not_touched() {
 
 #[test]
 fn what_was_ignored_then_and_is_not_now_is_kept() {
-    let world = World::new(Project::new().file(".gitignore", "data\n").file("a", "1").file("data", "mine"));
+    let world =
+        World::new(Project::new().file(".gitignore", "data\n").file("a", "1").file("data", "mine"));
     world.git(&["init", "-q"]);
     let first = world.save("data is ignored");
     world.write(".gitignore", "\n");
@@ -177,7 +181,14 @@ fn oversize_files_stay_as_they_are() {
 
 #[test]
 fn files_folders_and_links_change_places() {
-    for (then, now) in [("file", "dir"), ("dir", "file"), ("file", "link"), ("link", "file"), ("dir", "link"), ("link", "dir")] {
+    for (then, now) in [
+        ("file", "dir"),
+        ("dir", "file"),
+        ("file", "link"),
+        ("link", "file"),
+        ("dir", "link"),
+        ("link", "dir"),
+    ] {
         let world = World::new(Project::new().file("other", "1").file("elsewhere/x", "1"));
         let make = |kind: &str| match kind {
             "file" => world.write("thing", "file"),
@@ -237,7 +248,8 @@ fn the_next_checkpoint_follows_the_restored_one() {
     world.write("a", "3");
     let third = world.save("third");
     let rappel = world.open();
-    let parent = |id: &str| rappel.show(&reference(id)).unwrap().manifest.parent.unwrap().to_string();
+    let parent =
+        |id: &str| rappel.show(&reference(id)).unwrap().manifest.parent.unwrap().to_string();
     assert_eq!((parent(&second), parent(&third)), (first.clone(), first.clone()));
     assert_eq!(rappel.resolve(&reference("latest~1"), true).unwrap().id.to_string(), first);
 }
@@ -255,4 +267,14 @@ fn a_save_right_after_a_restore_finds_nothing_changed() {
     assert_eq!((files.added, files.modified, files.deleted), (0, 0, 0));
     let restored = world.open().show(&reference(&first)).unwrap().manifest.files.unwrap();
     assert_eq!(files.tree, restored.tree);
+}
+
+#[test]
+fn status_goes_by_what_was_restored() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    world.restore(&first);
+    let status = world.open().status().unwrap();
+    assert_eq!((status.latest.unwrap(), status.unsaved), (first, 0));
 }

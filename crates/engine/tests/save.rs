@@ -20,10 +20,7 @@ fn nothing_new_within_a_minute_is_the_same_checkpoint() {
         SaveOptions { message: Some("words".into()), ..SaveOptions::default() },
         SaveOptions { tags: vec!["t".into()], ..SaveOptions::default() },
         SaveOptions { session: Some("s".into()), ..SaveOptions::default() },
-        SaveOptions {
-            metadata: [("k".to_owned(), 1.into())].into(),
-            ..SaveOptions::default()
-        },
+        SaveOptions { metadata: [("k".to_owned(), 1.into())].into(), ..SaveOptions::default() },
     ];
     for options in adding {
         assert!(world.open().save(&options).unwrap().checkpoint.created, "{options:?}");

@@ -40,10 +40,9 @@ impl World {
     /// Saves with a message, a minute after the last thing, and returns the id.
     pub fn save(&self, message: &str) -> String {
         self.clock.advance(61_000);
-        let saved = self.open().save(&SaveOptions {
-            message: Some(message.to_owned()),
-            ..SaveOptions::default()
-        });
+        let saved = self
+            .open()
+            .save(&SaveOptions { message: Some(message.to_owned()), ..SaveOptions::default() });
         let checkpoint = saved.unwrap().checkpoint;
         assert!(checkpoint.created);
         checkpoint.manifest.id.to_string()
