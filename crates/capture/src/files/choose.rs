@@ -168,8 +168,7 @@ impl Scope {
         for scope in self.chain() {
             if scope.has.git
                 && let Some(rules) = &scope.rules(files).git
-                && let Some(verdict) =
-                    rules.verdict(scope.below(path), is_dir, repo.rules().fold)
+                && let Some(verdict) = rules.verdict(scope.below(path), is_dir, repo.rules().fold)
             {
                 return Some(verdict);
             }
@@ -301,10 +300,8 @@ impl Chooser<'_> {
         }
         match scope.git_verdict(self.files, path, is_dir) {
             Some(true) => self.ignored(scope, path, is_dir),
-            Some(false) => take(Inside::Normal),
-            None if !is_dir => take(Inside::Normal),
-            None if builtin::by_name(name) => self.refused(path, true),
-            None if builtin::needs_proof(name) => {
+            None if is_dir && builtin::by_name(name) => self.refused(path, true),
+            None if is_dir && builtin::needs_proof(name) => {
                 if !builtin::proven(path, &|proof| self.files.exists(proof)) {
                     // A proof inside the folder can appear without this folder noticing.
                     Choice::Take { because: Because::Today, inside: Inside::Normal }
@@ -314,7 +311,7 @@ impl Chooser<'_> {
                     Choice::Omit { git: false, builtin: true }
                 }
             }
-            None => take(Inside::Normal),
+            Some(false) | None => take(Inside::Normal),
         }
     }
 

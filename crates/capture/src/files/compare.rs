@@ -122,7 +122,12 @@ impl Comparison {
             // A folder that stays has a draft of its own if it differs.
             (Some(What::Folder(old)), What::Folder(new)) if old == new => return,
             (Some(What::Folder(number)), new) => {
-                self.subtree(before, *number, &path, !matches!(new, What::Folder(_)) && new_leaf.is_none());
+                self.subtree(
+                    before,
+                    *number,
+                    &path,
+                    !matches!(new, What::Folder(_)) && new_leaf.is_none(),
+                );
                 self.gone.push(path.clone());
             }
             _ => {}

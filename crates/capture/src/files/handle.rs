@@ -96,11 +96,8 @@ impl Root {
 
     /// Opens a file to read it. A pipe or a device does not block; the caller checks what it got.
     pub fn open_file(&self, path: &[u8]) -> Result<File, Errno> {
-        let flags = OFlags::RDONLY
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK
-            | OFlags::CLOEXEC
-            | OFlags::NOCTTY;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         #[cfg(target_os = "linux")]
         if self.quietly.load(Ordering::Relaxed) {
             match self.open_beneath(path, flags | OFlags::NOATIME) {

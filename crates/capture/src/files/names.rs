@@ -36,8 +36,19 @@ mod tests {
     #[test]
     fn every_spelling_of_git_is_known() {
         for name in [
-            ".git", ".GIT", ".Git", ".git ", ".git.", ".git. .", "git~1", "GIT~1", ".git::$INDEX",
-            ".g\u{200c}it", "\u{feff}.git", ".gi\u{206f}T", ".git\\config",
+            ".git",
+            ".GIT",
+            ".Git",
+            ".git ",
+            ".git.",
+            ".git. .",
+            "git~1",
+            "GIT~1",
+            ".git::$INDEX",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            ".gi\u{206f}T",
+            ".git\\config",
         ] {
             assert!(is_git(name.as_bytes()), "{name:?}");
         }
@@ -46,8 +57,19 @@ mod tests {
     #[test]
     fn names_that_only_resemble_it_are_content() {
         for name in [
-            ".gitignore", ".gitmodules", "git", ".gi", ".gitx", "git~2", "a.git", ".g\u{200b}it",
-            ".github", " .git", ".", "..git", "gitgit~1",
+            ".gitignore",
+            ".gitmodules",
+            "git",
+            ".gi",
+            ".gitx",
+            "git~2",
+            "a.git",
+            ".g\u{200b}it",
+            ".github",
+            " .git",
+            ".",
+            "..git",
+            "gitgit~1",
         ] {
             assert!(!is_git(name.as_bytes()), "{name:?}");
         }

@@ -1,8 +1,8 @@
 //! One file of ignore patterns, as git reads it.
 
+use gix_glob::Pattern;
 use gix_glob::pattern::Case;
 use gix_glob::wildmatch::Mode;
-use gix_glob::Pattern;
 
 /// The patterns of one `.gitignore`, `.rappelignore` or exclude file.
 #[derive(Debug, Clone, Default)]

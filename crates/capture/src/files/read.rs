@@ -12,10 +12,10 @@ use rappel_types::Content;
 use rayon::prelude::*;
 use rustix::io::Errno;
 
+use super::Progress;
 use super::cache::record::{Stored, What};
 use super::handle::Root;
 use super::stamp::{Kind, Stamp};
-use super::Progress;
 use crate::error::{Error, Result};
 
 /// How often a file is read before it counts as one that does not stand still.
@@ -181,7 +181,8 @@ impl Job<'_> {
         }
         // One that grows faster than it is read must end as well.
         let bound = limit.min(before.size.saturating_add(WHOLE_MAX as u64));
-        let mut reader = Checked { inner: (&mut file).take(bound), cancel: self.cancel, error: None };
+        let mut reader =
+            Checked { inner: (&mut file).take(bound), cancel: self.cancel, error: None };
         let stored = content::store(self.sink, &mut reader, before.size, task.base.as_ref());
         let (content, size) = match (stored, reader.error) {
             (Ok(stored), _) => stored,

@@ -6,9 +6,30 @@ use crate::error::{Error, Result};
 
 /// Folders that belong to the system or to many projects at once.
 const SYSTEM: [&str; 24] = [
-    "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc",
-    "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local", "/var", "/var/tmp",
-    "/Users", "/Library", "/System",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib64",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/local",
+    "/var",
+    "/var/tmp",
+    "/Users",
+    "/Library",
+    "/System",
 ];
 
 /// Refuses roots that nobody means: the whole disk, a home, a folder of the system. `path` is

@@ -73,8 +73,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
 
     let limit = request.config.max_file_size;
     let tasks = tasks(&mut found);
-    let job =
-        Job { root: &root, sink, limit, cancel: request.cancel, progress: request.progress };
+    let job = Job { root: &root, sink, limit, cancel: request.cancel, progress: request.progress };
     let outcomes = job.read_all(&tasks)?;
     root.check_still_there()?;
     settle(&mut found, &tasks, outcomes, trust, limit);
@@ -133,10 +132,14 @@ fn digest(request: &Request<'_>) -> ObjectId {
     add(&request.config.max_file_size.to_le_bytes());
     for list in [&request.config.include, &request.config.exclude] {
         add(&list.len().to_le_bytes());
-        list.iter().for_each(|glob| add(glob.as_bytes()));
+        for glob in list {
+            add(glob.as_bytes());
+        }
     }
     add(&request.excluded_paths.len().to_le_bytes());
-    request.excluded_paths.iter().for_each(|path| add(path.as_bytes()));
+    for path in request.excluded_paths {
+        add(path.as_bytes());
+    }
     for identity in request.excluded {
         add(&identity.device.to_le_bytes());
         add(&identity.inode.to_le_bytes());
@@ -189,12 +192,14 @@ fn settle(found: &mut Found, tasks: &[Task], outcomes: Vec<Outcome>, trust: Trus
             }
         }
     }
-    for folder in &mut found.folders {
-        for (at, id) in folder.applied.drain(..) {
-            let held = &folder.draft.entries[at];
+    for drawn in &mut found.folders {
+        for (at, id) in drawn.applied.drain(..) {
+            let held = &drawn.draft.entries[at];
             if matches!(held.what, What::Whole(stored) if stored.id != id) {
+                // What was judged by the old rules must not be believed next time.
+                drawn.draft.flags |= folder::STALE;
                 let reason = "its ignore file changed while it was being captured";
-                found.partial.push(partial(&folder.draft.path, reason));
+                found.partial.push(partial(&drawn.draft.path, reason));
             }
         }
     }

@@ -206,3 +206,57 @@ pub(crate) fn look(
 ) -> Result<Stamp, rustix::io::Errno> {
     rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Stamp::of(&stat))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: i64 = 1_000 * SECOND + 123;
+
+    fn believes(granularity: i64, modified: i64, changed: i64) -> bool {
+        let trust = Trust { start: START, device: 1, granularity };
+        let stamp = Stamp { device: 1, inode: 2, size: 3, modified, changed, mode: 0 };
+        trust.believes(&stamp)
+    }
+
+    #[test]
+    fn only_what_is_older_than_a_tick_is_believed() {
+        let edge = START - TICK;
+        assert!(believes(TICK, edge - 1, edge - 1));
+        assert!(!believes(TICK, edge, edge - 1));
+        assert!(!believes(TICK, edge - 1, edge), "the change time counts as well");
+        assert!(!believes(TICK, START + 5, 7), "a time to come is no proof");
+        assert!(believes(UNKNOWN, START - UNKNOWN - 1, 7));
+        assert!(!believes(UNKNOWN, edge - 1, edge - 1));
+    }
+
+    #[test]
+    fn whole_seconds_and_other_file_systems_need_more_time() {
+        let recent = 999 * SECOND;
+        assert!(!believes(TICK, recent, recent));
+        assert!(believes(TICK, recent, recent + 1), "this clock counts nanoseconds");
+        assert!(believes(TICK, 990 * SECOND, 990 * SECOND));
+        let trust = Trust { start: START, device: 1, granularity: TICK };
+        let foreign = Stamp {
+            device: 9,
+            inode: 2,
+            size: 3,
+            modified: recent + 1,
+            changed: recent + 1,
+            mode: 0,
+        };
+        assert!(!trust.believes(&foreign));
+    }
+
+    #[test]
+    fn the_clock_is_the_one_that_stamps_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = std::fs::File::open(folder.path()).unwrap();
+        let before = Trust::start(&open).unwrap();
+        std::fs::write(folder.path().join("x"), "").unwrap();
+        let stamp = look(&open, c"x").unwrap();
+        assert!(!before.believes(&stamp));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(stamp.changed <= now());
+    }
+}

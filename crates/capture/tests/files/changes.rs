@@ -61,7 +61,17 @@ fn nothing_is_read_when_nothing_changed() {
 #[test]
 fn every_kind_of_change_is_noticed() {
     let mut project = Project::new();
-    for name in ["same", "content", "mode", "gone", "to-folder", "to-link", "dir/gone", "dir/x", "old/deep/x"] {
+    for name in [
+        "same",
+        "content",
+        "mode",
+        "gone",
+        "to-folder",
+        "to-link",
+        "dir/gone",
+        "dir/x",
+        "old/deep/x",
+    ] {
         project.write(name, "1");
     }
     for name in ["to-file/x", "folder-mode/x", "emptied/x"] {
@@ -85,9 +95,27 @@ fn every_kind_of_change_is_noticed() {
     assert_eq!(
         names(&scanned.changes),
         [
-            "+content", "-dir/gone", "+dir/new", "+dir/new/x", "-emptied/x", "+folder-mode", "-gone",
-            "+link", "+mode", "+new", "-old", "-old/deep", "-old/deep/x", "+renamed", "+renamed/deep",
-            "+renamed/deep/x", "+to-file", "-to-file/x", "+to-folder", "+to-folder/x", "+to-link",
+            "+content",
+            "-dir/gone",
+            "+dir/new",
+            "+dir/new/x",
+            "-emptied/x",
+            "+folder-mode",
+            "-gone",
+            "+link",
+            "+mode",
+            "+new",
+            "-old",
+            "-old/deep",
+            "-old/deep/x",
+            "+renamed",
+            "+renamed/deep",
+            "+renamed/deep/x",
+            "+to-file",
+            "-to-file/x",
+            "+to-folder",
+            "+to-folder/x",
+            "+to-link",
         ]
     );
     assert_eq!((scanned.added, scanned.modified, scanned.deleted), (5, 4, 6));
@@ -108,6 +136,8 @@ fn touching_is_no_change_but_is_looked_into() {
     assert!(project.sink.puts() > before);
 }
 
+/// Kernels from 6.13 on give a file that was looked at a finer stamp; on those this cannot fail, and
+/// the rule itself is held by the tests of `stamp`.
 #[test]
 fn a_write_within_the_same_tick_is_never_missed() {
     let mut project = Project::new();
@@ -142,8 +172,10 @@ fn a_modification_time_that_is_set_back_does_not_deceive() {
     let mut project = Project::new();
     project.write("file", "1").write("dir/x", "");
     project.settle();
-    let (file, dir) =
-        (std::fs::metadata(project.at("file")).unwrap(), std::fs::metadata(project.at("dir")).unwrap());
+    let (file, dir) = (
+        std::fs::metadata(project.at("file")).unwrap(),
+        std::fs::metadata(project.at("dir")).unwrap(),
+    );
     project.save();
     project.settle();
     project.write("file", "2");
@@ -205,10 +237,7 @@ fn an_edited_ignore_file_counts_at_once_and_everywhere_below() {
     project.remove("deep/.gitignore");
     project.write("deep/.rappelignore", "er\n");
     let scanned = project.save_checked();
-    assert_eq!(
-        names(&scanned.changes),
-        ["-deep/.gitignore", "+deep/.rappelignore", "-deep/er"]
-    );
+    assert_eq!(names(&scanned.changes), ["-deep/.gitignore", "+deep/.rappelignore", "-deep/er"]);
 }
 
 #[test]
@@ -272,8 +301,13 @@ enum Edit {
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let name = || prop::collection::vec(prop::sample::select(vec!["a", "b", "c", ".gitignore", "l.log"]), 1..4)
-        .prop_map(|parts| parts.join("/"));
+    let name = || {
+        prop::collection::vec(
+            prop::sample::select(vec!["a", "b", "c", ".gitignore", "l.log"]),
+            1..4,
+        )
+        .prop_map(|parts| parts.join("/"))
+    };
     prop_oneof![
         5 => (name(), any::<u8>()).prop_map(|(name, seed)| Edit::Write(name, seed)),
         2 => name().prop_map(Edit::Remove),

@@ -1,5 +1,7 @@
 //! Scans of real folders: what is taken, what is noticed, what is said about the rest.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by failing")]
+
 mod changes;
 mod git_agrees;
 mod hostile;

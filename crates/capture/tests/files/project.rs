@@ -16,12 +16,14 @@ use rappel_store::sink::{Role, Sink, Source, id_of};
 use rappel_types::config::FilesConfig;
 use rappel_types::{Content, Node, ObjectId, RelPath};
 
+type React = Box<dyn Fn(&[u8]) + Send + Sync>;
+
 /// A sink that keeps everything, counts, and can do something whenever it is given an object.
 #[derive(Default)]
 pub struct Memory {
     objects: Mutex<HashMap<ObjectId, Arc<[u8]>>>,
     puts: AtomicUsize,
-    pub on_put: Option<Box<dyn Fn(&[u8]) + Send + Sync>>,
+    pub on_put: Option<React>,
 }
 
 impl Source for Memory {
@@ -75,7 +77,10 @@ impl Project {
         Self {
             root,
             config: FilesConfig::default(),
-            environment: Environment { home: Some(dir.path().join("home")), ..Environment::default() },
+            environment: Environment {
+                home: Some(dir.path().join("home")),
+                ..Environment::default()
+            },
             excluded: Vec::new(),
             excluded_paths: Vec::new(),
             also: Vec::new(),
@@ -120,6 +125,7 @@ impl Project {
     }
 
     /// Lets the file system's clock move on, so that what was written is believed.
+    #[allow(clippy::unused_self, reason = "it is this project that settles")]
     pub fn settle(&self) {
         std::thread::sleep(std::time::Duration::from_millis(25));
     }
@@ -203,8 +209,11 @@ impl Project {
     pub fn save_checked(&mut self) -> Scanned {
         let scanned = self.save();
         let fresh = self.fresh();
-        let expected: BTreeMap<_, _> =
-            fresh.changes.iter().map(|(path, node)| (path.clone(), node.clone().unwrap())).collect();
+        let expected: BTreeMap<_, _> = fresh
+            .changes
+            .iter()
+            .map(|(path, node)| (path.clone(), node.clone().unwrap()))
+            .collect();
         assert_eq!(self.tree, expected);
         assert_eq!(scanned.skipped, fresh.skipped);
         assert_eq!(scanned.partial, fresh.partial);
@@ -234,7 +243,8 @@ impl Project {
     pub fn text(&self, name: &str) -> String {
         match &self.tree[&path(name)] {
             Node::File { size, content, .. } => {
-                String::from_utf8(content::read(&self.sink, content, *size, 1 << 20).unwrap()).unwrap()
+                String::from_utf8(content::read(&self.sink, content, *size, 1 << 20).unwrap())
+                    .unwrap()
             }
             other => panic!("{name} is {other:?}"),
         }
@@ -244,7 +254,12 @@ impl Project {
 /// The files and links that a scan without a cache found.
 pub fn leaves(scanned: &Scanned) -> Vec<String> {
     let leaf = |node: &Option<Node>| !matches!(node, Some(Node::Directory { .. }) | None);
-    scanned.changes.iter().filter(|(_, node)| leaf(node)).map(|(path, _)| path.to_string()).collect()
+    scanned
+        .changes
+        .iter()
+        .filter(|(_, node)| leaf(node))
+        .map(|(path, _)| path.to_string())
+        .collect()
 }
 
 /// Runs git without anybody's configuration.
@@ -258,7 +273,11 @@ pub fn git(root: &Path, home: &Path, arguments: &[&str]) -> Vec<u8> {
         .args(arguments)
         .output()
         .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "git {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output.stdout
 }
 

@@ -29,8 +29,16 @@ fn without_git_all_but_known_output_folders_is_taken() {
     assert_eq!(
         project.taken(),
         [
-            ".env", ".gitignore", "a.log", "build/x", "crate/Cargo.toml", "dist/x", "op/venv/notes",
-            "photos/target/x", "src/main.rs", "vendor/x",
+            ".env",
+            ".gitignore",
+            "a.log",
+            "build/x",
+            "crate/Cargo.toml",
+            "dist/x",
+            "op/venv/notes",
+            "photos/target/x",
+            "src/main.rs",
+            "vendor/x",
         ]
     );
     assert!(!project.fresh().rules.git);
@@ -82,7 +90,10 @@ fn in_git_its_rules_decide_and_nothing_else() {
 #[test]
 fn a_negated_file_below_an_ignored_folder_stays_ignored() {
     let project = Project::with_git();
-    project.write(".gitignore", "out/\n!out/keep\n").write("out/keep", "").write("out/.gitignore", "!*\n");
+    project
+        .write(".gitignore", "out/\n!out/keep\n")
+        .write("out/keep", "")
+        .write("out/.gitignore", "!*\n");
     assert_eq!(project.taken(), [".gitignore"]);
 }
 
@@ -132,7 +143,11 @@ fn every_version_of_the_index_is_understood() {
         vec![vec!["update-index", "--split-index"], vec!["add", "-f", "late.log"]],
     ] {
         let project = Project::with_git();
-        project.write(".gitignore", "*.log\n").write("a.log", "").write("late.log", "").write("x", "");
+        project
+            .write(".gitignore", "*.log\n")
+            .write("a.log", "")
+            .write("late.log", "")
+            .write("x", "");
         project.git(&["add", "-f", "a.log", "x"]);
         for step in &steps {
             project.git(step);
@@ -338,7 +353,11 @@ fn rappelignore_beats_git_in_both_directions() {
     assert_eq!(
         project.taken(),
         [
-            ".gitignore", ".rappelignore", "data/blob", "important.log", "sub/.rappelignore",
+            ".gitignore",
+            ".rappelignore",
+            "data/blob",
+            "important.log",
+            "sub/.rappelignore",
             "sub/small.big",
         ]
     );
@@ -370,7 +389,12 @@ fn include_beats_ignoring_and_exclude_beats_include() {
     assert_eq!(
         project.taken(),
         [
-            ".env", ".gitignore", ".rappelignore", "app/.env", "data/blob.bin", "deep/one/keep/x",
+            ".env",
+            ".gitignore",
+            ".rappelignore",
+            "app/.env",
+            "data/blob.bin",
+            "deep/one/keep/x",
             "logs/a/b.log",
         ]
     );
@@ -422,7 +446,11 @@ fn nothing_named_git_is_ever_taken() {
 #[test]
 fn folders_are_excluded_by_what_they_are() {
     let mut project = Project::new();
-    project.write("state/home/packs/1", "").write("state/x", "").write("stage.tmp", "").write("y", "");
+    project
+        .write("state/home/packs/1", "")
+        .write("state/x", "")
+        .write("stage.tmp", "")
+        .write("y", "");
     project.settle();
     project.save_checked();
     project.excluded = vec![Identity::of(&project.at("state/home")).unwrap()];
@@ -458,17 +486,25 @@ fn a_safety_scan_takes_what_it_is_asked_for() {
         .write("y.log", "")
         .write("tmp/t", "")
         .write("big", "more than ten bytes");
-    rustix::fs::mknodat(rustix::fs::CWD, project.at("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
-        .unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        project.at("pipe"),
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
     project.settle();
     let normal = project.save_checked();
     assert_eq!(normal.skipped.len(), 2);
-    project.also =
-        ["out/a/one", "x.log", "tmp/t", "big", "pipe", "not/there"].map(path).to_vec();
+    project.also = ["out/a/one", "x.log", "tmp/t", "big", "pipe", "not/there"].map(path).to_vec();
     for _ in 0..2 {
         let safety = project.save_checked();
         let names: Vec<_> = project.tree.keys().map(ToString::to_string).collect();
-        assert_eq!(names, [".gitignore", "big", "out", "out/a", "out/a/one", "tmp", "tmp/t", "x.log"]);
+        assert_eq!(
+            names,
+            [".gitignore", "big", "out", "out/a", "out/a/one", "tmp", "tmp/t", "x.log"]
+        );
         assert_eq!(safety.partial.len(), 1);
         assert_eq!(safety.partial[0].path, Some(path("pipe")));
         assert!(safety.skipped.is_empty());
@@ -495,9 +531,13 @@ fn ignore_files_that_are_ignored_still_rule_and_are_kept_in_the_manifest() {
     assert_eq!(project.taken(), ["sub/x"]);
     let fresh = project.fresh();
     let selector = project.selector(&fresh);
-    for (name, selected) in
-        [("sub/n.log", false), ("sub/n.tmp", false), ("n.log", true), ("sub/n", true), (r"sub/caf\xe9", false)]
-    {
+    for (name, selected) in [
+        ("sub/n.log", false),
+        ("sub/n.tmp", false),
+        ("n.log", true),
+        ("sub/n", true),
+        (r"sub/caf\xe9", false),
+    ] {
         assert_eq!(selector.selects(&name.parse().unwrap(), false), selected, "{name}");
     }
     drop(selector);

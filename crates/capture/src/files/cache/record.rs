@@ -347,7 +347,9 @@ impl Draft {
     /// A copy of `record`, to be edited.
     pub fn copy(record: &Record<'_>, path: &[u8]) -> Self {
         let mut entries = Vec::with_capacity(record.count().min(record.length() / 4));
-        entries.extend(record.entries().map(|entry| DraftEntry::new(entry.name, entry.what, entry.flags)));
+        entries.extend(
+            record.entries().map(|entry| DraftEntry::new(entry.name, entry.what, entry.flags)),
+        );
         Self {
             number: record.folder(),
             path: path.to_vec(),
@@ -442,8 +444,11 @@ mod tests {
         let stamp = Stamp { device: 3, inode: 4, size: 0, modified: 5, changed: -6, mode: 0o40755 };
         let mut draft = Draft::new(9, b"a/b", &stamp, Inside::Ignored, folder::GIT);
         let name = |at: usize| vec![b'n'; at + 1];
-        draft.entries =
-            kinds.iter().enumerate().map(|(at, what)| DraftEntry::new(&name(at), *what, at as u8)).collect();
+        draft.entries = kinds
+            .iter()
+            .enumerate()
+            .map(|(at, what)| DraftEntry::new(&name(at), *what, at as u8))
+            .collect();
         let mut bytes = b"xx".to_vec();
         draft.encode(&mut bytes);
         bytes.extend_from_slice(b"behind");

@@ -33,7 +33,13 @@ impl Cache {
     ) -> Result<Self> {
         let root = Root::open(root)?;
         let trust = Trust::start(root.as_fd()).map_err(crate::Error::io("look at", root.path()))?;
-        let mut edit = Edit { cache: &self, root: &root, trust, drafts: BTreeMap::new(), next: self.memo.next };
+        let mut edit = Edit {
+            cache: &self,
+            root: &root,
+            trust,
+            drafts: BTreeMap::new(),
+            next: self.memo.next,
+        };
         let mut changes: Vec<_> = changes.iter().collect();
         changes.sort_by(|a, b| a.0.cmp(&b.0));
         for (path, node) in changes {
@@ -127,7 +133,12 @@ impl Edit<'_> {
         let flags = entry::TODAY | if believed { 0 } else { entry::YOUNG };
         let stored = |mode: u32, size: u64, id: [u8; 32], kind: Kind| {
             let fits = stamp.kind() == kind;
-            Stored { mode, size, inode: if fits { stamp.inode } else { 0 }, ..Stored::new(&stamp, id) }
+            Stored {
+                mode,
+                size,
+                inode: if fits { stamp.inode } else { 0 },
+                ..Stored::new(&stamp, id)
+            }
         };
         let what = match node {
             Node::File { mode, size, content: Content::Whole(id) } => {
@@ -161,8 +172,7 @@ impl Edit<'_> {
             }
         };
         if self.draft(number, path.as_bytes()).is_none() {
-            let draft =
-                Draft::new(number, path.as_bytes(), stamp, Inside::Normal, folder::STALE);
+            let draft = Draft::new(number, path.as_bytes(), stamp, Inside::Normal, folder::STALE);
             self.drafts.insert(number, draft);
         }
         if let Some(draft) = self.drafts.get_mut(&number) {

@@ -98,11 +98,12 @@ impl Settings {
 /// Whether the condition of an `includeIf` holds. Conditions on branches and remotes never do.
 fn applies(condition: &[u8], base: &Path, places: Places<'_>) -> bool {
     use gix_glob::wildmatch::Mode;
-    let (pattern, fold) = match (condition.strip_prefix(b"gitdir:"), condition.strip_prefix(b"gitdir/i:")) {
-        (Some(pattern), _) => (pattern, Mode::empty()),
-        (_, Some(pattern)) => (pattern, Mode::IGNORE_CASE),
-        _ => return false,
-    };
+    let (pattern, fold) =
+        match (condition.strip_prefix(b"gitdir:"), condition.strip_prefix(b"gitdir/i:")) {
+            (Some(pattern), _) => (pattern, Mode::empty()),
+            (_, Some(pattern)) => (pattern, Mode::IGNORE_CASE),
+            _ => return false,
+        };
     let mut full = if pattern.starts_with(b"~/") || pattern.starts_with(b"./") {
         let pattern = pattern.strip_prefix(b"./").unwrap_or(pattern);
         match places.expand(pattern, base) {
@@ -294,7 +295,8 @@ mod tests {
 
     #[test]
     fn any_bytes_end() {
-        for text in ["[", "[\"", "=", "\\", "a=\\", "[a \"", "a = \"", "\0\0", "[a]]", "-", "é=1"] {
+        for text in ["[", "[\"", "=", "\\", "a=\\", "[a \"", "a = \"", "\0\0", "[a]]", "-", "é=1"]
+        {
             let _ = read(text);
         }
     }

@@ -31,7 +31,11 @@ impl Consulted {
         let Some(path) = unescape(&self.path) else { return false };
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
         let now = stamp(&path);
-        if self.presence { now.is_some() == self.stamp.is_some() } else { self.believed && now == self.stamp }
+        if self.presence {
+            now.is_some() == self.stamp.is_some()
+        } else {
+            self.believed && now == self.stamp
+        }
     }
 }
 

@@ -100,7 +100,9 @@ impl RepoRules {
             self.above
                 .iter()
                 .filter(|above| above.base < end)
-                .find_map(|above| above.source.patterns.verdict(&folder[above.base..], true, self.fold))
+                .find_map(|above| {
+                    above.source.patterns.verdict(&folder[above.base..], true, self.fold)
+                })
                 .or_else(|| self.private.patterns.verdict(folder, true, self.fold))
                 .or_else(|| self.global.patterns.verdict(folder, true, self.fold))
                 == Some(true)
@@ -184,9 +186,9 @@ impl Repo {
 
     /// What the index says of `path`.
     pub fn status(&self, path: &[u8]) -> Status {
-        let tracked = self.tracked.get_or_init(|| {
-            self.live.as_ref().and_then(|live| live.load_index().tracked.ok())
-        });
+        let tracked = self
+            .tracked
+            .get_or_init(|| self.live.as_ref().and_then(|live| live.load_index().tracked.ok()));
         let Some(tracked) = tracked else { return Status::Unknown };
         let prefix = self.live.as_ref().map_or(&[][..], |live| &live.prefix);
         tracked.status(&[prefix, &path[self.start..]].concat())

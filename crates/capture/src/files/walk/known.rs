@@ -44,7 +44,10 @@ impl Walk<'_> {
         let mut children: Vec<(u32, &[u8], Inside)> = Vec::new();
         let mut changed: Vec<(usize, Seen)> = Vec::new();
         let mut has = Has::default();
-        let opened = if record.flags() & folder::GIT != 0 && job.inside == Inside::Normal && !job.path.is_empty() {
+        let opened = if record.flags() & folder::GIT != 0
+            && job.inside == Inside::Normal
+            && !job.path.is_empty()
+        {
             let opened = self.repo_in(&job.path);
             if opened.stale {
                 job.stale = true;
@@ -58,7 +61,9 @@ impl Walk<'_> {
         let rules_count = job.inside == Inside::Normal;
         let wide = look && !job.path.is_empty() && record.count() >= WIDE;
         let near = wide
-            .then(|| CString::new(&*job.path).ok().and_then(|path| self.root.open_to_look(&path).ok()))
+            .then(|| {
+                CString::new(&*job.path).ok().and_then(|path| self.root.open_to_look(&path).ok())
+            })
             .flatten();
         for (at, entry) in record.entries().enumerate() {
             if entry.flags & entry::TODAY != 0 {
@@ -77,7 +82,16 @@ impl Walk<'_> {
                 has.git |= entry.name == IGNORE;
                 has.own |= entry.name == OWN;
             }
-            match self.look_at(&mut path, near.as_ref(), &entry, job, record.device(), look, is_rule, &mut remarks) {
+            match self.look_at(
+                &mut path,
+                near.as_ref(),
+                &entry,
+                job,
+                record.device(),
+                look,
+                is_rule,
+                &mut remarks,
+            ) {
                 Seen::Same => {}
                 Seen::List => return false,
                 Seen::Stale => {
@@ -151,7 +165,10 @@ impl Walk<'_> {
         remarks: &mut Remarks,
     ) -> Seen {
         match &entry.what {
-            What::Whole(stored) | What::Chunked(stored) | What::Symlink(stored) | What::Rule(stored) => {
+            What::Whole(stored)
+            | What::Chunked(stored)
+            | What::Symlink(stored)
+            | What::Rule(stored) => {
                 if job.recheck && entry.flags & entry::TRACKED != 0 {
                     return Seen::List;
                 }
@@ -166,7 +183,8 @@ impl Walk<'_> {
                 if entry.flags & entry::YOUNG == 0 && stored.agrees(&stamp, device) {
                     return Seen::Same;
                 }
-                let expected = if matches!(entry.what, What::Symlink(_)) { Kind::Symlink } else { Kind::File };
+                let expected =
+                    if matches!(entry.what, What::Symlink(_)) { Kind::Symlink } else { Kind::File };
                 if stamp.kind() != expected {
                     return Seen::List;
                 }

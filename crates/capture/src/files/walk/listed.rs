@@ -47,7 +47,12 @@ struct Listing<'a> {
 
 impl Walk<'_> {
     /// Lists the folder of `job`. `record` is what was known of it, whether it still holds or not.
-    pub(super) fn list<'s>(&'s self, spawn: &rayon::Scope<'s>, job: Job, record: Option<Record<'_>>) {
+    pub(super) fn list<'s>(
+        &'s self,
+        spawn: &rayon::Scope<'s>,
+        job: &Job,
+        record: Option<Record<'_>>,
+    ) {
         let opened = self.root.open_folder(&job.path).and_then(|folder| {
             let stamp = Stamp::of(&rustix::fs::fstat(&folder)?);
             let mut dir = Dir::new(folder)?;
@@ -57,12 +62,13 @@ impl Walk<'_> {
         let (stamp, dir, names) = match opened {
             Ok(opened) => opened,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !job.path.is_empty() => {
-                return self.absent(&job, None);
+                return self.absent(job, None);
             }
-            Err(error) => return self.unlisted(&job, error),
+            Err(error) => return self.unlisted(job, error),
         };
         let mut flags = if self.trust.believes(&stamp) { 0 } else { folder::LIST };
-        let find = |name: &[u8]| names.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).ok();
+        let find =
+            |name: &[u8]| names.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).ok();
         let normal = job.inside == Inside::Normal;
         let mut opened = super::repos::Opened::default();
         if find(b".git").is_some() {
@@ -100,7 +106,7 @@ impl Walk<'_> {
         }
         let draft = Draft::new(job.number, &job.path, &stamp, job.inside, flags);
         let mut listing = Listing {
-            job: &job,
+            job,
             scope,
             stale,
             recheck: if opened.repo.is_some() { opened.recheck } else { job.recheck },
@@ -120,9 +126,8 @@ impl Walk<'_> {
             let before = known.next_if(|entry| entry.name == name.as_bytes());
             self.judge(&mut listing, &dir, name, *kind, before.as_ref(), device, &mut path);
         }
-        let starts = opened.repo.or_else(|| {
-            job.path.is_empty().then(|| job.scope.repo.clone()).flatten()
-        });
+        let starts =
+            opened.repo.or_else(|| job.path.is_empty().then(|| job.scope.repo.clone()).flatten());
         let mut extra: Vec<_> =
             starts.map(|repo| keep_repo(&job.path, repo.rules())).into_iter().flatten().collect();
         let Listing { mut drawn, children, mut remarks, proven, git_rule, own_rule, .. } = listing;
@@ -339,13 +344,12 @@ impl Walk<'_> {
             kind => {
                 let today = stamp.size > self.limit && wanted;
                 let flags = if today { flags | entry::TODAY } else { flags };
-                let same = before.filter(|before| {
-                    let stored = match (&before.what, kind) {
-                        (What::Whole(stored) | What::Chunked(stored), Kind::File)
-                        | (What::Symlink(stored), Kind::Symlink) => stored,
-                        _ => return false,
-                    };
-                    before.flags & entry::YOUNG == 0 && stored.agrees(&stamp, device)
+                let same = before.filter(|before| match (&before.what, kind) {
+                    (What::Whole(stored) | What::Chunked(stored), Kind::File)
+                    | (What::Symlink(stored), Kind::Symlink) => {
+                        before.flags & entry::YOUNG == 0 && stored.agrees(&stamp, device)
+                    }
+                    _ => false,
                 });
                 if let Some(before) = same {
                     return listing.push(bytes, before.what, flags);

@@ -21,9 +21,9 @@ use super::Environment;
 use super::cache::record::{Draft, Record, folder};
 use super::cache::{Cache, ROOT, RepoMemo};
 use super::choose::{Chooser, Inside, PathSet, Scope};
+use super::handle::Root;
 use super::read::Task;
 use super::stamp::{Identity, Kind, Stamp, Trust};
-use super::handle::Root;
 
 /// A walk over one workspace.
 pub(crate) struct Walk<'a> {
@@ -140,8 +140,7 @@ impl Walk<'_> {
         let record = self.before.and_then(|cache| cache.record(job.number));
         job.stale |= record.is_some_and(|record| record.flags() & folder::STALE != 0);
         let usable = record.filter(|record| {
-            let unusable =
-                folder::LIST | folder::STALE | folder::ABSENT | folder::UNREADABLE;
+            let unusable = folder::LIST | folder::STALE | folder::ABSENT | folder::UNREADABLE;
             !job.stale && record.flags() & unusable == 0 && record.inside() == Some(job.inside)
         });
         if let (Some(record), false) = (usable, self.may_have_changed(&job.path))
@@ -149,7 +148,9 @@ impl Walk<'_> {
         {
             return;
         }
-        let stamp = CString::new(&*job.path).map_err(|_| Errno::INVAL).and_then(|path| self.root.look(&path));
+        let stamp = CString::new(&*job.path)
+            .map_err(|_| Errno::INVAL)
+            .and_then(|path| self.root.look(&path));
         let stamp = match stamp {
             Ok(stamp) => stamp,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return self.absent(&job, None),
@@ -170,7 +171,7 @@ impl Walk<'_> {
         {
             return;
         }
-        self.list(spawn, job, record);
+        self.list(spawn, &job, record);
     }
 
     fn may_have_changed(&self, path: &[u8]) -> bool {

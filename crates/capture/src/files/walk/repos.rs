@@ -94,7 +94,7 @@ impl Walk<'_> {
                     memo.index_digest = known.index_digest;
                     memo.trouble.clone_from(&known.trouble);
                 }
-                None => recheck = self.load_index(&live, &repo, known, &mut memo),
+                None => recheck = load_index(&live, &repo, known, &mut memo),
             }
             if let Some(reason) = &memo.trouble {
                 let path = memo.folder.clone();
@@ -109,29 +109,23 @@ impl Walk<'_> {
         found.repos.push(memo);
         Opened { repo: is_repo.then(|| Arc::new(repo)), stale, recheck }
     }
+}
 
-    /// Reads the index; tells whether other paths are tracked than `known` says.
-    fn load_index(
-        &self,
-        live: &Live,
-        repo: &Repo,
-        known: Option<&RepoMemo>,
-        memo: &mut RepoMemo,
-    ) -> bool {
-        let loaded = live.load_index();
-        memo.index = loaded.consulted;
-        match loaded.tracked {
-            Ok(tracked) => {
-                memo.index_digest = ObjectId(*tracked.digest());
-                repo.set(None, Some(tracked));
-                known.is_none_or(|known| known.index_digest != memo.index_digest)
-            }
-            Err(trouble) => {
-                // What was tracked before stays so until the index can be read.
-                memo.index_digest = known.map_or(memo.index_digest, |known| known.index_digest);
-                memo.trouble = Some(trouble);
-                false
-            }
+/// Reads the index; tells whether other paths are tracked than `known` says.
+fn load_index(live: &Live, repo: &Repo, known: Option<&RepoMemo>, memo: &mut RepoMemo) -> bool {
+    let loaded = live.load_index();
+    memo.index = loaded.consulted;
+    match loaded.tracked {
+        Ok(tracked) => {
+            memo.index_digest = ObjectId(*tracked.digest());
+            repo.set(None, Some(tracked));
+            known.is_none_or(|known| known.index_digest != memo.index_digest)
+        }
+        Err(trouble) => {
+            // What was tracked before stays so until the index can be read.
+            memo.index_digest = known.map_or(memo.index_digest, |known| known.index_digest);
+            memo.trouble = Some(trouble);
+            false
         }
     }
 }
