@@ -27,7 +27,7 @@ const FORM_AGAINST: u8 = 1;
 pub struct Item {
     /// Its name.
     pub id: ObjectId,
-    /// The commit it was born with; 0 is the one that brings the block.
+    /// The commit it was born with; 0 is the block's.
     pub birth: u64,
     /// Its bytes, or how they differ from a base.
     pub form: Form,
@@ -106,7 +106,7 @@ pub enum Place {
 pub struct Slot {
     /// The object.
     pub id: ObjectId,
-    /// The commit it was born with; 0 is the one that brought the block.
+    /// The commit it was born with; 0 is the block's.
     pub birth: u64,
     /// Where its bytes are.
     pub place: Place,

@@ -24,6 +24,7 @@ pub mod sink;
 pub mod store;
 pub mod tree;
 pub mod varint;
+pub mod verify;
 pub mod writer;
 
 pub use error::{Error, Result};

@@ -71,6 +71,21 @@ pub(crate) struct PackInfo {
     pub named_in: Vec<u64>,
 }
 
+/// A commit as it was found.
+#[derive(Debug)]
+pub(crate) struct CommitInfo {
+    pub position: Position,
+    pub previous: Option<ObjectId>,
+}
+
+/// A record that counts although its commit is damaged.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    pub pack: PackId,
+    pub offset: u64,
+    pub birth: u64,
+}
+
 /// What the packs hold, up to a commit.
 pub(crate) struct Scan<'s> {
     store: &'s Store,
@@ -87,7 +102,8 @@ pub(crate) struct Scan<'s> {
     pub retired: HashSet<PackId>,
     /// Log packs that the last gc kept, and the pack that its commit is in.
     kept: Option<(Vec<u64>, u64)>,
-    pub commits: u64,
+    pub commits: Vec<CommitInfo>,
+    pub orphans: Vec<Orphan>,
     pub bytes: u64,
     pub sequence: u64,
     last: Option<Position>,
@@ -108,7 +124,8 @@ impl<'s> Scan<'s> {
             unknown: Vec::new(),
             retired: HashSet::new(),
             kept: None,
-            commits: 0,
+            commits: Vec::new(),
+            orphans: Vec::new(),
             bytes: 0,
             sequence: 0,
             last: None,
@@ -181,9 +198,14 @@ impl<'s> Scan<'s> {
         for found in &run.records {
             let offset = run.bytes_at + found.at as u64;
             self.take(pack, offset, &run.bytes[found.at..found.end()], run.sequence);
+            if run.commit.is_none() {
+                let birth = if found.header.birth == 0 { run.sequence } else { found.header.birth };
+                self.orphans.push(Orphan { pack, offset, birth });
+            }
         }
-        self.commits += 1;
-        let Some(commit) = &run.commit else { return };
+        let (Some(commit), Some(position)) = (&run.commit, &run.position) else { return };
+        let (position, previous) = (position.clone(), commit.previous);
+        self.commits.push(CommitInfo { position, previous });
         for pack in &commit.packs {
             named.push((pack.clone(), run.pack, pack.birth.unwrap_or(run.sequence)));
         }
@@ -226,6 +248,9 @@ impl<'s> Scan<'s> {
         });
         match footer {
             Ok(lines) => {
+                if self.depth == Depth::Full && !covers(&lines, &reader)? {
+                    self.hurt(named.pack, birth, "its footer does not list all of it".into());
+                }
                 for line in lines {
                     if let Err(error) = self.read_line(&reader, &line, birth) {
                         self.hurt(named.pack, birth, error.to_string());
@@ -278,7 +303,7 @@ impl<'s> Scan<'s> {
             Kind::Block => match Block::parse(payload) {
                 Ok(block) => {
                     for (slot, line) in block.slots.iter().enumerate() {
-                        let birth = if line.birth == 0 { sequence } else { line.birth };
+                        let birth = if line.birth == 0 { birth } else { line.birth };
                         let place = Place { pack, offset, slot: Some(slot as u32) };
                         let base = line.base().copied();
                         self.add_piece(line.id, base, place, kind, birth, block.share(line));
@@ -350,6 +375,7 @@ impl<'s> Scan<'s> {
         self.pieces.retain(|piece| !retired.contains(&piece.place.pack));
         self.manifests.retain(|record| !retired.contains(&record.pack));
         self.documents.retain(|document| !retired.contains(&document.pack));
+        self.orphans.retain(|orphan| !retired.contains(&orphan.pack));
         self.damage.retain(|damage| !retired.contains(&damage.pack));
         self.unknown.retain(|damage| !retired.contains(&damage.pack));
         self.first.clear();
@@ -397,6 +423,19 @@ impl<'s> Scan<'s> {
         let find = |id: &ObjectId| Ok(self.find(id));
         self.store.read_place(&piece.id, &piece.place, CHAIN_MAX, &find).map(|(bytes, _)| bytes)
     }
+}
+
+/// Whether a footer's lines follow each other from the header to the footer itself.
+fn covers(lines: &[Line], reader: &PackReader) -> Result<bool> {
+    let mut at = pack::HEADER;
+    for line in lines {
+        if line.offset != at {
+            return Ok(false);
+        }
+        at += line.length;
+    }
+    let footer = reader.read(at, record::HEADER as u64)?;
+    Ok(Header::parse(&footer).is_some_and(|header| header.kind == Some(Kind::Footer)))
 }
 
 impl Source for Scan<'_> {

@@ -528,11 +528,22 @@ impl Store {
         let Some(budget) = budget.checked_sub(1) else {
             return Err(Error::Damaged(format!("object {id}: its chain of bases is too long")));
         };
+        self.read_against(id, place, &mut |base| self.resolve(base, budget, find))
+    }
+
+    /// The object `id` as the record at `place` holds it, with its base from wherever `base` gets
+    /// it.
+    pub(crate) fn read_against(
+        &self,
+        id: &ObjectId,
+        place: &Place,
+        base_of: &mut dyn FnMut(&ObjectId) -> Result<(Arc<[u8]>, u8)>,
+    ) -> Result<(Arc<[u8]>, u8)> {
         let Some(slot) = place.slot else {
             let record = self.pack(place.pack)?.record(place.offset, GUESS)?;
             let header = record::Header::parse(&record).filter(|header| header.id == *id);
             let Some(header) = header else { return Err(Error::Missing(*id)) };
-            let base = header.base().map(|base| self.resolve(base, budget, find)).transpose()?;
+            let base = header.base().map(base_of).transpose()?;
             let bytes =
                 header.decode(&record[record::HEADER..], base.as_ref().map(|(base, _)| &**base))?;
             return Ok((bytes.into(), base.map_or(0, |(_, depth)| depth.saturating_add(1))));
@@ -556,7 +567,7 @@ impl Store {
                 Ok((bytes.into(), 0))
             }
             block::Place::Against { base, length, frame, .. } => {
-                let (base, depth) = self.resolve(base, budget, find)?;
+                let (base, depth) = base_of(base)?;
                 let frame = &decoded.payload[frame.clone()];
                 let bytes = codec::decompress_against(frame, *length, &base)?;
                 check(id, &bytes)?;

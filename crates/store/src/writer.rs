@@ -203,6 +203,15 @@ impl Writer<'_> {
         self.shared().roots.extend(ids);
     }
 
+    /// Takes an object whole, whether or not the store seems to hold it: a repair knows better.
+    pub(crate) fn put_again(&self, bytes: &[u8]) -> Result<ObjectId> {
+        let id = id_of(bytes);
+        if self.shared().own.insert(id) {
+            self.flush(vec![Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
+        }
+        Ok(id)
+    }
+
     /// The object as a difference to `base`, if that is worth it.
     fn against(&self, bytes: &[u8], base: &ObjectId) -> Result<Option<Form>> {
         if self.shared().own.contains(base) {
@@ -333,6 +342,18 @@ impl Spool {
         record: &[u8],
         body: Body,
     ) -> Result<()> {
+        self.add_born(store, kind, record, body, 0)
+    }
+
+    /// Adds a record that says with which commit it was born; 0 is the one to come.
+    pub(crate) fn add_born(
+        &mut self,
+        store: &Store,
+        kind: Kind,
+        record: &[u8],
+        body: Body,
+        birth: u64,
+    ) -> Result<()> {
         let id = record::Header::parse(record)
             .ok_or_else(|| Error::Damaged("a record that was just made".into()))?
             .id;
@@ -350,7 +371,7 @@ impl Spool {
                 (IN_RUN, (self.bytes.len() - record.len()) as u64)
             }
         };
-        self.entries.push(Entry { pack, offset, kind, id, birth: 0, body });
+        self.entries.push(Entry { pack, offset, kind, id, birth, body });
         if self.bulk.as_ref().is_some_and(|bulk| bulk.length() >= store.limits.pack_target)
             && let Some(bulk) = self.bulk.take()
         {

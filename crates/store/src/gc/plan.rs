@@ -229,7 +229,9 @@ pub(super) fn plan(
             || (home <= SMALL_HOME && (garbage > SMALL_HOME_GARBAGE || eager))
             || (eager && garbage * 20 >= info.length)
             || (many_small > SMALL_PACKS && small(pack, info.length));
-        if much && (garbage >= worth || many_small > SMALL_PACKS) {
+        // Damage that a repair has looked at: the pack is left as soon as what lives is out of it.
+        let hurt = scan.damage.iter().any(|damage| damage.pack == *pack);
+        if hurt || (much && (garbage >= worth || many_small > SMALL_PACKS)) {
             candidates.push((*pack, garbage, living.bytes));
             plan.retiring_bytes += info.length;
             plan.copied_bytes += living.bytes;

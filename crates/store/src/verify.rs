@@ -1,0 +1,260 @@
+//! Checking everything: every byte of every pack against its checksum, every object against its
+//! hash, every checkpoint against what it needs. Reads only; `repair` builds on it.
+
+mod repair;
+mod tally;
+
+use std::collections::HashSet;
+
+use rappel_types::{CheckpointId, ObjectId, RelPath};
+
+use crate::error::{Error, Result};
+use crate::log;
+use crate::pack::{self, Line, PackId, PackReader};
+use crate::record::{self, Header, Kind};
+use crate::scan::{Depth, Scan};
+use crate::sink::Source;
+use crate::store::{Store, decode_manifest};
+pub use repair::RepairReport;
+use tally::Tally;
+
+/// What is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole store.
+    All,
+    /// What one checkpoint needs.
+    Checkpoint(CheckpointId),
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The packs are being read.
+    Reading,
+    /// So many objects of so many have been decoded.
+    Objects {
+        /// Decoded.
+        done: usize,
+        /// Of.
+        total: usize,
+    },
+}
+
+/// Told how far it is; an error, [`Error::Cancelled`] say, stops it.
+pub type Watch<'a> = Option<&'a (dyn Fn(Progress) -> Result<()> + Sync)>;
+
+/// A checkpoint that cannot be read as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Hurt {
+    /// Which.
+    pub checkpoint: CheckpointId,
+    /// Files whose content is damaged or missing, in order.
+    pub paths: Vec<RelPath>,
+    /// Whether more is hurt than `paths` can say: its manifest, or a part of the tree itself.
+    pub structure: bool,
+}
+
+/// What a check has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct VerifyReport {
+    /// Packs read.
+    pub packs: u64,
+    /// Objects decoded and compared with their hash.
+    pub objects: u64,
+    /// Checkpoints whose parts were all looked at.
+    pub checkpoints: u64,
+    /// Bytes of records read.
+    pub bytes: u64,
+    /// What is not as it was written, for people.
+    pub damage: Vec<String>,
+    /// Checkpoints that cannot be read as a whole.
+    pub hurt: Vec<Hurt>,
+    /// What a later version wrote and this one cannot check.
+    pub unknown: Vec<String>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty() && self.hurt.is_empty()
+    }
+}
+
+/// What a full check knows, for a repair to go on with.
+struct Findings<'s> {
+    report: VerifyReport,
+    scan: Scan<'s>,
+    /// Objects that checkpoints need and that cannot be read.
+    wanted: HashSet<ObjectId>,
+    /// Whether the index lacks something that the packs hold.
+    index_lags: bool,
+}
+
+impl Store {
+    /// Reads and checks everything, or what one checkpoint needs. Finding damage is no error.
+    pub fn verify(&self, scope: &Scope, watch: Watch<'_>) -> Result<VerifyReport> {
+        match scope {
+            Scope::All => Ok(self.verify_all(watch)?.report),
+            Scope::Checkpoint(id) => self.verify_one(id),
+        }
+    }
+
+    fn verify_one(&self, id: &CheckpointId) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        let found = self.with_index(|index| index.checkpoint(id))?;
+        let Some((row, _)) = found else {
+            report.damage.push(format!("{id} is not known"));
+            return Ok(report);
+        };
+        report.checkpoints = 1;
+        let mut tally = Tally::new(self);
+        match self.get(&row.manifest).and_then(|json| {
+            decode_manifest(&json)?;
+            Ok(json)
+        }) {
+            Ok(json) => report.hurt.extend(tally.checkpoint(id, &json)),
+            Err(error) => {
+                report.damage.push(format!("the manifest of {id}: {error}"));
+                let (paths, structure) = (Vec::new(), true);
+                report.hurt.push(Hurt { checkpoint: id.clone(), paths, structure });
+            }
+        }
+        report.objects = tally.objects;
+        report.bytes = tally.bytes;
+        report.damage.extend(tally.errors);
+        Ok(report)
+    }
+
+    fn verify_all(&self, watch: Watch<'_>) -> Result<Findings<'_>> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let tail = self.catch_up(&self.lock()?)?;
+            self.forget_open_packs();
+            let findings = self.look_through(&tail, watch)?;
+            let generation = self
+                .with_index(|index| {
+                    index.reload()?;
+                    index.position()
+                })?
+                .map_or(0, |position| position.generation);
+            // Gc may have taken packs away while they were read; then what is missing means nothing.
+            let undisturbed = generation == tail.generation || attempt == 3;
+            if findings.report.is_clean() || undisturbed {
+                return Ok(findings);
+            }
+        }
+    }
+
+    fn look_through(&self, tail: &log::Tail, watch: Watch<'_>) -> Result<Findings<'_>> {
+        if let Some(watch) = watch {
+            watch(Progress::Reading)?;
+        }
+        let scan = Scan::read(self, tail, Depth::Full)?;
+        let mut report = VerifyReport {
+            packs: scan.packs.len() as u64,
+            bytes: scan.bytes,
+            damage: scan.damage.iter().map(ToString::to_string).collect(),
+            unknown: scan.unknown.iter().map(ToString::to_string).collect(),
+            ..VerifyReport::default()
+        };
+        self.check_chain(&scan, &mut report);
+        self.check_log_footers(&scan, &mut report)?;
+        let good = tally::decode_all(self, &scan, watch, &mut report)?;
+
+        let mut tally = Tally::of_known(&scan, &good);
+        let rows = self.with_index(|index| index.checkpoints(None))?;
+        let mut known = HashSet::new();
+        for row in rows {
+            known.insert(row.manifest);
+            report.checkpoints += 1;
+            match scan.get(&row.manifest) {
+                Ok(json) => report.hurt.extend(tally.checkpoint(&row.id, &json)),
+                Err(_) => {
+                    tally.wanted.insert(row.manifest);
+                    let (paths, structure) = (Vec::new(), true);
+                    report.hurt.push(Hurt { checkpoint: row.id, paths, structure });
+                }
+            }
+        }
+        let wanted = tally.wanted;
+        let mut index_lags = false;
+        for id in tally.seen.iter().filter(|id| good.contains(id)) {
+            index_lags |= !self.stands(id);
+        }
+        for record in &scan.manifests {
+            match scan.get(&record.object).and_then(|json| decode_manifest(&json)) {
+                Ok(manifest) => {
+                    index_lags |=
+                        self.with_index(|index| index.checkpoint(&manifest.id))?.is_none();
+                }
+                Err(Error::Newer { .. }) => {}
+                Err(error) if known.contains(&record.object) => drop(error),
+                Err(error) => report
+                    .damage
+                    .push(format!("{} at {}: a manifest: {error}", record.pack, record.offset)),
+            }
+        }
+        if index_lags {
+            report.damage.push("index.db lacks something that the packs hold".into());
+        }
+        Ok(Findings { report, scan, wanted, index_lags })
+    }
+
+    /// Commits follow each other without gaps, and each names the one before it. Only where a pack
+    /// between two was retired may some be missing.
+    fn check_chain(&self, scan: &Scan<'_>, report: &mut VerifyReport) {
+        let mut last: Option<&log::Position> = None;
+        for commit in &scan.commits {
+            let (position, pack) = (&commit.position, PackId::Log(commit.position.pack));
+            let from = last.map_or(0, |last| last.pack);
+            let gap = (from + 1..position.pack).any(|between| {
+                let between = PackId::Log(between);
+                !scan.packs.contains_key(&between) && !scan.damage.iter().any(|d| d.pack == between)
+            });
+            let expected = last.map_or(1, |last| last.sequence + 1);
+            let follows =
+                position.sequence == expected && commit.previous == last.map(|last| last.id);
+            if !follows && !(gap && position.sequence > expected) {
+                report.damage.push(format!(
+                    "{pack}: commit {} does not follow what is before it",
+                    position.sequence
+                ));
+            }
+            last = Some(position);
+        }
+    }
+
+    /// The footers of closed log packs, which nobody needs for reading them.
+    fn check_log_footers(&self, scan: &Scan<'_>, report: &mut VerifyReport) -> Result<()> {
+        let packs = self.home.packs();
+        for pack in scan.packs.keys() {
+            let PackId::Log(number) = *pack else { continue };
+            let Ok(reader) = PackReader::open(&packs, *pack) else { continue };
+            let commits = scan.commits.iter().filter(|commit| commit.position.pack == number);
+            let end = commits.map(|commit| commit.position.end).max().unwrap_or(pack::HEADER);
+            let damaged = match reader.footer() {
+                Ok(Some((lines, _))) => {
+                    let bytes = reader.read(0, end)?;
+                    let found = record::all(&bytes, pack::HEADER as usize).into_iter();
+                    let real: Vec<Line> = found
+                        .map(|found| Line::of(&bytes[found.at..found.end()], found.at as u64))
+                        .collect();
+                    lines != real
+                }
+                Ok(None) => {
+                    // What follows the last commit is a torn run, or a footer without its trailer.
+                    let rest = reader.read(end, record::HEADER as u64)?;
+                    Header::parse(&rest).is_some_and(|header| header.kind == Some(Kind::Footer))
+                }
+                Err(error) if error.is_damage() => true,
+                Err(error) => return Err(error),
+            };
+            if damaged {
+                report.damage.push(format!("{pack}: its footer"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Repairing: what is damaged is put again from wherever it can be had. Nothing is removed; what
+//! stays lost is written down, so that everybody can tell.
+
+use std::collections::{BTreeMap, HashSet};
+
+use rappel_types::{CheckpointId, ObjectId};
+
+use super::{Findings, Hurt, VerifyReport, Watch};
+use crate::document::{DOCUMENT_VERSION, Loss};
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::log::Named;
+use crate::pack::{self, PackId, PackReader};
+use crate::record::{self, Kind};
+use crate::sink::id_of;
+use crate::store::Store;
+use crate::writer::{Change, NewRecord, Space, Spool};
+
+/// What a repair has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RepairReport {
+    /// What was wrong before.
+    pub before: VerifyReport,
+    /// Objects that were put again.
+    pub restored_objects: u64,
+    /// Records that were appended again because the commit that vouched for them is damaged.
+    pub restored_records: u64,
+    /// Packs that were named again for the same reason.
+    pub adopted_packs: u64,
+    /// Checkpoints that were hurt before and are whole now.
+    pub healed: Vec<CheckpointId>,
+    /// What is lost. It is written down beside the checkpoints.
+    pub lost: Vec<Hurt>,
+}
+
+impl Store {
+    /// Brings back what can be brought back. `fetch` is asked for the bytes of objects that no
+    /// record gives any more; whoever calls looks for them in the workspace's files.
+    pub fn repair(
+        &self,
+        fetch: &dyn Fn(&ObjectId) -> Option<Vec<u8>>,
+        watch: Watch<'_>,
+    ) -> Result<RepairReport> {
+        let findings = self.verify_all(watch)?;
+        let mut report =
+            RepairReport { before: findings.report.clone(), ..RepairReport::default() };
+        let damaged: HashSet<PackId> = findings.scan.damage.iter().map(|d| d.pack).collect();
+        if findings.index_lags {
+            let lock = self.lock()?;
+            self.with_index(Index::clear)?;
+            self.catch_up(&lock)?;
+        }
+        self.append_again(&findings, &mut report)?;
+        // What an adopted pack brings back need not be fetched.
+        let findings = match report.adopted_packs > 0 {
+            true => self.verify_all(watch)?,
+            false => findings,
+        };
+        report.restored_objects = self.put_again(&findings, fetch)?;
+
+        let after = self.verify_all(watch)?.report;
+        let still: HashSet<&CheckpointId> =
+            after.hurt.iter().map(|hurt| &hurt.checkpoint).collect();
+        let were = report.before.hurt.iter().map(|hurt| hurt.checkpoint.clone());
+        report.healed = were.filter(|id| !still.contains(id)).collect();
+        report.lost = after.hurt;
+        self.write_down(&report, &damaged)?;
+        Ok(report)
+    }
+
+    /// Appends the records of runs whose commit is damaged, each with its birth, and names the bulk
+    /// packs that no readable commit names: it may have been the damaged one that did.
+    fn append_again(&self, findings: &Findings<'_>, report: &mut RepairReport) -> Result<()> {
+        let hurt_log =
+            findings.scan.damage.iter().any(|damage| matches!(damage.pack, PackId::Log(_)));
+        if !hurt_log {
+            return Ok(());
+        }
+        // Those of a pack that a repair has looked at before have been appended then.
+        let losses = self.with_index(|index| index.documents(Kind::Loss, None))?;
+        let seen: HashSet<PackId> =
+            losses.iter().filter_map(|row| PackId::from_name(&row.key)).collect();
+        let mut lock = self.lock()?;
+        let tail = self.catch_up(&lock)?;
+        let mut spool = Spool::default();
+        for orphan in findings.scan.orphans.iter().filter(|orphan| !seen.contains(&orphan.pack)) {
+            let Ok(record) = self.pack(orphan.pack)?.record(orphan.offset, 4 << 10) else {
+                continue;
+            };
+            let copy = record::reborn(&record, orphan.birth);
+            if let Some(entry) = self.entry(orphan.pack, orphan.offset, &copy, orphan.birth)? {
+                spool.add_born(self, entry.kind, &copy, entry.body, orphan.birth)?;
+                report.restored_records += 1;
+            }
+        }
+        let oldest = findings.scan.damage.iter().map(|damage| damage.birth).max().unwrap_or(1);
+        let adopted = self.unnamed(oldest)?;
+        report.adopted_packs = adopted.len() as u64;
+        if spool.is_empty() && adopted.is_empty() {
+            return Ok(());
+        }
+        let change = Change { generation: tail.generation, adopted, ..Change::default() };
+        self.append(&mut lock, &tail, spool, change, Space::Ordinary)?;
+        self.catch_up(&lock)?;
+        Ok(())
+    }
+
+    /// Whole bulk packs of this home that no commit names.
+    fn unnamed(&self, birth: u64) -> Result<Vec<Named>> {
+        let known: HashSet<PackId> =
+            self.with_index(|index| index.packs())?.into_iter().map(|row| row.pack).collect();
+        let packs = self.home.packs();
+        let mut found = Vec::new();
+        for id in pack::list(&packs)? {
+            if matches!(id, PackId::Log(_)) || known.contains(&id) {
+                continue;
+            }
+            let reader = PackReader::open(&packs, id)?;
+            let ours = reader.header.is_some_and(|header| header.home == self.home.id);
+            if let (true, Ok(Some((_, hash)))) = (ours, reader.footer()) {
+                let length = reader.length()?;
+                found.push(Named { pack: id, length, hash, birth: Some(birth) });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Puts what checkpoints need and nothing gives any more.
+    fn put_again(
+        &self,
+        findings: &Findings<'_>,
+        fetch: &dyn Fn(&ObjectId) -> Option<Vec<u8>>,
+    ) -> Result<u64> {
+        let mut pending: Vec<ObjectId> = findings.wanted.iter().copied().collect();
+        pending.sort();
+        let mut asked: HashSet<ObjectId> = pending.iter().copied().collect();
+        let writer = self.begin()?;
+        let mut count = 0;
+        while let Some(id) = pending.pop() {
+            match fetch(&id).filter(|bytes| id_of(bytes) == id) {
+                Some(bytes) => {
+                    writer.put_again(&bytes)?;
+                    count += 1;
+                }
+                // Its own record may be good, and only the base be missing.
+                None => {
+                    let bases = findings.scan.pieces_of(&id).filter_map(|(_, piece)| piece.base);
+                    pending.extend(bases.filter(|base| asked.insert(*base)));
+                }
+            }
+        }
+        if count > 0 {
+            writer.commit(|_| Ok(Vec::new()))?;
+        }
+        Ok(count)
+    }
+
+    /// Writes down what is lost, that what was lost is not any more, and which packs' damage has
+    /// been looked at.
+    fn write_down(&self, report: &RepairReport, damaged: &HashSet<PackId>) -> Result<()> {
+        let mut known: BTreeMap<String, Loss> = BTreeMap::new();
+        for row in self.with_index(|index| index.documents(Kind::Loss, None))? {
+            if let Ok(loss) = serde_json::from_str(&row.json) {
+                known.insert(row.key, loss);
+            }
+        }
+        let at = self.clock.now();
+        let version = DOCUMENT_VERSION;
+        let mut now: BTreeMap<String, Loss> = BTreeMap::new();
+        for hurt in &report.lost {
+            let (paths, structure) = (hurt.paths.clone(), hurt.structure);
+            now.insert(hurt.checkpoint.to_string(), Loss { version, at, paths, structure });
+        }
+        for pack in damaged {
+            let (paths, structure) = (Vec::new(), false);
+            now.insert(pack.to_string(), Loss { version, at, paths, structure });
+        }
+        for (key, loss) in &known {
+            if loss.structure || !loss.paths.is_empty() {
+                let (paths, structure) = (Vec::new(), false);
+                now.entry(key.clone()).or_insert(Loss { version, at, paths, structure });
+            }
+        }
+        now.retain(|key, loss| {
+            known.get(key).is_none_or(|before| {
+                before.paths != loss.paths || before.structure != loss.structure
+            })
+        });
+        if now.is_empty() {
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        for (key, loss) in now {
+            let json = serde_json::to_string(&loss)
+                .map_err(|error| Error::Damaged(format!("loss: {error}")))?;
+            records.push(NewRecord::Document { kind: Kind::Loss, key, json });
+        }
+        self.begin()?.commit(|_| Ok(records))?;
+        Ok(())
+    }
+
+    /// What a repair could not bring back of a checkpoint, if one was made.
+    pub fn loss(&self, id: &CheckpointId) -> Result<Option<Loss>> {
+        let rows = self.with_index(|index| index.documents(Kind::Loss, Some(id.as_str())))?;
+        let last = rows.last().and_then(|row| serde_json::from_str::<Loss>(&row.json).ok());
+        Ok(last.filter(|loss| loss.structure || !loss.paths.is_empty()))
+    }
+}

@@ -1,0 +1,293 @@
+//! Damage is found, named, kept away from what is whole, and repaired where that is possible.
+
+mod common;
+
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use common::{Files, World, delete, files, gc_now, ids, load, noise, save};
+use rappel_store::record::Kind;
+use rappel_store::sink::id_of;
+use rappel_store::verify::Scope;
+use rappel_types::CheckpointId;
+
+/// A home with log and bulk packs, retired ones and copies, and what its checkpoints hold.
+fn lived_in() -> (World, Vec<(CheckpointId, Files)>) {
+    let world = World::new().small();
+    let store = world.open();
+    let mut all = Vec::new();
+    for round in 0..4u64 {
+        let state = files(&[
+            ("a", &noise(round, 700)),
+            ("b", &noise(50, 900 + round as usize)),
+            ("c/large", &noise(round / 2 + 90, 5_000)),
+        ]);
+        all.push((save(&store, &state), state));
+    }
+    delete(&store, &all.remove(0).0, true);
+    gc_now(&store);
+    let state = files(&[("a", b"after gc"), ("b", &noise(50, 904))]);
+    all.push((save(&store, &state), state));
+    (world, all)
+}
+
+fn packs(world: &World) -> Vec<PathBuf> {
+    let folder = world.home.path().join("packs");
+    world.packs().into_iter().map(|name| folder.join(name)).collect()
+}
+
+fn flip(path: &Path, at: u64, bit: u8) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    byte[0] ^= bit;
+    file.write_all_at(&byte, at).unwrap();
+}
+
+#[test]
+fn a_whole_store_is_clean() {
+    let (world, all) = lived_in();
+    let store = world.open();
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(report.checkpoints, all.len() as u64);
+    assert!(report.objects > 10 && report.packs > 1 && report.bytes > 10_000, "{report:?}");
+    let one = store.verify(&Scope::Checkpoint(all[0].0.clone()), None).unwrap();
+    assert!(one.is_clean() && one.objects > 3, "{one:?}");
+}
+
+#[test]
+fn every_flipped_byte_is_found_and_hurts_nothing_else() {
+    let (world, all) = lived_in();
+    drop(world.open());
+    let home = world.home.path();
+    let index: Vec<(PathBuf, Vec<u8>)> = ["index.db", "index.db-wal"]
+        .into_iter()
+        .filter_map(|name| Some((home.join(name), std::fs::read(home.join(name)).ok()?)))
+        .collect();
+    let mut tried = 0;
+    for pack in packs(&world) {
+        let length = pack.metadata().unwrap().len();
+        for at in (0..length).step_by(step()) {
+            common::forget_index(home);
+            index.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+            let bit = 1 << (at % 8);
+            flip(&pack, at, bit);
+            let place = format!("{} at {at}", pack.display());
+            let store = world.open();
+            let report = store.verify(&Scope::All, None).unwrap();
+            assert!(!report.damage.is_empty(), "{place} was not noticed");
+            for (id, state) in &all {
+                let hurt = report.hurt.iter().any(|hurt| hurt.checkpoint == *id);
+                match store.checkpoint(id).unwrap() {
+                    None => panic!("{place}: {id} is not listed any more"),
+                    Some(_) if hurt => {
+                        if let Ok(read) = load(&store, id) {
+                            assert_eq!(read, *state, "{place}: wrong bytes");
+                        }
+                    }
+                    Some(_) => {
+                        let read = load(&store, id);
+                        assert_eq!(read.unwrap_or_else(|e| panic!("{place}: {id}: {e}")), *state);
+                    }
+                }
+            }
+            drop(store);
+            flip(&pack, at, bit);
+            tried += 1;
+        }
+    }
+    assert!(tried > 500);
+}
+
+/// Every byte takes minutes; an ordinary run looks at a part that changes with no seed, all of it
+/// with `RAPPEL_TEST_ALL`.
+fn step() -> usize {
+    if std::env::var_os("RAPPEL_TEST_ALL").is_some() { 1 } else { 23 }
+}
+
+#[test]
+fn a_missing_pack_is_damage_and_names_who_is_hurt() {
+    let (world, all) = lived_in();
+    let store = world.open();
+    let bulk =
+        packs(&world).into_iter().find(|path| path.to_string_lossy().contains("bulk-")).unwrap();
+    std::fs::remove_file(&bulk).unwrap();
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(!report.damage.is_empty() && !report.hurt.is_empty(), "{report:?}");
+    let whole = all.iter().filter(|(id, _)| !report.hurt.iter().any(|h| h.checkpoint == *id));
+    for (id, state) in whole {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+    world.forget_index();
+    assert!(!world.open().damage().is_empty(), "a rebuild tells");
+}
+
+#[test]
+fn what_the_workspace_still_has_is_put_back() {
+    let world = World::new();
+    let store = world.open();
+    let (kept, lost) = (noise(1, 150_000), noise(2, 160_000));
+    let state = files(&[("kept", &kept), ("lost", &lost), ("small", b"small")]);
+    let id = save(&store, &state);
+    let other = save(&store, &files(&[("other", b"other")]));
+    let log = packs(&world).remove(0);
+    let bytes = std::fs::read(&log).unwrap();
+    for part in [&kept, &lost] {
+        let at = bytes.windows(64).position(|window| *window == part[1000..1064]).unwrap();
+        flip(&log, at as u64, 1);
+    }
+    let store = world.open();
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert_eq!(report.hurt.len(), 1, "{report:?}");
+    assert_eq!(report.hurt[0].checkpoint, id);
+    let paths: Vec<_> = report.hurt[0].paths.iter().map(ToString::to_string).collect();
+    assert_eq!(paths, ["kept", "lost"]);
+    let one = store.verify(&Scope::Checkpoint(id.clone()), None).unwrap();
+    assert_eq!(one.hurt, report.hurt);
+    assert!(store.verify(&Scope::Checkpoint(other), None).unwrap().is_clean());
+
+    let fetch = |id: &rappel_types::ObjectId| (*id == id_of(&kept)).then(|| kept.clone());
+    let repaired = store.repair(&fetch, None).unwrap();
+    assert_eq!(repaired.restored_objects, 1);
+    assert_eq!(repaired.lost.len(), 1, "{repaired:?}");
+    assert_eq!(repaired.lost[0].paths[0].to_string(), "lost");
+    let loss = store.loss(&id).unwrap().unwrap();
+    assert_eq!(loss.paths.len(), 1);
+
+    let fetch = |id: &rappel_types::ObjectId| (*id == id_of(&lost)).then(|| lost.clone());
+    let repaired = store.repair(&fetch, None).unwrap();
+    assert_eq!(repaired.healed, [id.clone()], "{repaired:?}");
+    assert!(repaired.lost.is_empty());
+    assert!(store.loss(&id).unwrap().is_none());
+    assert_eq!(load(&store, &id).unwrap(), state);
+    assert!(store.verify(&Scope::All, None).unwrap().hurt.is_empty());
+
+    // The damaged pack has been looked at: gc leaves it, and then nothing is wrong any more.
+    gc_now(&store);
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    world.forget_index();
+    assert_eq!(load(&world.open(), &id).unwrap(), state);
+}
+
+#[test]
+fn a_run_that_lost_its_commit_still_counts_and_is_appended_again() {
+    let world = World::new();
+    let store = world.open();
+    let first = files(&[("a", &noise(1, 3_000))]);
+    let one = save(&store, &first);
+    let end_of_first = packs(&world)[0].metadata().unwrap().len();
+    let second = files(&[("a", &noise(2, 3_000))]);
+    let two = save(&store, &second);
+    drop(store);
+    let log = packs(&world).remove(0);
+    let length = log.metadata().unwrap().len();
+    // The last commit: only the index knows that it was there.
+    flip(&log, length - 3, 1);
+    let store = world.open();
+    assert!(!store.verify(&Scope::All, None).unwrap().is_clean());
+    assert_eq!(ids(&store), [one.clone(), two.clone()]);
+    drop(store);
+    let store = world.open();
+    let third = files(&[("a", b"third")]);
+    let three = save(&store, &third);
+    drop(store);
+    // The next pack says how far the log counted, so that even a rebuild finds it.
+    world.forget_index();
+    let store = world.open();
+    let expected = [(&one, &first), (&two, &second), (&three, &third)];
+    for (id, state) in expected {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+    let repaired = store.repair(&|_| None, None).unwrap();
+    assert!(repaired.restored_records > 0 && repaired.lost.is_empty(), "{repaired:?}");
+    gc_now(&store);
+    assert!(store.verify(&Scope::All, None).unwrap().is_clean());
+    world.forget_index();
+    let store = world.open();
+    for (id, state) in expected {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+    assert!(end_of_first < length);
+}
+
+#[test]
+fn damage_keeps_gc_from_what_it_might_have_needed() {
+    let world = World::new().small();
+    let store = world.open();
+    let state = files(&[("a", &noise(1, 2_000)), ("b", &noise(2, 9_000))]);
+    let one = save(&store, &state);
+    let gone = save(&store, &files(&[("c", &noise(3, 9_000))]));
+    let last = files(&[("d", b"last")]);
+    let two = save(&store, &last);
+    delete(&store, &gone, true);
+    drop(store);
+    // The tree of the first checkpoint: what it refers to cannot be known.
+    let store = world.open();
+    let row = store.checkpoint(&one).unwrap().unwrap();
+    let tree = store.manifest(&row).unwrap().files.unwrap().tree;
+    drop(store);
+    let bytes: Vec<(PathBuf, Vec<u8>)> = packs(&world)
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read(&path).unwrap()))
+        .collect();
+    let (path, at) = bytes
+        .iter()
+        .find_map(|(path, bytes)| {
+            let at = bytes.windows(32).position(|window| *window == tree.0)?;
+            Some((path.clone(), at))
+        })
+        .unwrap();
+    flip(&path, at as u64 + 3, 4);
+    let store = world.open();
+    let before = world.packs();
+    let report = gc_now(&store);
+    assert!(report.packs_kept_for_damage > 0, "{report:?}");
+    assert!(
+        before.iter().any(|name| !world.packs().contains(name)),
+        "what is younger than the damage is collected all the same"
+    );
+    assert_eq!(load(&store, &two).unwrap(), last);
+    flip(&path, at as u64 + 3, 4);
+    world.forget_index();
+    let store = world.open();
+    assert_eq!(load(&store, &one).unwrap(), state);
+    let labels = store.with_index(|index| index.documents(Kind::Loss, None)).unwrap();
+    assert!(labels.is_empty());
+}
+
+#[test]
+fn a_pack_inside_a_file_is_not_taken_for_ours() {
+    let world = World::new();
+    let stranger = World::new();
+    let other = stranger.open();
+    for round in 0..5u64 {
+        save(&other, &files(&[("foreign", &noise(round, 600))]));
+    }
+    let foreign = std::fs::read(packs(&stranger).remove(0)).unwrap();
+    let store = world.open();
+    // Noise around it keeps the object from being compressed, so that its records stand in the pack.
+    let mut carrier = noise(77, 140_000);
+    carrier.extend_from_slice(&foreign);
+    let one = save(&store, &files(&[("carrier", &carrier)]));
+    let last = files(&[("own", b"own")]);
+    let two = save(&store, &last);
+    drop(store);
+    let log = packs(&world).remove(0);
+    let bytes = std::fs::read(&log).unwrap();
+    assert!(
+        bytes.windows(8).any(|window| window == b"RAPPELPK" && window.as_ptr() != bytes.as_ptr())
+    );
+    // The header of the carrier's record: its length is not known any more.
+    flip(&log, 64 + 24, 0x40);
+    world.forget_index();
+    let store = world.open();
+    assert!(!store.damage().is_empty());
+    assert_eq!(load(&store, &two).unwrap(), last);
+    assert_eq!(ids(&store).last(), Some(&two));
+    assert!(ids(&store).contains(&one));
+    let third = save(&store, &files(&[("third", b"3")]));
+    assert_eq!(load(&store, &third).unwrap(), files(&[("third", b"3")]));
+}
