@@ -43,6 +43,10 @@
 //! both times lie before the start of the scan that recorded it, by more than the granularity of
 //! the file system's clock; anything younger is marked and read again next time
 //! ([`stamp::Trust`]).
+//!
+//! Not guaranteed: a program that keeps a file mapped into memory can change it without the file
+//! system moving its times until the page is written back; such a change is found by the next scan
+//! after that.
 
 pub mod builtin;
 pub mod cache;

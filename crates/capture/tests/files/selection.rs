@@ -208,6 +208,31 @@ fn the_users_own_excludes_count() {
 }
 
 #[test]
+fn conditional_configuration_counts_where_its_condition_holds() {
+    let project = Project::with_git();
+    project.write("a.tmp", "").write("x", "");
+    let home = project.dir.path().join("home");
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("mine"), "*.tmp\n").unwrap();
+    std::fs::write(home.join("more"), "[core]\n\texcludesfile = ~/mine\n").unwrap();
+    for (condition, holds) in [
+        ("gitdir:**/project/.git", true),
+        ("gitdir:project/", true),
+        ("gitdir/i:PROJECT/", true),
+        ("gitdir:PROJECT/", false),
+        ("gitdir:~/", false),
+        ("onbranch:main", false),
+    ] {
+        let text = format!("[includeIf \"{condition}\"]\n\tpath = ~/more\n");
+        std::fs::write(home.join(".gitconfig"), text).unwrap();
+        let expected: &[&str] = if holds { &["x"] } else { &["a.tmp", "x"] };
+        assert_eq!(project.taken(), expected, "{condition}");
+        let listed = project.git(&["ls-files", "-o", "--exclude-standard"]);
+        assert_eq!(String::from_utf8(listed).unwrap().lines().collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
 fn a_changed_exclude_file_is_noticed() {
     let mut project = Project::with_git();
     project.write("deep/er/a.swp", "").write("x", "");
