@@ -3,6 +3,7 @@
 
 use rappel_types::CheckpointId;
 
+use crate::append::{Change, Space};
 use crate::closure::{Closure, Reference, named_in};
 use crate::codec::Effort;
 use crate::document::{DOCUMENT_VERSION, Tombstone};
@@ -11,7 +12,7 @@ use crate::index::{Body, CheckpointRow};
 use crate::record::{self, Kind, Packing};
 use crate::sink::Source;
 use crate::store::{Store, decode_manifest};
-use crate::writer::{Change, NewRecord, Space, Spool};
+use crate::writer::{NewRecord, Spool};
 
 impl Store {
     /// Deletes checkpoints, in one commit. Those that are deleted already are passed over; the

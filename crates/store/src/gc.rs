@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use rappel_types::CheckpointId;
 
+use crate::append::{Change, Space};
 use crate::error::{Error, Result};
 use crate::lock::{Lock, Turn};
 use crate::log::{self, Named, Tail};
 use crate::pack::PackId;
 use crate::scan::{Depth, PackInfo, Scan};
 use crate::store::Store;
-use crate::writer::{Change, Space, Spool};
+use crate::writer::Spool;
 use copy::Copies;
 use mark::{Marks, Rules};
 use plan::Plan;
@@ -182,7 +183,7 @@ impl<'s> Collector<'s> {
         };
         let scan = Scan::read(store, &tail, Depth::Tables)?;
         let mut marks = Marks::default();
-        marks.mark(&scan, &rules)?;
+        marks.mark(&scan, &rules);
         let (newest, generation) = (tail.pack, tail.generation);
         Ok(Self { store, rules, eager: options.now, scan, marks, newest, generation })
     }
@@ -197,7 +198,8 @@ impl<'s> Collector<'s> {
         self.scan.advance(tail)?;
         self.newest = tail.pack;
         self.generation = tail.generation;
-        self.marks.mark(&self.scan, &self.rules)
+        self.marks.mark(&self.scan, &self.rules);
+        Ok(())
     }
 
     /// Copies what lives in `group` and retires it; false if others were quicker, so that it has to

@@ -77,7 +77,7 @@ impl Home {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
             let half_made = ours.contains(&name.as_str())
                 || name.starts_with("index.db")
-                || name.ends_with(".tmp");
+                || Path::new(&name).extension().is_some_and(|end| end == "tmp");
             (!half_made).then_some(name)
         });
         if let Some(name) = foreign {

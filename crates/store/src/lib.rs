@@ -2,8 +2,10 @@
 //! view of them. `docs/format.md` describes every byte.
 
 pub mod ambient;
+mod append;
 pub mod beneath;
 pub mod block;
+mod catch_up;
 mod closure;
 pub mod codec;
 pub mod content;
@@ -17,6 +19,7 @@ pub mod index;
 pub mod lock;
 pub mod log;
 pub mod pack;
+mod read;
 pub mod record;
 mod reserve;
 mod scan;

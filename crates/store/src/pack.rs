@@ -315,6 +315,12 @@ impl PackReader {
         Ok(self.file.metadata().map_err(Error::io("read", &self.path))?.len())
     }
 
+    /// Whether it has been sealed to the end.
+    pub fn is_read_only(&self) -> Result<bool> {
+        let meta = self.file.metadata().map_err(Error::io("read", &self.path))?;
+        Ok(meta.permissions().readonly())
+    }
+
     /// When the file was last written to, in milliseconds since the epoch.
     pub fn modified(&self) -> Result<i64> {
         use std::os::unix::fs::MetadataExt;

@@ -11,9 +11,10 @@ use crate::error::{Error, Result};
 use crate::index::Place;
 use crate::log::{self, Damage, Known, Named, Position, Run, Tail};
 use crate::pack::{self, Line, PackId, PackReader};
+use crate::read::CHAIN_MAX;
 use crate::record::{self, Header, Kind};
 use crate::sink::Source;
-use crate::store::{CHAIN_MAX, Store, decode_document};
+use crate::store::{Store, decode_document};
 
 /// How much of the packs is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,10 +170,10 @@ impl<'s> Scan<'s> {
         }
         self.retired.extend(retired.iter().copied());
         for (named, log, sequence) in named {
-            self.take_bulk(named, log, sequence);
+            self.take_bulk(&named, log, sequence);
         }
         self.drop_retired();
-        self.last = tail.last.clone();
+        self.last.clone_from(&tail.last);
         self.sequence = tail.sequence;
         Ok(())
     }
@@ -215,7 +216,7 @@ impl<'s> Scan<'s> {
         }
     }
 
-    fn take_bulk(&mut self, named: Named, log: u64, birth: u64) {
+    fn take_bulk(&mut self, named: &Named, log: u64, birth: u64) {
         let pack = named.pack;
         if self.retired.contains(&pack) {
             return;
@@ -229,7 +230,7 @@ impl<'s> Scan<'s> {
         info.named_in.push(log);
         info.named = Some(Named { birth: Some(birth), ..named.clone() });
         info.lowest = birth;
-        if let Err(error) = self.read_bulk(&named, birth) {
+        if let Err(error) = self.read_bulk(named, birth) {
             self.hurt(pack, birth, error.to_string());
         }
     }

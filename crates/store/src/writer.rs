@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_types::{Manifest, ObjectId};
 
+use crate::append::{Change, Space};
 use crate::block::{self, BLOCK_TARGET, DEPTH_MAX, Form, Item};
 use crate::closure::{Closure, Reference};
 use crate::codec::{self, Effort};
 use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
 use crate::lock::Lock;
-use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, home_text, run_hash};
+use crate::log::Tail;
 use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::{Role, Sink, Source, id_of};
@@ -63,24 +64,6 @@ pub struct Committed {
     pub new_bytes: u64,
 }
 
-/// What a commit says besides what its run holds: gc's part.
-#[derive(Debug, Default)]
-pub(crate) struct Change {
-    pub generation: u64,
-    pub retired: Vec<PackId>,
-    pub adopted: Vec<Named>,
-    pub kept: Vec<u64>,
-}
-
-/// How close to a full disk something may be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Space {
-    /// A margin stays free.
-    Ordinary,
-    /// What gives space back may use the last of it.
-    Urgent,
-}
-
 /// Collects a run. Dropping it without a commit leaves nothing that counts.
 pub struct Writer<'s> {
     store: &'s Store,
@@ -111,15 +94,15 @@ struct Shared {
 /// Encoded records, in memory until they are too many, then in bulk packs.
 #[derive(Default)]
 pub(crate) struct Spool {
-    bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    pub bytes: Vec<u8>,
+    pub entries: Vec<Entry>,
     bulk: Option<PackWriter>,
-    sealed: Vec<Sealed>,
+    pub sealed: Vec<Sealed>,
     written: u64,
 }
 
 /// The place of records that wait for the log; replaced when they get there.
-const IN_RUN: PackId = PackId::Log(0);
+pub(crate) const IN_RUN: PackId = PackId::Log(0);
 
 impl Store {
     /// Begins a run.
@@ -169,7 +152,7 @@ impl Sink for Writer<'_> {
         };
         let item = Item { id, birth: 0, form };
         if bytes.len() >= BLOCK_TARGET && matches!(item.form, Form::Shared(_)) {
-            self.flush(vec![item])?;
+            self.flush(&[item])?;
             return Ok(id);
         }
         let thread = rayon::current_thread_index().map_or(0, |index| index + 1);
@@ -185,7 +168,7 @@ impl Sink for Writer<'_> {
             (builder.raw >= BLOCK_TARGET).then(|| std::mem::take(&mut *builder).items)
         };
         match full {
-            Some(items) => self.flush(items).map(|()| id),
+            Some(items) => self.flush(&items).map(|()| id),
             None => Ok(id),
         }
     }
@@ -207,7 +190,7 @@ impl Writer<'_> {
     pub(crate) fn put_again(&self, bytes: &[u8]) -> Result<ObjectId> {
         let id = id_of(bytes);
         if self.shared().own.insert(id) {
-            self.flush(vec![Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
+            self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
         }
         Ok(id)
     }
@@ -236,7 +219,7 @@ impl Writer<'_> {
         Ok(Some(Form::Against { base: *base, depth: depth + 1, length, frame }))
     }
 
-    fn flush(&self, items: Vec<Item>) -> Result<()> {
+    fn flush(&self, items: &[Item]) -> Result<()> {
         if items.is_empty() {
             return Ok(());
         }
@@ -252,7 +235,7 @@ impl Writer<'_> {
             shared.raw += raw;
             if shared.raw <= NORMAL_EFFORT_MAX { Effort::Normal } else { Effort::Fast }
         };
-        let (kind, record, body) = match &items[..] {
+        let (kind, record, body) = match items {
             [Item { form: Form::Shared(bytes), .. }] if bytes.len() >= BLOCK_TARGET => {
                 let record = record::encode(Kind::Chunk, 0, bytes, Packing::Zstd(effort))?;
                 (Kind::Chunk, record, Body::Object)
@@ -278,7 +261,7 @@ impl Writer<'_> {
         for builder in &self.builders {
             let items =
                 std::mem::take(&mut builder.lock().unwrap_or_else(PoisonError::into_inner).items);
-            self.flush(items)?;
+            self.flush(&items)?;
         }
         let Shared { own, mut reused, mut roots, mut spool, .. } =
             self.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +303,7 @@ impl Writer<'_> {
 impl Spool {
     /// A spool of bulk packs that are ready, with what they hold.
     pub(crate) fn of(sealed: Vec<Sealed>, entries: Vec<Entry>) -> Self {
-        Self { sealed, entries, ..Self::default() }
+        Self { entries, sealed, ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -398,7 +381,7 @@ impl Spool {
     }
 
     /// Seals and syncs the bulk packs, so that only the short run is left for the lock.
-    fn settle(&mut self, store: &Store) -> Result<()> {
+    pub fn settle(&mut self, store: &Store) -> Result<()> {
         if let Some(bulk) = self.bulk.take() {
             self.sealed.push(bulk.seal(None)?);
         }
@@ -444,7 +427,9 @@ impl Store {
             return Err(Error::Moved);
         }
         let mut closure = Closure::default();
-        roots.iter().for_each(|id| closure.add(Reference::Unknown(*id)));
+        for id in roots {
+            closure.add(Reference::Unknown(*id));
+        }
         match closure.follow(self, &mut |id| self.stands(id)) {
             true => Ok(()),
             false => Err(Error::Moved),
@@ -483,163 +468,5 @@ impl Store {
                 Ok((kind, record, Body::Document { key, json }))
             }
         }
-    }
-
-    /// Appends a run to the log and syncs it. Under the lock; `tail` is how the log ends now.
-    pub(crate) fn append_run(
-        &self,
-        lock: &mut Lock,
-        tail: &Tail,
-        run: &[u8],
-        commit: &Commit,
-        space: Space,
-    ) -> Result<Position> {
-        let json = serde_json::to_vec(commit)
-            .map_err(|error| Error::Damaged(format!("commit: {error}")))?;
-        let record = record::encode(Kind::Commit, 0, &json, Packing::Zstd(Effort::Normal))?;
-        let id = id_of(&json);
-        let mut bytes = Vec::with_capacity(run.len() + record.len());
-        bytes.extend_from_slice(run);
-        bytes.extend_from_slice(&record);
-        self.check_space(bytes.len() as u64, space)?;
-
-        let mut pack = self.open_pack(lock, tail, bytes.len() as u64)?;
-        let written = pack.append(&bytes).and_then(|start| {
-            pack.sync()?;
-            if start == crate::pack::HEADER {
-                // Whoever created the pack may have died before its name was durable.
-                disk::sync_dir(&*self.disk, &self.home.packs())?;
-            }
-            Ok(start)
-        });
-        let start = match written {
-            Ok(start) => start,
-            Err(error) => {
-                self.leave_behind(lock, &pack, tail);
-                return Err(error);
-            }
-        };
-        let PackId::Log(number) = pack.id else {
-            return Err(Error::Damaged("the log's pack is none".into()));
-        };
-        let offset = start + run.len() as u64;
-        Ok(Position {
-            pack: number,
-            offset,
-            end: offset + record.len() as u64,
-            id,
-            sequence: commit.sequence,
-            generation: commit.generation,
-        })
-    }
-
-    /// The pack that the next run goes to: the open one, or a new one where that is full, closed
-    /// by a torn run, or left behind by a failed sync.
-    fn open_pack(&self, lock: &mut Lock, tail: &Tail, needed: u64) -> Result<PackWriter> {
-        let broken = lock.broken();
-        if let Some(number) = tail.pack {
-            let usable = tail.open && broken.is_none_or(|(pack, _)| pack != number);
-            let full =
-                tail.end > crate::pack::HEADER && tail.end + needed > self.limits.pack_target;
-            if usable && !full {
-                let packs = self.home.packs();
-                return PackWriter::open(&self.disk, &packs, PackId::Log(number), tail.end);
-            }
-            if usable && full {
-                self.seal_log(number, tail.end)?;
-            }
-        }
-        let pack = self.new_log_pack(tail)?;
-        if broken.is_some() {
-            lock.set_broken(None)?;
-        }
-        Ok(pack)
-    }
-
-    fn seal_log(&self, number: u64, end: u64) -> Result<()> {
-        let id = PackId::Log(number);
-        let reader = self.pack(id)?;
-        let bytes = reader.read(crate::pack::HEADER, end - crate::pack::HEADER)?;
-        let lines = record::all(&bytes, 0)
-            .into_iter()
-            .map(|found| {
-                let offset = crate::pack::HEADER + found.at as u64;
-                crate::pack::Line::of(&bytes[found.at..found.end()], offset)
-            })
-            .collect();
-        PackWriter::open(&self.disk, &self.home.packs(), id, end)?.seal(Some(lines))?;
-        Ok(())
-    }
-
-    fn new_log_pack(&self, tail: &Tail) -> Result<PackWriter> {
-        let number = tail.pack.unwrap_or(0) + 1;
-        let (previous_pack, previous_end) = tail.reach;
-        let header = PackHeader { home: self.home.id, previous_pack, previous_end };
-        let id = PackId::Log(number);
-        let packs = self.home.packs();
-        let pack = PackWriter::create(&self.disk, &packs, id, header)?;
-        pack.sync()?;
-        disk::sync_dir(&*self.disk, &packs)?;
-        Ok(pack)
-    }
-
-    /// After a failed write or sync nobody may append behind the hole: a new pack takes its place,
-    /// and says where the log ends. If that fails too, a note in the lock file keeps the next
-    /// writer from it.
-    fn leave_behind(&self, lock: &mut Lock, pack: &PackWriter, tail: &Tail) {
-        let PackId::Log(number) = pack.id else { return };
-        let after = Tail { pack: Some(number), ..tail.clone() };
-        if self.new_log_pack(&after).is_err() {
-            let end = if tail.reach.0 == number { tail.reach.1 } else { crate::pack::HEADER };
-            // Best effort: if even this fails, the disk is gone and so is the lock file.
-            let _ = lock.set_broken(Some((number, end)));
-        }
-    }
-
-    /// Appends a spool as one run; gives back what the index has to take in.
-    pub(crate) fn append(
-        &self,
-        lock: &mut Lock,
-        tail: &Tail,
-        mut spool: Spool,
-        change: Change,
-        space: Space,
-    ) -> Result<(Vec<Entry>, Commit, Position)> {
-        // What was made under the lock may have been too much for the run after all.
-        spool.settle(self)?;
-        let sequence = tail.sequence + 1;
-        let mut checksums = Vec::new();
-        let mut at = 0;
-        while let Some(header) = record::Header::parse(&spool.bytes[at..]) {
-            checksums.push(header.checksum);
-            at += header.length() as usize;
-        }
-        let mut packs: Vec<Named> = spool.sealed.iter().map(Sealed::named).collect();
-        packs.extend(change.adopted);
-        let commit = Commit {
-            version: COMMIT_VERSION,
-            home: home_text(self.home.id),
-            sequence,
-            generation: change.generation,
-            at: self.clock.now(),
-            previous: tail.last.as_ref().map(|last| last.id),
-            length: spool.bytes.len() as u64,
-            hash: run_hash(checksums.iter()),
-            packs,
-            retired: change.retired,
-            kept: change.kept,
-        };
-        let position = self.append_run(lock, tail, &spool.bytes, &commit, space)?;
-        let start = position.offset - spool.bytes.len() as u64;
-        for entry in &mut spool.entries {
-            if entry.pack == IN_RUN {
-                entry.pack = PackId::Log(position.pack);
-                entry.offset += start;
-            }
-            if entry.birth == 0 {
-                entry.birth = sequence;
-            }
-        }
-        Ok((spool.entries, commit, position))
     }
 }

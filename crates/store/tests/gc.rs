@@ -1,5 +1,7 @@
 //! Garbage is collected, and nothing else is.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 mod common;
 
 use common::{DAY, World, delete, document, files, gc, gc_now, ids, load, noise, save};

@@ -1,5 +1,7 @@
 //! Objects and checkpoints survive being written, reopened and rebuilt.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

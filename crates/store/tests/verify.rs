@@ -1,5 +1,7 @@
 //! Damage is found, named, kept away from what is whole, and repaired where that is possible.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 mod common;
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -37,12 +39,14 @@ fn packs(world: &World) -> Vec<PathBuf> {
 }
 
 fn flip(path: &Path, at: u64, bit: u8) {
+    let mode = std::fs::metadata(path).unwrap().permissions();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
     byte[0] ^= bit;
     file.write_all_at(&byte, at).unwrap();
+    std::fs::set_permissions(path, mode).unwrap();
 }
 
 #[test]

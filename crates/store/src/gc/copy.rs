@@ -13,10 +13,11 @@ use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::{Entry, Place};
 use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
+use crate::read::CHAIN_MAX;
 use crate::record::{self, Kind, Packing};
 use crate::scan::{Piece, Scan};
 use crate::sink::Source;
-use crate::store::{CHAIN_MAX, Store};
+use crate::store::Store;
 
 /// What was copied. The new packs are locked until this is dropped.
 #[derive(Default)]
@@ -105,7 +106,8 @@ impl Copier<'_> {
             None if piece.kind == Kind::Chunk => {
                 let record = record::reborn(&record()?, piece.birth);
                 let offset = self.append(&record)?;
-                return self.wrote(piece.id, offset, None);
+                self.wrote(piece.id, offset, None);
+                return Ok(());
             }
             Some(slot) if piece.base.is_some() => {
                 let record = record()?;
@@ -130,7 +132,8 @@ impl Copier<'_> {
             let packing = Packing::Zstd(Effort::Thorough);
             let record = record::encode(Kind::Chunk, piece.birth, bytes, packing)?;
             let offset = self.append(&record)?;
-            return self.wrote(piece.id, offset, None);
+            self.wrote(piece.id, offset, None);
+            return Ok(());
         }
         self.raw += match &form {
             Form::Shared(bytes) => bytes.len(),
@@ -149,7 +152,7 @@ impl Copier<'_> {
         let payload = block::encode(&items, Effort::Thorough)?;
         let offset = self.append(&record::encode(Kind::Block, 0, &payload, Packing::Raw)?)?;
         for (slot, item) in items.iter().enumerate() {
-            self.wrote(item.id, offset, Some(slot as u32))?;
+            self.wrote(item.id, offset, Some(slot as u32));
         }
         Ok(())
     }
@@ -164,10 +167,10 @@ impl Copier<'_> {
         let record = self.store.pack(pack)?.record(offset, 4 << 10)?;
         let place = self.append(&record::reborn(&record, birth))?;
         self.copies.records.insert((pack, offset));
-        match object {
-            Some(object) => self.wrote(object, place, None),
-            None => Ok(()),
+        if let Some(object) = object {
+            self.wrote(object, place, None);
         }
+        Ok(())
     }
 
     /// Appends a record to the pack that is being written; says where.
@@ -191,15 +194,9 @@ impl Copier<'_> {
         Ok((pack.id, pack.append(record)?))
     }
 
-    fn wrote(
-        &mut self,
-        id: ObjectId,
-        (pack, offset): (PackId, u64),
-        slot: Option<u32>,
-    ) -> Result<()> {
+    fn wrote(&mut self, id: ObjectId, (pack, offset): (PackId, u64), slot: Option<u32>) {
         self.copies.objects.insert(id);
         self.copies.written.push((id, Place { pack, offset, slot }));
-        Ok(())
     }
 }
 

@@ -8,7 +8,6 @@ use rappel_types::{CheckpointId, ObjectId, Timestamp};
 
 use crate::closure::{Closure, Reference, named_in};
 use crate::document::{Tombstone, Undo};
-use crate::error::Result;
 use crate::pack::PackId;
 use crate::record::Kind;
 use crate::scan::Scan;
@@ -61,13 +60,15 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Marks what must stay of what the scan holds by now.
-    pub fn mark(&mut self, scan: &Scan<'_>, rules: &Rules) -> Result<()> {
+    pub fn mark(&mut self, scan: &Scan<'_>, rules: &Rules) {
         self.chosen.clear();
         let losses = scan.documents.iter().filter(|document| document.kind == Kind::Loss);
         self.repaired = losses.map(|document| document.birth).max().unwrap_or(0);
         let damage = unhealed(scan);
         let lost: Vec<u64> = damage.chain(scan.unknown.iter().map(|found| found.birth)).collect();
-        lost.iter().for_each(|birth| self.keep_for(*birth));
+        for birth in &lost {
+            self.keep_for(*birth);
+        }
         let hidden = !lost.is_empty();
 
         let standing = self.standing(scan);
@@ -108,7 +109,6 @@ impl Marks {
         }
         self.keep_whole_packs(scan);
         self.follow_bases(scan);
-        Ok(())
     }
 
     /// The manifest of an object that is one.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use rappel_types::{CheckpointId, ObjectId};
 
 use super::{Findings, Hurt, VerifyReport, Watch};
+use crate::append::{Change, Space};
 use crate::document::{DOCUMENT_VERSION, Loss};
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -14,7 +15,7 @@ use crate::pack::{self, PackId, PackReader};
 use crate::record::{self, Kind};
 use crate::sink::id_of;
 use crate::store::Store;
-use crate::writer::{Change, NewRecord, Space, Spool};
+use crate::writer::{NewRecord, Spool};
 
 /// What a repair has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]

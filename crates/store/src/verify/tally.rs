@@ -213,7 +213,11 @@ impl<'a> Tally<'a> {
         };
         let whole = match part {
             Ok(tree::Part::Nodes(nodes)) => {
-                nodes.iter().fold(true, |whole, node| self.node(node, depth + 1, hurt) && whole)
+                let mut whole = true;
+                for node in &nodes {
+                    whole &= self.node(node, depth + 1, hurt);
+                }
+                whole
             }
             Ok(tree::Part::Entries(entries)) => {
                 let mut bad: Vec<RelPath> = Vec::new();
@@ -248,7 +252,10 @@ impl<'a> Tally<'a> {
             return true;
         }
         let Ok(list) = ChunkList::load(self.source, &id) else { return false };
-        let whole = list.0.iter().fold(true, |whole, chunk| self.is_good(&chunk.id) && whole);
+        let mut whole = true;
+        for chunk in &list.0 {
+            whole &= self.is_good(&chunk.id);
+        }
         if whole {
             self.sound.insert(id);
         }

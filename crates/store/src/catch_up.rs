@@ -1,0 +1,252 @@
+//! Keeping the index up with the log, and building it anew from nothing but the packs.
+
+use std::collections::HashSet;
+
+use crate::block::Block;
+use crate::disk;
+use crate::error::{Error, Result};
+use crate::index::{Body, Entry, Index};
+use crate::lock::Lock;
+use crate::log::{self, Run, Tail};
+use crate::pack::{PackId, PackReader};
+use crate::record::{self, Kind};
+use crate::sink::Source;
+use crate::store::{GUESS, Store, decode_document, decode_manifest, held};
+
+/// A record whose base is not known yet.
+struct Waiting {
+    pack: PackId,
+    offset: u64,
+    sequence: u64,
+}
+
+/// Collects what the index takes in of a run.
+struct Taken<'a> {
+    store: &'a Store,
+    entries: Vec<Entry>,
+    waiting: &'a mut Vec<Waiting>,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, pack: PackId, offset: u64, record: &[u8], sequence: u64) {
+        match self.store.entry(pack, offset, record, sequence) {
+            Ok(entry) => self.entries.extend(entry),
+            Err(Error::Missing(_)) => self.waiting.push(Waiting { pack, offset, sequence }),
+            Err(error) => held(&self.store.damage).push(format!("{pack} at {offset}: {error}")),
+        }
+    }
+}
+
+impl Store {
+    /// Takes everything into the index that the log holds and it does not know. Returns how the
+    /// log ends.
+    pub(crate) fn catch_up(&self, lock: &Lock) -> Result<Tail> {
+        let (known, acknowledged, incomplete) = self.with_index(|index| {
+            index.reload()?;
+            Ok((index.position()?, index.acknowledged()?, index.is_incomplete()?))
+        })?;
+        let packs = self.home.packs();
+        let from = match &known {
+            Some(position) if !incomplete && log::confirm(&packs, position)? => Some(position),
+            _ => None,
+        };
+        let rebuild = from.is_none();
+        if rebuild {
+            if let Some(position) = known.as_ref().filter(|_| !incomplete) {
+                held(&self.damage).push(format!(
+                    "{}: commit {} at {} was there and is not any more",
+                    PackId::Log(position.pack),
+                    position.sequence,
+                    position.offset
+                ));
+            }
+            self.with_index(Index::clear)?;
+        }
+        self.sync_tail(from)?;
+        let knowledge = log::Known {
+            home: self.home.id,
+            from,
+            acknowledged: acknowledged.as_ref(),
+            broken: lock.broken(),
+        };
+        let mut waiting = Vec::new();
+        let walked = log::walk(&packs, knowledge, &mut |run| {
+            let before = waiting.len();
+            let entries = self.entries(&run, &mut waiting);
+            self.with_index(|index| {
+                if waiting.len() > before {
+                    index.set_incomplete()?;
+                }
+                index.apply(&entries, run.commit.as_ref(), run.position.as_ref())
+            })
+        })?;
+        held(&self.damage).extend(walked.damage.iter().map(ToString::to_string));
+        if rebuild || !waiting.is_empty() {
+            self.take_in_waiting(waiting)?;
+            self.with_index(|index| index.complete())?;
+        }
+        if rebuild {
+            self.note_missing_packs()?;
+        }
+        Ok(walked.tail)
+    }
+
+    /// Makes durable what another writer may have appended and not synced before it died: the index
+    /// must not know a commit that a power loss could still take.
+    fn sync_tail(&self, from: Option<&log::Position>) -> Result<()> {
+        let packs = self.home.packs();
+        let Some(newest) = log::numbers(&packs)?.pop() else { return Ok(()) };
+        let path = PackId::Log(newest).path(&packs);
+        let length = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
+        if from.is_some_and(|position| position.pack == newest && position.end == length) {
+            return Ok(());
+        }
+        disk::sync_file(&*self.disk, &path)?;
+        disk::sync_dir(&*self.disk, &packs)
+    }
+
+    /// Manifests whose base lies later in the log than they do, because gc moved it, are read once
+    /// everything else is known.
+    fn take_in_waiting(&self, waiting: Vec<Waiting>) -> Result<()> {
+        let retired: HashSet<PackId> = self
+            .with_index(|index| index.packs())?
+            .into_iter()
+            .filter(|row| row.retired_at.is_some())
+            .map(|row| row.pack)
+            .collect();
+        let mut waiting: Vec<Waiting> =
+            waiting.into_iter().filter(|waiting| !retired.contains(&waiting.pack)).collect();
+        // One may wait for another: as long as some can be read, the rest is tried again.
+        loop {
+            let before = waiting.len();
+            let mut still = Vec::new();
+            for Waiting { pack, offset, sequence } in waiting {
+                let read = self
+                    .pack(pack)
+                    .and_then(|reader| reader.record(offset, GUESS))
+                    .and_then(|record| self.entry(pack, offset, &record, sequence));
+                match read {
+                    Ok(entry) => {
+                        self.with_index(|index| index.apply(entry.as_slice(), None, None))?;
+                    }
+                    Err(Error::Missing(_)) => still.push(Waiting { pack, offset, sequence }),
+                    Err(error) => held(&self.damage).push(format!("{pack} at {offset}: {error}")),
+                }
+            }
+            waiting = still;
+            if waiting.is_empty() || waiting.len() == before {
+                break;
+            }
+        }
+        for Waiting { pack, offset, .. } in waiting {
+            held(&self.damage).push(format!("{pack} at {offset}: the base of a record is missing"));
+        }
+        Ok(())
+    }
+
+    /// Notes bulk packs as damage that the log names and that are not there.
+    fn note_missing_packs(&self) -> Result<()> {
+        for row in self.with_index(|index| index.packs())? {
+            let gone = row.retired_at.is_none() && !row.pack.path(&self.home.packs()).exists();
+            if gone {
+                held(&self.damage).push(format!("{} is missing", row.pack));
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of a run, as the index takes them in. What cannot be read is noted as damage.
+    fn entries(&self, run: &Run<'_>, waiting: &mut Vec<Waiting>) -> Vec<Entry> {
+        let mut taken = Taken { store: self, entries: Vec::new(), waiting };
+        for named in run.commit.iter().flat_map(|commit| &commit.packs) {
+            let birth = named.birth.unwrap_or(run.sequence);
+            if let Err(error) = self.bulk_entries(named, birth, &mut taken) {
+                held(&self.damage).push(error.to_string());
+            }
+        }
+        for found in &run.records {
+            let offset = run.bytes_at + found.at as u64;
+            let record = &run.bytes[found.at..found.end()];
+            taken.take(PackId::Log(run.pack), offset, record, run.sequence);
+        }
+        taken.entries
+    }
+
+    fn bulk_entries(&self, named: &log::Named, birth: u64, taken: &mut Taken<'_>) -> Result<()> {
+        let reader = match self.pack(named.pack) {
+            Ok(reader) => reader,
+            // Retired and unlinked since, as a later commit says; or it is noted as missing.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let lines = match reader.footer() {
+            Ok(Some((lines, hash))) if hash == named.hash => lines,
+            Ok(_) => return self.bulk_entries_without_footer(&reader, birth, taken),
+            Err(error) if error.is_damage() => {
+                return self.bulk_entries_without_footer(&reader, birth, taken);
+            }
+            Err(error) => return Err(error),
+        };
+        for line in lines {
+            match reader.record(line.offset, line.length) {
+                Ok(record) => taken.take(named.pack, line.offset, &record, birth),
+                Err(error) => held(&self.damage).push(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn bulk_entries_without_footer(
+        &self,
+        reader: &PackReader,
+        birth: u64,
+        taken: &mut Taken<'_>,
+    ) -> Result<()> {
+        held(&self.damage).push(format!("{}: its footer", reader.id));
+        let bytes = reader.read(0, reader.length()?)?;
+        for found in record::all(&bytes, crate::pack::HEADER as usize) {
+            taken.take(reader.id, found.at as u64, &bytes[found.at..found.end()], birth);
+        }
+        Ok(())
+    }
+
+    /// One record as the index takes it in; `None` for kinds that it does not care about.
+    pub(crate) fn entry(
+        &self,
+        pack: PackId,
+        offset: u64,
+        record: &[u8],
+        sequence: u64,
+    ) -> Result<Option<Entry>> {
+        let header = record::Header::parse(record)
+            .ok_or_else(|| Error::Damaged(format!("{pack}: the record at {offset}")))?;
+        let payload = &record[record::HEADER..];
+        let birth = if header.birth == 0 { sequence } else { header.birth };
+        let Some(kind) = header.kind else { return Ok(None) };
+        let json = || {
+            let base = header.base().map(|base| self.get(base)).transpose()?;
+            header.decode(payload, base.as_deref())
+        };
+        let body = match kind {
+            Kind::Block => {
+                Body::Objects(Block::parse(payload)?.slots.iter().map(|slot| slot.id).collect())
+            }
+            Kind::Chunk => Body::Object,
+            Kind::Manifest => Body::Manifest(Box::new(decode_manifest(&json()?)?)),
+            Kind::Commit | Kind::Footer => return Ok(None),
+            Kind::Event
+            | Kind::Session
+            | Kind::Workspace
+            | Kind::Label
+            | Kind::Undo
+            | Kind::Tombstone
+            | Kind::Loss => {
+                let envelope = decode_document(&json()?)?;
+                Body::Document { key: envelope.0, json: envelope.1 }
+            }
+        };
+        Ok(Some(Entry { pack, offset, kind, id: header.id, birth, body }))
+    }
+}

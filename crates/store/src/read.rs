@@ -1,0 +1,203 @@
+//! Reading objects: from where the index, or a scan, says they are, along their chains of bases.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+use rappel_types::ObjectId;
+
+use crate::block::{self, Block};
+use crate::codec;
+use crate::error::{Error, Result};
+use crate::index::{Index, Place};
+use crate::pack::PackId;
+use crate::record::{self, Kind};
+use crate::sink::{Source, id_of};
+use crate::store::{GUESS, Store, held};
+
+/// How many decoded blocks are kept for the next reader.
+const BLOCKS_KEPT: usize = 48;
+/// How long a chain of bases may be for a reader. Writers stop much earlier, but where several
+/// records of one object exist, a chain can be read through another than it was built on.
+pub(crate) const CHAIN_MAX: u8 = 200;
+
+/// An object's bytes, and the length of the chain of bases that it ends.
+pub(crate) type Resolved = (Arc<[u8]>, u8);
+
+#[derive(Default)]
+pub(crate) struct Blocks {
+    kept: HashMap<(PackId, u64), Arc<Decoded>>,
+    order: VecDeque<(PackId, u64)>,
+}
+
+struct Decoded {
+    block: Block,
+    payload: Vec<u8>,
+    shared: OnceLock<Vec<u8>>,
+}
+
+impl Store {
+    fn block(&self, place: &Place) -> Result<Arc<Decoded>> {
+        let key = (place.pack, place.offset);
+        if let Some(block) = held(&self.blocks).kept.get(&key) {
+            return Ok(block.clone());
+        }
+        let record = self.pack(place.pack)?.record(place.offset, GUESS)?;
+        let payload = match record::Header::parse(&record) {
+            Some(header) if header.kind == Some(Kind::Block) => record[record::HEADER..].to_vec(),
+            _ => {
+                return Err(Error::Damaged(format!(
+                    "{}: no block at {}",
+                    place.pack, place.offset
+                )));
+            }
+        };
+        let block =
+            Arc::new(Decoded { block: Block::parse(&payload)?, payload, shared: OnceLock::new() });
+        let mut blocks = held(&self.blocks);
+        if blocks.kept.insert(key, block.clone()).is_none() {
+            blocks.order.push_back(key);
+            if blocks.order.len() > BLOCKS_KEPT
+                && let Some(oldest) = blocks.order.pop_front()
+            {
+                blocks.kept.remove(&oldest);
+            }
+        }
+        Ok(block)
+    }
+
+    /// The base of the object `id` at `place`, if the record there carries that id.
+    fn base_at(&self, id: &ObjectId, place: &Place) -> Result<Option<ObjectId>> {
+        if let Some(slot) = place.slot {
+            let decoded = self.block(place)?;
+            return match decoded.block.slots.get(slot as usize) {
+                Some(slot) if slot.id == *id => Ok(slot.base().copied()),
+                _ => Err(Error::Missing(*id)),
+            };
+        }
+        let record = self.pack(place.pack)?.record(place.offset, GUESS)?;
+        match record::Header::parse(&record) {
+            Some(header) if header.id == *id => Ok(header.base().copied()),
+            _ => Err(Error::Missing(*id)),
+        }
+    }
+
+    /// Whether an object can be built upon: a record carries its id, and so it is all along its
+    /// chain of bases. Gc may have taken the base of something that was already dead.
+    pub(crate) fn stands(&self, id: &ObjectId) -> bool {
+        self.stands_within(id, CHAIN_MAX)
+    }
+
+    fn stands_within(&self, id: &ObjectId, budget: u8) -> bool {
+        let Ok(places) = self.with_index(|index| index.find(id)) else { return false };
+        places.iter().any(|place| match self.base_at(id, place) {
+            Ok(None) => true,
+            Ok(Some(base)) => budget > 0 && self.stands_within(&base, budget - 1),
+            Err(_) => false,
+        })
+    }
+
+    /// An object's bytes and the length of the chain that it ends.
+    pub(crate) fn get_with_depth(&self, id: &ObjectId) -> Result<Resolved> {
+        let find = |id: &ObjectId| self.with_index(|index| index.find(id));
+        match self.resolve(id, CHAIN_MAX, &find) {
+            Err(error) if error.is_damage() => {
+                // Gc may have moved it: look at what the index says now.
+                self.with_index(Index::reload)?;
+                held(&self.packs).clear();
+                self.resolve(id, CHAIN_MAX, &find)
+            }
+            other => other,
+        }
+    }
+
+    /// As [`Store::get_with_depth`], with the places from somewhere else than the index. With
+    /// several records for one id, any whose chain resolves will do.
+    pub(crate) fn resolve(
+        &self,
+        id: &ObjectId,
+        budget: u8,
+        find: &dyn Fn(&ObjectId) -> Result<Vec<Place>>,
+    ) -> Result<Resolved> {
+        let mut failure = Error::Missing(*id);
+        for place in find(id)? {
+            match self.read_place(id, &place, budget, find) {
+                Ok(found) => return Ok(found),
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+                Err(Error::Missing(_)) => {}
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    pub(crate) fn read_place(
+        &self,
+        id: &ObjectId,
+        place: &Place,
+        budget: u8,
+        find: &dyn Fn(&ObjectId) -> Result<Vec<Place>>,
+    ) -> Result<Resolved> {
+        let Some(budget) = budget.checked_sub(1) else {
+            return Err(Error::Damaged(format!("object {id}: its chain of bases is too long")));
+        };
+        self.read_against(id, place, &mut |base| self.resolve(base, budget, find))
+    }
+
+    /// The object `id` as the record at `place` holds it, with its base from wherever `base` gets
+    /// it.
+    pub(crate) fn read_against(
+        &self,
+        id: &ObjectId,
+        place: &Place,
+        base_of: &mut dyn FnMut(&ObjectId) -> Result<Resolved>,
+    ) -> Result<Resolved> {
+        let Some(slot) = place.slot else {
+            let record = self.pack(place.pack)?.record(place.offset, GUESS)?;
+            let header = record::Header::parse(&record).filter(|header| header.id == *id);
+            let Some(header) = header else { return Err(Error::Missing(*id)) };
+            let base = header.base().map(base_of).transpose()?;
+            let bytes =
+                header.decode(&record[record::HEADER..], base.as_ref().map(|(base, _)| &**base))?;
+            return Ok((bytes.into(), base.map_or(0, |(_, depth)| depth.saturating_add(1))));
+        };
+        let decoded = self.block(place)?;
+        let slot = match decoded.block.slots.get(slot as usize) {
+            Some(slot) if slot.id == *id => slot,
+            _ => return Err(Error::Missing(*id)),
+        };
+        match &slot.place {
+            block::Place::Shared(range) => {
+                let shared = match decoded.shared.get() {
+                    Some(shared) => shared,
+                    None => {
+                        let shared = decoded.block.shared(&decoded.payload)?;
+                        decoded.shared.get_or_init(|| shared)
+                    }
+                };
+                let bytes = &shared[range.clone()];
+                check(id, bytes)?;
+                Ok((bytes.into(), 0))
+            }
+            block::Place::Against { base, length, frame, .. } => {
+                let (base, depth) = base_of(base)?;
+                let frame = &decoded.payload[frame.clone()];
+                let bytes = codec::decompress_against(frame, *length, &base)?;
+                check(id, &bytes)?;
+                Ok((bytes.into(), depth.saturating_add(1)))
+            }
+        }
+    }
+}
+
+fn check(id: &ObjectId, bytes: &[u8]) -> Result<()> {
+    if id_of(bytes) == *id {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!("object {id} does not have its hash")))
+}
+
+impl Source for Store {
+    fn get(&self, id: &ObjectId) -> Result<Arc<[u8]>> {
+        self.get_with_depth(id).map(|(bytes, _)| bytes)
+    }
+}
