@@ -38,6 +38,7 @@ pub use rappel_capture::files::{Environment, Progress};
 pub use rappel_capture::restore::copy_out::Copied;
 pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;
+pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
 pub use recover::{Recovered, Unfinished, UnfinishedRestore};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};

@@ -1,7 +1,6 @@
 //! Going back: planning a restore, showing it, carrying it out.
 
 use std::collections::{BTreeSet, HashSet};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -243,6 +242,8 @@ impl Rappel {
         let start = Instant::now();
         let workspace = self.require_known()?;
         self.refuse_if_unfinished()?;
+        // Opened first, so that a folder swapped in while the present is saved is noticed.
+        let root = Root::open(&self.root, self.options.disk.clone())?;
         let (safety, present) = self.save_present(target)?;
         let plan = self.plan(self.source(), &present, target, limit)?;
         let hash = plan_hash(&target.manifest.id, &plan);
@@ -252,7 +253,6 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
-        let root = Root::open(&self.root, self.options.disk.clone())?;
         let outcome = {
             let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
             let request = restore::Request {
@@ -358,10 +358,9 @@ impl Rappel {
         target: &Target,
     ) -> Result<Vec<RelPath>> {
         let changes = tree::diff(source, present, &target.files()?.tree)?;
-        let exists = |path: &RelPath| {
-            let full = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-            std::fs::symlink_metadata(full).is_ok()
-        };
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        // What can only be reached through a link is not there.
+        let exists = |path: &RelPath| root.stat(path).is_ok_and(|found| found.is_some());
         Ok(changes
             .into_iter()
             .filter(|change| change.old.is_none() && exists(&change.path))
@@ -465,9 +464,14 @@ impl Rappel {
             }
             let path = self.cache_path(id);
             let Some(cache) = Cache::load(&path) else { return Ok(()) };
+            if *cache.base() != present.tree {
+                // Another process has saved since: its cache knows nothing of this restore.
+                return Ok(());
+            }
             let checkpoint = Some(target.manifest.id.clone());
             let mut cache = cache.restored(&self.root, &changes, files.tree, checkpoint)?;
-            Ok(cache.save(self.store.disk(), &path)?)
+            self.save_cache(&mut cache, id);
+            Ok(())
         };
         // A cache that could not be updated makes the next save slower, not wrong.
         let _ = update();

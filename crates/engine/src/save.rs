@@ -14,7 +14,7 @@ use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape;
 use rappel_types::{
-    CheckpointId, Entry, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
+    CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
 };
 use serde_json::Value;
 
@@ -122,10 +122,15 @@ impl Rappel {
         let first_commit = ask_first_commit.then(|| FirstCommit::ask(&self.root)).flatten();
 
         let writer = self.store.begin()?;
-        let files = match options.wants(Facet::Files) {
+        let mut files = match options.wants(Facet::Files) {
             true => Some(self.capture_files(id, options, &writer, progress, distrust_cache)?),
             false => None,
         };
+        if let (Some(files), Some(newest)) = (&mut files, &newest)
+            && files.base.is_none()
+        {
+            self.count_against(newest, files)?;
+        }
         if let Some(existing) = self.existing(options, newest.as_ref(), files.as_ref())? {
             return Ok(Saved { checkpoint: existing, notes });
         }
@@ -173,8 +178,7 @@ impl Rappel {
         });
         if let Some(captured) = files {
             let mut cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
-            // A cache that cannot be written makes the next save slower, not wrong.
-            let _ = cache.save(self.store.disk(), &self.cache_path(id));
+            self.save_cache(&mut cache, id);
         }
         notes.extend(self.config.notes.iter().cloned());
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
@@ -217,6 +221,37 @@ impl Rappel {
     ) -> Result<CapturedFiles> {
         let cache = if distrust_cache { None } else { self.load_cache(id)? };
         self.scan(sink, cache, &options.also, progress)
+    }
+
+    /// Without a cache everything looks new; what the newest checkpoint holds tells what is.
+    fn count_against(&self, newest: &CheckpointRow, files: &mut CapturedFiles) -> Result<()> {
+        let Some(before) = self.store.manifest(newest)?.files else { return Ok(()) };
+        let mut gone: BTreeMap<RelPath, Node> = tree::read(self.source(), &before.tree)?
+            .into_iter()
+            .filter(|entry| !matches!(entry.node, Node::Directory { .. }))
+            .map(|entry| (entry.path, entry.node))
+            .collect();
+        let (mut added, mut modified) = (0, 0);
+        for (path, node) in &files.scanned.changes {
+            match (gone.remove(path), node) {
+                (_, None | Some(Node::Directory { .. })) => {}
+                (None, Some(_)) => added += 1,
+                (Some(old), Some(new)) if old != *new => modified += 1,
+                _ => {}
+            }
+        }
+        files.scanned.added = added;
+        files.scanned.modified = modified;
+        files.scanned.deleted = gone.len() as u64;
+        Ok(())
+    }
+
+    /// Stores a cache. One that cannot be written makes the next save slower, not wrong.
+    pub(crate) fn save_cache(&self, cache: &mut Cache, id: WorkspaceId) {
+        let disk = self.store.disk();
+        if rappel_store::disk::create_dir(&**disk, &self.store.home().cache()).is_ok() {
+            let _ = cache.save(disk, &self.cache_path(id));
+        }
     }
 
     /// The cache of a workspace, if its base is still there.
@@ -371,7 +406,6 @@ impl Rappel {
 pub(crate) struct CapturedFiles {
     pub tree: ObjectId,
     /// The tree that the changes are relative to.
-    #[allow(dead_code, reason = "told by tests")]
     pub base: Option<ObjectId>,
     pub base_checkpoint: Option<CheckpointId>,
     pub scanned: Scanned,

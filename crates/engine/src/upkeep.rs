@@ -1,12 +1,43 @@
 //! Upkeep: deleting, collecting garbage, verifying.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rappel_store::content;
 use rappel_store::gc::{GcOptions, GcReport};
 use rappel_store::index::CheckpointRow;
-use rappel_types::{CheckpointId, Reference};
+use rappel_store::sink::{Role, Scratch, Sink, Source, id_of};
+use rappel_store::verify::{RepairReport, Scope, VerifyReport};
+use rappel_types::{CheckpointId, Content, Node, ObjectId, Reference, RelPath};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+
+/// A sink that keeps nothing but the one object it waits for.
+struct Catcher {
+    wanted: ObjectId,
+    caught: Mutex<HashMap<ObjectId, Vec<u8>>>,
+}
+
+impl Source for Catcher {
+    fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
+        Err(rappel_store::Error::Missing(*id))
+    }
+}
+
+impl Sink for Catcher {
+    fn put(&self, _: Role, bytes: &[u8], _: Option<&ObjectId>) -> rappel_store::Result<ObjectId> {
+        let id = id_of(bytes);
+        if id == self.wanted {
+            let mut caught = self.caught.lock().unwrap_or_else(PoisonError::into_inner);
+            caught.insert(id, bytes.to_vec());
+        }
+        Ok(id)
+    }
+}
 
 impl Rappel {
     /// Deletes checkpoints. What others need stays; the space comes back after a day, or with the
@@ -49,6 +80,65 @@ impl Rappel {
     /// Whether gc has something to do, cheaply.
     pub fn gc_due(&self) -> bool {
         self.store.gc_due().unwrap_or(false)
+    }
+
+    /// Reads and checks everything, or one checkpoint. Finding damage is no error.
+    pub fn verify(&self, reference: Option<&Reference>) -> Result<VerifyReport> {
+        let scope = match reference {
+            Some(reference) => Scope::Checkpoint(self.resolve(reference, false)?.id),
+            None => Scope::All,
+        };
+        let mut report = self.store.verify(&scope, None)?;
+        if reference.is_none() {
+            let damaged = self.intents().list()?.damaged;
+            let told = damaged.iter().map(|d| format!("{}: {}", d.path.display(), d.reason));
+            report.damage.extend(told);
+        }
+        Ok(report)
+    }
+
+    /// Brings back what can be brought back: from other records, or from the workspace's files.
+    /// Never removes anything.
+    pub fn repair(&self) -> Result<RepairReport> {
+        let files: OnceCell<Vec<(RelPath, Content, u64)>> = OnceCell::new();
+        let fetch = |id: &ObjectId| {
+            let files = files.get_or_init(|| self.present_files().unwrap_or_default());
+            files.iter().find_map(|(path, content, size)| self.fetch_from(path, content, *size, id))
+        };
+        Ok(self.store.repair(&fetch, None)?)
+    }
+
+    /// The workspace's files as they are now, with what they would be stored as.
+    fn present_files(&self) -> Result<Vec<(RelPath, Content, u64)>> {
+        let scratch = Scratch::over(self.source());
+        let now = self.scan(&scratch, None, &[], None)?;
+        let files = now.scanned.changes.into_iter().filter_map(|(path, node)| match node? {
+            Node::File { content, size, .. } => Some((path, content, size)),
+            _ => None,
+        });
+        Ok(files.collect())
+    }
+
+    /// An object's bytes out of a file, if the file has it.
+    fn fetch_from(
+        &self,
+        path: &RelPath,
+        content: &Content,
+        size: u64,
+        wanted: &ObjectId,
+    ) -> Option<Vec<u8>> {
+        let may_hold = match content {
+            Content::Whole(id) => id == wanted,
+            Content::Chunked(_) => true,
+        };
+        if !may_hold {
+            return None;
+        }
+        let full = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        let mut file = std::fs::File::open(full).ok()?;
+        let catcher = Catcher { wanted: *wanted, caught: Mutex::default() };
+        content::store(&catcher, &mut file, size, None).ok()?;
+        catcher.caught.into_inner().unwrap_or_else(PoisonError::into_inner).remove(wanted)
     }
 
     /// Checkpoints that an unfinished restore may still need, in any workspace.

@@ -142,3 +142,16 @@ fn deleted_checkpoints_come_back_until_they_are_collected() {
     let third = world.save("third");
     assert_eq!(world.open().show(&reference(&third)).unwrap().manifest.sequence, 4);
 }
+
+#[test]
+fn without_a_cache_the_counts_are_the_same() {
+    let world = World::new(Project::new().file("a", "1").file("b", "1").file("c", "1"));
+    world.save("first");
+    world.write("a", "2");
+    world.remove("b");
+    world.write("d", "1");
+    std::fs::remove_dir_all(world.home.path().join("cache")).unwrap();
+    let id = world.save("second");
+    let files = world.open().show(&reference(&id)).unwrap().manifest.files.unwrap();
+    assert_eq!((files.added, files.modified, files.deleted), (1, 1, 1));
+}

@@ -55,7 +55,7 @@ mod compare;
 mod git;
 mod globs;
 mod handle;
-mod names;
+pub(crate) mod names;
 mod patterns;
 mod read;
 pub mod root;

@@ -11,6 +11,7 @@ use super::error::{Error, Result};
 use super::intent::{ClosedFolder, Draft, Intents, OpenIntent};
 use super::outcome::Outcome;
 use super::plan::{is_git_path, plan_hash};
+use super::probe::is_loop;
 use super::stage::check_space;
 use super::steps::Way;
 
@@ -141,9 +142,12 @@ fn closed_folders(job: &Job<'_>, actions: &[Action]) -> Result<Vec<ClosedFolder>
             if folders.contains_key(&Some(folder.clone())) {
                 continue;
             }
-            let mode = match job.root.stat(&folder)? {
-                Some(meta) if meta.kind == Kind::Directory => Some(meta.mode),
-                _ => None,
+            let mode = match job.root.stat(&folder) {
+                Ok(Some(meta)) if meta.kind == Kind::Directory => Some(meta.mode),
+                Ok(_) => None,
+                // Below a link there is no folder of ours; the plan puts one in the link's place.
+                Err(error) if is_loop(&error) => None,
+                Err(error) => return Err(error.into()),
             };
             folders.insert(Some(folder), mode);
         }

@@ -15,6 +15,8 @@ use rappel_types::{
     Action, ActionKind, CheckpointId, Content, Facet, FacetState, Node, Plan, RelPath,
 };
 
+use crate::files::names::is_git;
+
 use super::error::Result;
 use super::fold::folded;
 use super::probe::Probe;
@@ -154,7 +156,7 @@ fn is_folder(node: Option<&Node>) -> bool {
 
 /// Whether a path has a component that only git may write.
 pub fn is_git_path(path: &RelPath) -> bool {
-    path.components().any(|name| name.eq_ignore_ascii_case(b".git"))
+    path.components().any(is_git)
 }
 
 struct Planner<'a> {

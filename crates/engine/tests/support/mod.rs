@@ -110,7 +110,7 @@ impl World {
     /// Every checkpoint reads to the end, and nothing is damaged.
     pub fn verify(&self) {
         let rappel = self.open();
-        let report = rappel.verify(None, false).unwrap();
+        let report = rappel.verify(None).unwrap();
         assert!(report.is_clean(), "{report:?}");
     }
 }

@@ -1,0 +1,58 @@
+//! Damage is found and named, and what the workspace still has is brought back.
+
+mod support;
+
+use rappel_testing::Project;
+use support::{World, reference};
+
+/// Flips one byte in the middle of the largest pack.
+fn damage(world: &World) {
+    let packs = std::fs::read_dir(world.home.path().join("packs")).unwrap();
+    let largest =
+        packs.map(|entry| entry.unwrap().path()).max_by_key(|path| path.metadata().unwrap().len());
+    let path = largest.unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+}
+
+fn noise(seed: u32) -> Vec<u8> {
+    (0..40_000u32).map(|n| (n.wrapping_mul(2_654_435_761) ^ seed).to_be_bytes()[1]).collect()
+}
+
+#[test]
+fn repair_fetches_lost_content_from_the_workspace() {
+    let world = World::new(Project::new().file("a", noise(1)).file("b", noise(2)));
+    let id = world.save("first");
+    damage(&world);
+    let report = world.open().verify(None).unwrap();
+    assert!(!report.is_clean());
+    assert_eq!(report.hurt.len(), 1);
+    let repaired = world.open().repair().unwrap();
+    assert!(repaired.restored_objects > 0, "{repaired:?}");
+    assert!(repaired.lost.is_empty(), "{repaired:?}");
+    world.write("a", "gone");
+    world.write("b", "gone");
+    world.restore(&id);
+    assert_eq!(std::fs::read(world.project.path("a")).unwrap(), noise(1));
+    assert_eq!(std::fs::read(world.project.path("b")).unwrap(), noise(2));
+}
+
+#[test]
+fn what_cannot_be_brought_back_is_named_and_the_rest_still_restores() {
+    let world = World::new(Project::new().file("a", noise(1)));
+    let first = world.save("first");
+    damage(&world);
+    world.write("a", "new content");
+    let repaired = world.open().repair().unwrap();
+    assert_eq!(repaired.lost.len(), 1, "{repaired:?}");
+    assert_eq!(repaired.lost[0].checkpoint.to_string(), first);
+    let second = world.save("second");
+    world.write("a", "edited");
+    world.restore(&second);
+    assert_eq!(world.read("a"), "new content");
+    let error = world.open().cat(&reference(&first), &support::path("a"), &mut Vec::new());
+    assert!(error.is_err());
+}
