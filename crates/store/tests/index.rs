@@ -1,0 +1,140 @@
+//! The index is a view: whatever happens to it, it is built again.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+mod common;
+
+use common::{Files, World, files, gc_now, ids, load, noise, save};
+use rappel_types::CheckpointId;
+
+fn home() -> (World, Vec<(CheckpointId, Files)>) {
+    let world = World::new().small();
+    let store = world.open();
+    let all = (0..40u64)
+        .map(|round| {
+            let state = files(&[
+                ("a", &noise(round, 300)),
+                ("b", &noise(9, 500 + round as usize)),
+                ("c", &noise(round / 10 + 70, 6_000)),
+            ]);
+            (save(&store, &state), state)
+        })
+        .collect();
+    (world, all)
+}
+
+fn check(world: &World, all: &[(CheckpointId, Files)], what: &str) {
+    let store = world.open();
+    assert_eq!(ids(&store).len(), all.len(), "{what}");
+    for (id, state) in all {
+        assert_eq!(load(&store, id).unwrap(), *state, "{what}: {id}");
+    }
+    assert!(store.damage().is_empty(), "{what}: {:?}", store.damage());
+}
+
+#[test]
+fn an_index_that_is_gone_or_spoilt_is_built_again() {
+    let (world, all) = home();
+    let path = world.home.path().join("index.db");
+    let spoil: [(&str, Box<dyn Fn()>); 5] = [
+        ("deleted", Box::new(|| {})),
+        ("empty", Box::new(|| std::fs::write(&path, b"").unwrap())),
+        ("garbage", Box::new(|| std::fs::write(&path, noise(1, 9_000)).unwrap())),
+        (
+            "of an older version",
+            Box::new(|| {
+                let database = rusqlite::Connection::open(&path).unwrap();
+                database
+                    .execute_batch("CREATE TABLE object (key); PRAGMA user_version = 1;")
+                    .unwrap();
+            }),
+        ),
+        (
+            "of another program",
+            Box::new(|| {
+                let database = rusqlite::Connection::open(&path).unwrap();
+                database.execute_batch("CREATE TABLE thing (name TEXT);").unwrap();
+            }),
+        ),
+    ];
+    for (what, spoil) in spoil {
+        world.forget_index();
+        spoil();
+        check(&world, &all, what);
+    }
+}
+
+#[test]
+fn a_truncated_index_is_built_again_or_was_not_needed() {
+    let (world, all) = home();
+    let path = world.home.path().join("index.db");
+    // Everything into the database itself, so that cutting it hurts.
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(database);
+    let whole = std::fs::read(&path).unwrap();
+    for part in [1, 2, 3, 5, 8] {
+        world.forget_index();
+        std::fs::write(&path, &whole[..whole.len() * part / 9]).unwrap();
+        check(&world, &all, &format!("{part} ninths"));
+    }
+}
+
+#[test]
+fn a_build_that_was_interrupted_is_begun_again() {
+    let (world, all) = home();
+    gc_now(&world.open());
+    let path = world.home.path().join("index.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    // As a process leaves it that died while it waited for a base.
+    database
+        .execute_batch(
+            "INSERT INTO meta (key, value) VALUES ('incomplete', 1);
+             DELETE FROM checkpoint WHERE sequence % 3 = 0;",
+        )
+        .unwrap();
+    drop(database);
+    save(&world.open(), &files(&[("later", b"later")]));
+    let store = world.open();
+    assert_eq!(ids(&store).len(), all.len() + 1);
+    for (id, state) in &all {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+}
+
+#[test]
+fn an_index_from_another_time_is_noticed() {
+    let (world, mut all) = home();
+    let path = world.home.path().join("index.db");
+    let wal = world.home.path().join("index.db-wal");
+    let old = (std::fs::read(&path).unwrap(), std::fs::read(&wal).ok());
+    let state = files(&[("later", b"later")]);
+    all.push((save(&world.open(), &state), state));
+    world.forget_index();
+    std::fs::write(&path, &old.0).unwrap();
+    if let Some(bytes) = &old.1 {
+        std::fs::write(&wal, bytes).unwrap();
+    }
+    check(&world, &all, "an older index");
+
+    // And one that knows more than the log, because the home came back from an older backup.
+    let packs = world.home.path().join("packs");
+    let backup: Vec<_> = world
+        .packs()
+        .into_iter()
+        .map(|name| (name.clone(), std::fs::read(packs.join(name)).unwrap()))
+        .collect();
+    save(&world.open(), &files(&[("lost", b"lost")]));
+    for name in world.packs() {
+        std::fs::remove_file(packs.join(name)).unwrap();
+    }
+    for (name, bytes) in &backup {
+        std::fs::write(packs.join(name), bytes).unwrap();
+    }
+    let store = world.open();
+    assert!(!store.damage().is_empty(), "what was acknowledged and is gone is told");
+    assert_eq!(ids(&store).len(), all.len());
+    for (id, state) in &all {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+}
