@@ -119,19 +119,18 @@ commands! {
     Help(help),
 }
 
-/// Whether the command line names a command before it asks for help, and whether it asks for JSON.
-/// Needed where clap has not got as far as telling.
-pub struct Glance {
-    /// There is a command.
-    pub has_command: bool,
+/// What the command line asks for, where clap has not got as far as telling.
+pub struct Glance<'a> {
+    /// The first word that is no flag.
+    pub command: Option<&'a str>,
     /// `--json` is among the flags.
     pub json: bool,
 }
 
-impl Glance {
+impl<'a> Glance<'a> {
     /// Glances over the arguments after the program's name.
-    pub fn over(arguments: &[OsString]) -> Self {
-        let mut glance = Self { has_command: false, json: false };
+    pub fn over(arguments: &'a [OsString]) -> Self {
+        let mut glance = Self { command: None, json: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
@@ -139,7 +138,7 @@ impl Glance {
                 Some("--json") => glance.json = true,
                 Some("-C" | "--home" | "--color") => _ = arguments.next(),
                 Some(flag) if flag.starts_with('-') => {}
-                _ => glance.has_command = true,
+                word => glance.command = glance.command.or(word),
             }
         }
         glance
@@ -171,10 +170,10 @@ mod tests {
         let glance = |text: &str| {
             let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
             let glance = Glance::over(&words);
-            (glance.has_command, glance.json)
+            (glance.command.map(str::to_owned), glance.json)
         };
-        assert_eq!(glance("-C dir --help"), (false, false));
-        assert_eq!(glance("--home=x --json save"), (true, true));
-        assert_eq!(glance("save -- --json"), (true, false));
+        assert_eq!(glance("-C dir --help"), (None, false));
+        assert_eq!(glance("--home=x --json save"), (Some("save".into()), true));
+        assert_eq!(glance("save -- --json"), (Some("save".into()), false));
     }
 }

@@ -130,36 +130,52 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What clap refuses, in our words: the first paragraph says what is wrong, and what clap calls a
-/// tip is a hint.
-impl From<&clap::Error> for Failure {
-    fn from(error: &clap::Error) -> Self {
-        use clap::error::{ContextKind, ContextValue};
-        let bad = std::error::Error::source(error)
-            .and_then(|source| source.downcast_ref::<crate::values::BadValue>())
-            .cloned();
+impl Failure {
+    /// What clap refuses, in our words: its first paragraph says what is wrong, and what it calls
+    /// a tip is a hint. `command` is the command that was meant, if one was named.
+    pub fn from_clap(error: &clap::Error, command: Option<&str>) -> Self {
         let text = error.render().to_string();
         let mut paragraphs = text.split("\n\n");
         let first = paragraphs.next().unwrap_or_default();
         let message = first.strip_prefix("error: ").unwrap_or(first);
         let tip = paragraphs
-            .filter_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
-            .map(str::to_owned)
-            .next();
-        let usage = match error.get(ContextKind::Usage) {
-            Some(ContextValue::StyledStr(usage)) => {
-                usage.to_string().strip_prefix("Usage: ").map(|usage| format!("usage: {usage}"))
-            }
-            _ => None,
-        };
-        let hint = match bad {
-            Some(bad) => bad.hint,
-            None => tip.or(usage),
-        };
+            .find_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
+            // That a mistyped flag could be a value is hardly ever what was meant.
+            .filter(|tip| !tip.starts_with("to pass "));
         Self {
             kind: ErrorKind::Usage,
             message: message.split_whitespace().collect::<Vec<_>>().join(" "),
-            hint: hint.or_else(|| Some("rappel help".into())),
+            hint: Some(
+                hint_of_value(error)
+                    .or_else(|| unquoted_message(error, command))
+                    .or_else(|| tip.map(str::to_owned))
+                    .unwrap_or_else(|| match command {
+                        Some(name) if error.kind() != clap::error::ErrorKind::InvalidSubcommand => {
+                            format!("rappel help {name}")
+                        }
+                        _ => "rappel help".into(),
+                    }),
+            ),
         }
+    }
+}
+
+/// What one of our own parsers advised.
+fn hint_of_value(error: &clap::Error) -> Option<String> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<crate::values::BadValue>()?.hint.clone()
+}
+
+/// A message of several words without quotes is what people write first.
+fn unquoted_message(error: &clap::Error, command: Option<&str>) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    if command != Some("save") || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if !word.starts_with('-') => {
+            Some("put a message of several words in quotes".into())
+        }
+        _ => None,
     }
 }

@@ -60,7 +60,7 @@ fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let glance = Glance::over(arguments);
     let output = Output::new(glance.json, false, args::Colour::Auto.into());
     let result = match error.kind() {
-        ErrorKind::DisplayHelp if !glance.has_command => commands::help::short(&output),
+        ErrorKind::DisplayHelp if glance.command.is_none() => commands::help::short(&output),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let text = error.render();
             let text = match output.paint().is_on() {
@@ -69,7 +69,7 @@ fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
             };
             output.answer(|out| Ok(out.write_all(text.as_bytes())?)).map(|()| errors::Exit::Done)
         }
-        _ => Err(Failure::from(error)),
+        _ => Err(Failure::from_clap(error, glance.command)),
     };
     finish(result, &output)
 }

@@ -57,7 +57,16 @@ impl<'a> Context<'a> {
 
     /// Opens the workspace that the current folder belongs to.
     pub fn open(&self) -> Result<Rappel> {
-        Ok(Rappel::open(self.options()?)?)
+        let options = self.options()?;
+        let home = options.home.display().to_string();
+        Rappel::open(options).map_err(|error| {
+            let mut failure = Failure::from(error);
+            if failure.kind == ErrorKind::Failed && failure.message.contains(&home) {
+                let advice = "choose another folder with --home or RAPPEL_HOME";
+                failure.hint.get_or_insert_with(|| advice.into());
+            }
+            failure
+        })
     }
 
     /// How the workspace is opened.

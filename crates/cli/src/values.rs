@@ -53,6 +53,17 @@ pub fn when(text: &str) -> Result<When, BadValue> {
     When::parse(text).map_err(|error| BadValue::new(&error, error.hint()))
 }
 
+/// How many to list.
+pub fn limit(text: &str) -> Result<u64, BadValue> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(BadValue::new(
+            &format!("{text:?} is not a number of checkpoints"),
+            "write `rappel list 50`",
+        )),
+        Ok(limit) => Ok(limit),
+    }
+}
+
 /// One of FACETS.
 pub fn facet(text: &str) -> Result<Facet, BadValue> {
     text.trim().parse().map_err(|message: String| {
@@ -105,16 +116,7 @@ pub fn path_below(root: &Path, folder: &Path, given: &OsStr) -> Result<Option<Re
         None => given.as_bytes().to_vec(),
     };
     let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
-    let mut whole = PathBuf::new();
-    for component in folder.join(&path).components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                whole.pop();
-            }
-            other => whole.push(other),
-        }
-    }
+    let whole = without_dots(&folder.join(&path));
     let Ok(below) = whole.strip_prefix(root) else {
         return Err(Failure::usage(
             format!("{} lies outside of the workspace {}", path.display(), root.display()),
@@ -127,6 +129,19 @@ pub fn path_below(root: &Path, folder: &Path, given: &OsStr) -> Result<Option<Re
     RelPath::new(below.as_os_str().as_bytes())
         .map(Some)
         .map_err(|error| Failure::usage(error.to_string(), "name a file or folder"))
+}
+
+/// A path without `.` and `..`, by its text alone: it may name what is no longer there.
+pub fn without_dots(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = whole.pop(),
+            other => whole.push(other),
+        }
+    }
+    whole
 }
 
 #[cfg(test)]

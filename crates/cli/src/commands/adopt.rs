@@ -8,6 +8,7 @@ use crate::errors::{Exit, Result};
 use crate::face;
 use crate::output::clean;
 use crate::process::Context;
+use crate::values;
 
 /// Take over the history of a folder that was moved or renamed
 ///
@@ -26,7 +27,10 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let old = match args.old.parse::<WorkspaceId>() {
         Ok(_) => args.old.clone(),
-        Err(_) => context.absolute(Path::new(&args.old)).to_string_lossy().into_owned(),
+        Err(_) => {
+            let path = values::without_dots(&context.absolute(Path::new(&args.old)));
+            path.to_string_lossy().into_owned()
+        }
     };
     let adopted = context.open()?.adopt(&old)?;
     let output = context.output;

@@ -1,6 +1,7 @@
 //! `rappel delete`.
 
-use rappel::Checkpoint;
+use rappel::{Checkpoint, ErrorKind, GcReport, Rappel};
+use rappel_types::size::format_size;
 use rappel_types::{Reference, time};
 use serde_json::json;
 
@@ -48,7 +49,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let references: Vec<_> = doomed.iter().map(|one| exactly(&one.manifest.id)).collect();
     let deleted = rappel.delete(&references, args.now)?;
     let freed = match args.now {
-        true => Some(progress::spinner(context, "Freeing space", || rappel.gc(true, false))?),
+        true => free_now(&rappel, context)?,
         false => None,
     };
     if output.json {
@@ -62,6 +63,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         for id in &deleted {
             writeln!(out, "Deleted {}", output.paint().id(id.as_str()))?;
         }
+        if let Some(freed) = &freed {
+            writeln!(out, "Freed {}", format_size(freed.freed_bytes))?;
+        }
         if let (false, [id]) = (args.now, &deleted[..]) {
             let back = context.suggest(&format!("undelete {id}"));
             writeln!(out, "For a day, bring it back with: {back}")?;
@@ -72,6 +76,18 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Ok(())
     })?;
     Ok(Exit::Done)
+}
+
+/// What gc freed; nothing if another one is at it, which will find what was deleted too.
+fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
+    match progress::spinner(context, "Freeing space", || rappel.gc(true, false)) {
+        Ok(report) => Ok(Some(report)),
+        Err(error) if error.kind() == ErrorKind::Busy => {
+            context.output.note("the space comes back with the next `rappel gc`: one is running");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<()> {

@@ -30,7 +30,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if output.json {
         output.answer_json(&report)?;
     } else if !output.quiet {
-        let text = face::health::gc(&report, args.dry_run);
+        let text = face::health::gc(&report, args.dry_run, output.paint());
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Exit::Done)

@@ -22,7 +22,7 @@ Examples:
   rappel list --json | jq -r '.checkpoints[0].id'")]
 pub struct Args {
     /// How many at most [default: 20]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = values::limit)]
     pub limit: Option<u64>,
     /// Only those with this tag
     #[arg(long)]
@@ -51,7 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let listing = rappel.list(&ListFilter {
-        limit: Some(limit as usize),
+        limit: Some(usize::try_from(limit).unwrap_or(usize::MAX)),
         tag: args.tag.clone(),
         trigger: args.trigger,
         since: args.since.as_ref().map(|when| context.moment(when)).transpose()?,
@@ -79,7 +79,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let text = face::checkpoint::list(&listing, context.now(), args.all_workspaces, paint);
         out.write_all(text.as_bytes())?;
         if listing.total > listing.checkpoints.len() {
-            let more = context.suggest(&format!("list {}{}", limit * 2, filters(args)));
+            let more =
+                context.suggest(&format!("list {}{}", limit.saturating_mul(2), filters(args)));
             writeln!(out, "\n{}", paint.faint(&format!("Show more: {more}")))?;
         }
         Ok(())

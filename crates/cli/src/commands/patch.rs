@@ -55,8 +55,9 @@ pub fn run(
         return Ok(Exit::Done);
     }
     context.stop_cleanly();
+    let reference = restore::exactly(&report.checkpoint);
     let options = RestoreOptions { expected: Some(report.plan), ..options.clone() };
-    let report = rappel.restore_chosen(reference, &options, &chosen)?;
+    let report = rappel.restore_chosen(&reference, &options, &chosen)?;
     let head =
         format!("Restored parts of {}", context.output.paint().id(report.checkpoint.as_str()));
     restore::tell(&head, &report, &report, "undo", context)

@@ -113,11 +113,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if let Some(folder) = &args.to {
         return copy_out(args, &options, folder, &rappel, context);
     }
-    // What `latest` means changes with the safety checkpoint; from here on it is one checkpoint.
-    let reference = exactly(&rappel.resolve(&args.reference, true)?.id);
     if args.patch {
-        return patch::run(&reference, &options, &mut rappel, context);
+        return patch::run(&args.reference, &options, &mut rappel, context);
     }
+    let mut reference = args.reference.clone();
     if !args.how.confirm {
         let mut report =
             progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
@@ -127,6 +126,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         if !approve(&head, &report, &report, &args.how, context)? {
             return Ok(Exit::Done);
         }
+        // What was shown, whatever `latest` means by now.
+        reference = exactly(&report.checkpoint);
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
@@ -144,6 +145,8 @@ fn head(verb: &str, id: &CheckpointId, rappel: &Rappel, context: &Context) -> Re
     let target = face::restore::target(&checkpoint, context.now(), context.output.paint());
     Ok(format!("{verb} {target}"))
 }
+
+const PROMISE: &str = "The present is saved first; `rappel undo` brings it back.";
 
 /// Shows a plan and goes on only if that is wanted: not in a dry run, not if it changes nothing,
 /// not against a conflict, and not without a confirmation.
@@ -179,15 +182,15 @@ pub fn approve(
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
     if how.dry_run {
         if !output.json && !output.quiet && !changes_nothing(report.summary.files) {
-            output.answer(|out| Ok(writeln!(out, "\nGo ahead with: {confirm_with}")?))?;
+            let text = format!("\n{PROMISE}\nGo ahead with: {confirm_with}\n");
+            output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
         }
         return Ok(false);
     }
     if changes_nothing(report.summary.files) {
         return Ok(false);
     }
-    let question = "\nThe present is saved first; `rappel undo` brings it back. Go ahead?";
-    confirm::require(context, question, confirm_with)?;
+    confirm::require(context, &format!("\n{PROMISE} Go ahead?"), confirm_with)?;
     Ok(true)
 }
 

@@ -62,6 +62,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         if !output.quiet {
             let id = &checkpoint.manifest.id;
             let paint = output.paint();
+            writeln!(out)?;
             for (what, command) in [
                 ("Its files:", format!("show {id} --files")),
                 ("Compare with now:", format!("diff {id}")),

@@ -98,7 +98,28 @@ pub fn stats(stats: &Stats, paint: Paint) -> String {
 }
 
 /// The answer of `gc`.
-pub fn gc(report: &GcReport, dry_run: bool) -> String {
+pub fn gc(report: &GcReport, dry_run: bool, paint: Paint) -> String {
     let verb = if dry_run { "Would free" } else { "Freed" };
-    format!("{verb} {}\n", format_size(report.freed_bytes))
+    let mut fields = Fields::new(paint);
+    fields.add(
+        "Objects",
+        format!(
+            "{} needed, {} not",
+            thousands(report.live_objects),
+            thousands(report.dead_objects)
+        ),
+    );
+    if report.waiting_bytes > 0 {
+        let waiting = format_size(report.waiting_bytes);
+        let why = match report.others_reading {
+            true => "others are reading them",
+            false => "until their day of grace is over",
+        };
+        fields.add("Waiting", format!("{waiting}, {why}"));
+    }
+    if report.packs_kept_for_damage > 0 {
+        let kept = count(report.packs_kept_for_damage, "pack", "packs");
+        fields.add("Kept", format!("{kept} that damaged checkpoints may need"));
+    }
+    format!("{verb} {}\n{}", format_size(report.freed_bytes), fields.lines())
 }

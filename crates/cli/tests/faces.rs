@@ -1,0 +1,207 @@
+//! What people see of the everyday commands: exit code, stdout and stderr.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use support::World;
+
+/// Given a project with two checkpoints and edits since.
+fn edited() -> World {
+    let world = World::new();
+    world.save("Before adding Stripe");
+    world.write("a.txt", "one\n2\nthree\n");
+    world.write("stripe.rs", "// pay\n");
+    world.save("With Stripe");
+    world.write("a.txt", "one\n2\n3\n");
+    world.write("scratch.txt", "later\n");
+    world.remove("docs/notes.md");
+    world
+}
+
+#[test]
+fn save_answers_with_the_id_the_facets_and_the_way_back() {
+    let world = World::new();
+    assert_face!(world, "save_first", "save", "Before adding Stripe");
+    assert_face!(world, "save_nothing_changed", "save");
+    world.write("a.txt", "changed\n");
+    world.write("new.txt", "new\n");
+    world.remove("src/main.rs");
+    assert_face!(world, "save_changes", "save", "-t", "green,stripe", "--meta", "step_number=3");
+    assert_face!(world, "save_quiet", "save", "Again", "-q");
+    assert_face!(world, "save_trigger", "save", "--trigger", "end-of-day");
+}
+
+#[test]
+fn save_names_what_it_left_out() {
+    let world = World::new();
+    world
+        .write("rappel.toml", "[files]\nmax_file_size = \"10B\"\n[retention]\npreset = \"lugh\"\n");
+    assert_face!(world, "save_left_out", "save");
+    assert_face!(world, "save_left_out_quiet", "save", "x", "-q");
+    assert_face!(world, "show_left_out", "show", "latest");
+}
+
+#[test]
+fn list_shows_what_there_is_and_how_to_see_more() {
+    let world = World::new();
+    assert_face!(world, "list_empty", "list");
+    assert_face!(world, "list_empty_quiet", "list", "-q");
+    let first = world.save("Before adding Stripe");
+    world.write("a.txt", "changed\n");
+    world.json(&["save", "-t", "green"]);
+    world.write("b.txt", "new\n");
+    world.json(&["save", "--trigger", "end-of-day"]);
+    world.json(&["pin", &first]);
+    assert_face!(world, "list", "list");
+    assert_face!(world, "list_limited", "list", "1");
+    assert_face!(world, "list_by_tag", "ls", "--tag", "green");
+    assert_face!(world, "list_nothing_like_that", "list", "--tag", "red");
+    assert_face!(world, "list_since", "list", "1", "--since", "2 hours ago");
+    assert_face!(world, "list_until", "list", "--until", "yesterday");
+    assert_face!(world, "list_quiet", "list", "-q");
+    assert_face!(world, "list_all_workspaces", "list", "--all-workspaces");
+}
+
+#[test]
+fn show_tells_everything() {
+    let world = World::new();
+    world.save("first");
+    world.write("a.txt", "changed\n");
+    world.json(&[
+        "save",
+        "Second",
+        "-t",
+        "x,y",
+        "--environment",
+        "staging",
+        "--session",
+        "s1",
+        "--meta",
+        "step_number=2",
+    ]);
+    assert_face!(world, "show", "show", "latest");
+    assert_face!(world, "show_files", "show", "latest~1", "--files");
+}
+
+#[test]
+fn tags_and_pins_are_confirmed() {
+    let world = World::new();
+    world.save("first");
+    assert_face!(world, "tag", "tag", "latest", "green", "a,b");
+    assert_face!(world, "pin", "pin", "1");
+    assert_face!(world, "unpin", "unpin", "1");
+}
+
+#[test]
+fn diff_shows_lines_or_names() {
+    let world = edited();
+    assert_face!(world, "diff", "diff", "1");
+    assert_face!(world, "diff_stat", "diff", "1", "latest", "--stat");
+    assert_face!(world, "diff_path", "diff", "1", "--path", "docs", "--stat");
+    assert_face!(world, "diff_nothing", "diff", "2", "latest");
+    assert_face!(world, "diff_other_facets", "diff", "1", "--only", "git");
+}
+
+#[test]
+fn cat_prints_a_file_as_it_was() {
+    let world = edited();
+    assert_face!(world, "cat", "cat", "1:a.txt");
+    let output = world.run(&["cat", "latest:stripe.rs"]);
+    assert_eq!(output.stdout, b"// pay\n");
+}
+
+#[test]
+fn restore_is_shown_confirmed_and_undone() {
+    let world = edited();
+    let before = world.project.snapshot();
+    assert_face!(world, "restore_dry_run", "restore", "1", "--dry-run");
+    assert_face!(world, "restore_unconfirmed", "restore", "1");
+    assert_eq!(world.project.snapshot(), before, "nothing was changed so far");
+    assert_face!(world, "restore", "restore", "1", "--confirm");
+    assert_eq!(world.read("a.txt"), "one\ntwo\nthree\n");
+    assert_face!(world, "restore_nothing_to_do", "restore", "1");
+    assert_face!(world, "undo_dry_run", "undo", "--dry-run");
+    assert_face!(world, "undo", "undo");
+    assert_eq!(world.project.snapshot(), before);
+    assert_face!(world, "redo", "redo");
+    assert_eq!(world.read("a.txt"), "one\ntwo\nthree\n");
+    assert_face!(world, "undo_quiet", "undo", "-q");
+    assert_eq!(world.project.snapshot(), before);
+}
+
+#[test]
+fn undo_without_a_restore_goes_back_and_asks() {
+    let world = edited();
+    assert_face!(world, "undo_goes_back_unconfirmed", "undo");
+    assert_face!(world, "undo_goes_back", "undo", "-y");
+    assert_eq!(world.read("a.txt"), "one\n2\nthree\n");
+    assert_face!(world, "redo_of_that", "redo");
+    assert_face!(world, "redo_nothing", "redo");
+}
+
+#[test]
+fn undo_keeps_what_was_edited_since() {
+    let world = edited();
+    world.json(&["restore", "1", "--confirm"]);
+    world.write("a.txt", "edited after the restore\n");
+    assert_face!(world, "undo_edited_since", "undo");
+    assert_eq!(world.read("a.txt"), "edited after the restore\n");
+}
+
+#[test]
+fn restore_can_be_limited() {
+    let world = edited();
+    assert_face!(world, "restore_path", "restore", "1", "--path", "docs", "-y");
+    assert_eq!(world.read("docs/notes.md"), "# Notes\n");
+    assert_eq!(world.read("a.txt"), "one\n2\n3\n");
+    assert_face!(
+        world,
+        "restore_path_unconfirmed",
+        "restore",
+        "1",
+        "--path",
+        "a.txt",
+        "--only",
+        "files"
+    );
+    assert_face!(world, "restore_other_facets", "restore", "1", "--only", "git", "--dry-run");
+}
+
+#[test]
+fn restore_goes_elsewhere_without_a_question() {
+    let world = edited();
+    let there = world.project.outside().join("there");
+    assert_face!(world, "restore_to", "restore", "1", "--to", there.to_str().unwrap());
+    assert_eq!(std::fs::read(there.join("a.txt")).unwrap(), b"one\ntwo\nthree\n");
+    assert_face!(world, "restore_to_full", "restore", "1", "--to", there.to_str().unwrap());
+}
+
+#[test]
+fn a_plan_that_changed_is_not_carried_out() {
+    let world = edited();
+    let plan = world.json(&["restore", "1", "--dry-run"])["plan"].as_str().unwrap().to_owned();
+    world.write("a.txt", "meanwhile\n");
+    assert_face!(world, "restore_other_plan", "restore", "1", "--plan", &plan, "--confirm");
+    assert_eq!(world.read("a.txt"), "meanwhile\n");
+    let plan = world.json(&["restore", "1", "--dry-run"])["plan"].as_str().unwrap().to_owned();
+    let output = world.run(&["restore", "1", "--plan", &plan, "--confirm"]);
+    assert!(output.status.success());
+}
+
+#[test]
+fn the_seeds_verbs_mean_the_same() {
+    let world = World::new();
+    assert_face!(world, "cp_create", "checkpoint", "create", "before refactor");
+    assert_face!(world, "cp", "cp");
+    assert_face!(world, "cp_list", "cp", "ls", "1");
+    for verb in ["show", "diff"] {
+        assert!(world.run(&["cp", verb, "latest"]).status.success(), "{verb}");
+    }
+    assert_face!(world, "cp_restore", "cp", "restore", "latest");
+    assert_face!(world, "cp_delete", "cp", "delete", "latest");
+    assert_face!(world, "cp_help", "cp", "help");
+    for later in ["rollback", "at", "timeline", "prune", "cleanup"] {
+        assert_eq!(world.run(&["cp", later]).status.code(), Some(2), "{later} comes later");
+    }
+}

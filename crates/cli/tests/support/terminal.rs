@@ -1,0 +1,62 @@
+//! The binary on a terminal that a test types into.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Stdio;
+
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::World;
+
+/// What came of it: the exit code, and everything that the terminal showed.
+pub struct Shown {
+    pub code: i32,
+    pub text: String,
+}
+
+impl World {
+    /// Runs it on a terminal. Each pair is what to wait for, and what to type then.
+    pub fn on_terminal(&self, arguments: &[&str], script: &[(&str, &str)]) -> Shown {
+        let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NOCTTY.bits().cast_signed())
+            .open(name.to_str().unwrap())
+            .unwrap();
+        let stdio = || Stdio::from(slave.try_clone().unwrap());
+        let mut command = self.command(arguments);
+        command.env("NO_COLOR", "1").env("TERM", "xterm");
+        let mut child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
+        // Only the child may hold the other end, or the end of its output is never seen.
+        drop((command, slave));
+
+        let mut master = File::from(master);
+        let mut script = script.iter();
+        let mut next = script.next();
+        let (mut text, mut seen) = (String::new(), 0);
+        let mut buffer = [0; 4096];
+        // Linux answers with EIO once nobody holds the other end.
+        while let Ok(count) = master.read(&mut buffer)
+            && count > 0
+        {
+            text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+            while let Some((prompt, answer)) = next
+                && let Some(at) = text[seen..].find(prompt)
+            {
+                seen += at + prompt.len();
+                master.write_all(answer.as_bytes()).unwrap();
+                next = script.next();
+            }
+        }
+        let code = child.wait().unwrap().code().unwrap_or(-1);
+        assert!(next.is_none(), "never asked {next:?}; it said:\n{text}");
+        Shown { code, text: text.replace("\r\n", "\n") }
+    }
+}

@@ -1,0 +1,132 @@
+//! What people see of the commands for upkeep.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use support::World;
+
+#[test]
+fn status_says_how_well_the_workspace_is_protected() {
+    let world = World::new();
+    assert_face!(world, "status_unprotected", "status");
+    world.save("first");
+    assert_face!(world, "status_protected", "status");
+    assert_face!(world, "status_quiet", "status", "-q");
+    world.write("a.txt", "changed\n");
+    assert_face!(world, "status_unsaved", "status");
+}
+
+#[test]
+fn a_home_that_cannot_be_used_is_no_protection() {
+    let world = World::new();
+    std::fs::write(&world.home, "in the way").unwrap();
+    assert_face!(world, "status_home_unusable", "status");
+    assert_face!(world, "doctor_home_unusable", "doctor");
+}
+
+#[test]
+fn stats_count_the_space() {
+    let world = World::new();
+    world.save("first");
+    world.write("a.txt", "changed\n");
+    world.save("second");
+    assert_face!(world, "stats", "stats");
+}
+
+#[test]
+fn recover_has_nothing_to_do_where_nothing_is_unfinished() {
+    let world = World::new();
+    world.save("first");
+    assert_face!(world, "recover_nothing", "recover");
+    assert_face!(world, "recover_finish_nothing", "recover", "--finish");
+}
+
+#[test]
+fn init_writes_a_commented_configuration_once() {
+    let world = World::new();
+    world.write(".env", "DATABASE_URL=postgres://me:secret@localhost/app\n");
+    std::fs::create_dir(world.project.path(".loki")).unwrap();
+    assert_face!(world, "init", "init");
+    assert!(!world.read("rappel.toml").contains("secret"));
+    assert_face!(world, "init_again", "init");
+    assert!(world.run(&["save"]).status.success());
+}
+
+#[test]
+fn a_moved_folder_adopts_its_history() {
+    let world = World::new();
+    world.save("first");
+    let moved = world.project.outside().join("renamed");
+    std::fs::rename(world.project.root(), &moved).unwrap();
+    let moved = moved.to_str().unwrap();
+    let from_there = |arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        let output = command.current_dir(moved).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (_, status) = from_there(&["status", "--json"]);
+    assert!(status.contains("rappel adopt"), "{status}");
+    assert_eq!(from_there(&["restore", "latest", "-y"]).0, Some(7));
+    let (code, said) = from_there(&["adopt", "../project"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        world.normalised(&said),
+        "[OUTSIDE]/renamed goes on with 1 checkpoint of [PROJECT]\n"
+    );
+    assert_eq!(from_there(&["restore", "latest", "-y"]).0, Some(0));
+}
+
+#[test]
+fn a_living_original_keeps_its_history() {
+    let world = World::new();
+    world.save("first");
+    let copy = world.project.outside().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    let mut command = world.command(&["adopt", "../project"]);
+    let output = command.current_dir(&copy).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_face!(world, "adopt_unknown", "adopt", "../nowhere");
+}
+
+#[test]
+fn doctor_looks_at_everything() {
+    let world = World::new();
+    world.save("first");
+    assert_face!(world, "doctor", "doctor");
+}
+
+#[test]
+fn deleted_checkpoints_come_back_for_a_day() {
+    let world = World::new();
+    let first = world.save("first");
+    world.write("a.txt", "changed\n");
+    world.save("second");
+    assert_face!(world, "delete_unconfirmed", "delete", "1", "2");
+    assert_face!(world, "delete", "delete", &first, "--confirm");
+    assert_eq!(world.json(&["list"])["total"], 1);
+    assert_eq!(world.run(&["show", &first]).status.code(), Some(3));
+    assert_face!(world, "undelete", "undelete", &first);
+    assert_eq!(world.json(&["list"])["total"], 2);
+    assert_face!(world, "undelete_again", "undelete", &first);
+    assert_face!(world, "undelete_unknown", "undelete", "chk_19990101_000000_zzzz");
+    assert_face!(world, "delete_two", "delete", "1", "2", "-y");
+    assert_eq!(world.json(&["list"])["total"], 0);
+}
+
+#[test]
+fn space_is_given_back_at_once_if_asked() {
+    let world = World::new();
+    let noise: String =
+        (0..40_000_u32).map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
+    world.write("noise.txt", &noise);
+    let first = world.save("with noise");
+    world.remove("noise.txt");
+    world.save("without");
+    assert_face!(world, "gc_nothing", "gc");
+    assert_face!(world, "gc_dry_run", "gc", "--dry-run", "--now");
+    assert_face!(world, "delete_now", "delete", &first, "--now", "--confirm");
+    let output = world.run(&["undelete", &first]);
+    assert_ne!(output.status.code(), Some(0));
+    assert_eq!(world.json(&["restore", "latest", "-y"])["verified"], true);
+}
