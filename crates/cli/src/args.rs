@@ -111,6 +111,7 @@ commands! {
     Delete(delete),
     Undelete(undelete),
     Gc(gc),
+    Verify(verify),
     Stats(stats),
     Doctor(doctor),
     Recover(recover),

@@ -61,7 +61,8 @@ impl<'a> Context<'a> {
         let home = options.home.display().to_string();
         Rappel::open(options).map_err(|error| {
             let mut failure = Failure::from(error);
-            if failure.kind == ErrorKind::Failed && failure.message.contains(&home) {
+            // The system refused something in the home; whatever else fails has its own advice.
+            if failure.message.starts_with("cannot ") && failure.message.contains(&home) {
                 let advice = "choose another folder with --home or RAPPEL_HOME";
                 failure.hint.get_or_insert_with(|| advice.into());
             }

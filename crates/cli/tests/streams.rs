@@ -13,7 +13,7 @@ use support::World;
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let long: String = (0..200_000).map(|n| format!("{n}\n")).collect();
+    let long = support::noise(300_000);
     let world = World::of(Project::new().file("long.txt", &long));
     world.save("first");
     for arguments in [&["cat", "latest:long.txt"][..], &["list"], &["--version"], &["help"]] {
@@ -90,7 +90,7 @@ fn deleting_is_asked_about_too() {
 
 #[test]
 fn hunks_are_picked_on_a_terminal() {
-    let lines: String = (0..40).map(|n| format!("line {n}\n")).collect();
+    let lines = (0..40).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     let world = World::of(Project::new().file("a.txt", &lines).file("b.txt", "b\n"));
     world.save("first");
     let edited = lines.replace("line 3\n", "three\n").replace("line 30\n", "thirty\n");

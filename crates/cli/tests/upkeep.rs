@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
+
 use support::World;
 
 #[test]
@@ -90,6 +92,30 @@ fn a_living_original_keeps_its_history() {
 }
 
 #[test]
+fn verify_names_what_is_hurt_and_repairs_what_it_can() {
+    let world = World::new();
+    let noise = support::noise(9_000);
+    world.write("noise.txt", &noise);
+    world.save("first");
+    assert_face!(world, "verify", "verify");
+    assert_face!(world, "verify_one", "verify", "latest");
+    assert_face!(world, "verify_quiet", "verify", "-q");
+    world.damage_a_pack();
+    let output = world.run(&["verify"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("Hurt checkpoints:\n  chk_"), "{said}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("hint: rappel verify --repair"), "{told}");
+    let output = world.run(&["verify", "--repair"]);
+    assert!(output.status.success(), "the workspace still has the bytes");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 checkpoint whole again"));
+    let there = world.project.outside().join("there");
+    world.json(&["restore", "latest", "--to", there.to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(there.join("noise.txt")).unwrap(), noise);
+}
+
+#[test]
 fn doctor_looks_at_everything() {
     let world = World::new();
     world.save("first");
@@ -117,8 +143,7 @@ fn deleted_checkpoints_come_back_for_a_day() {
 #[test]
 fn space_is_given_back_at_once_if_asked() {
     let world = World::new();
-    let noise: String =
-        (0..40_000_u32).map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
+    let noise = support::noise(40_000);
     world.write("noise.txt", &noise);
     let first = world.save("with noise");
     world.remove("noise.txt");
@@ -129,4 +154,20 @@ fn space_is_given_back_at_once_if_asked() {
     let output = world.run(&["undelete", &first]);
     assert_ne!(output.status.code(), Some(0));
     assert_eq!(world.json(&["restore", "latest", "-y"])["verified"], true);
+}
+
+impl World {
+    /// Flips a byte in the middle of the largest pack.
+    fn damage_a_pack(&self) {
+        let packs = std::fs::read_dir(self.home.join("packs")).unwrap();
+        let largest = packs
+            .map(|pack| pack.unwrap().path())
+            .max_by_key(|path| path.metadata().unwrap().len());
+        let largest = largest.unwrap();
+        let mut bytes = std::fs::read(&largest).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0xff;
+        std::fs::set_permissions(&largest, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&largest, bytes).unwrap();
+    }
 }

@@ -37,6 +37,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "delete",
             "undelete",
             "gc",
+            "verify",
             "stats",
             "doctor",
             "recover",

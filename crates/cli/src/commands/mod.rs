@@ -26,3 +26,4 @@ pub mod tag;
 pub mod undelete;
 pub mod undo;
 pub mod unpin;
+pub mod verify;

@@ -6,11 +6,8 @@ use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
-use super::{Fields, capitalised, changes, count, saved, thousands, title};
+use super::{Fields, capitalised, changes, count, saved, section, thousands, title};
 use crate::output::{Paint, clean};
-
-/// How many skipped or missing paths `show` names.
-const NAMED: usize = 20;
 
 /// A list of checkpoints, newest first.
 pub fn list(listing: &Listing, now: Timestamp, with_workspace: bool, paint: Paint) -> String {
@@ -121,28 +118,14 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
         text.push_str("\nA restore was unfinished when it was made.\n");
     }
     let reasons: Vec<_> = manifest.partial_reasons.iter().map(saved::reason).collect();
-    text.push_str(&section("Missing (should have been captured)", &reasons));
+    text.push_str(&section("Missing (should have been captured)", &reasons, paint));
     let skipped: Vec<_> = manifest
         .files
         .iter()
         .flat_map(|files| &files.skipped)
         .map(|skipped| format!("{}: {}", skipped.path, skipped.reason))
         .collect();
-    text.push_str(&section("Left out by a rule", &skipped));
-    text
-}
-
-fn section(heading: &str, lines: &[String]) -> String {
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("\n{heading}:\n");
-    for line in lines.iter().take(NAMED) {
-        text.push_str(&format!("  {}\n", clean(line)));
-    }
-    if lines.len() > NAMED {
-        text.push_str(&format!("  … and {} more\n", lines.len() - NAMED));
-    }
+    text.push_str(&section("Left out by a rule", &skipped, paint));
     text
 }
 

@@ -6,6 +6,7 @@ pub mod health;
 pub mod recover;
 pub mod restore;
 pub mod saved;
+pub mod verify;
 
 use rappel::Checkpoint;
 use rappel_types::Trigger;
@@ -13,6 +14,8 @@ use rappel_types::manifest::FilesPart;
 
 use crate::output::{Paint, clean};
 
+/// How many lines of a section are shown.
+const NAMED: usize = 20;
 /// The longest title that a line has room for.
 const TITLE_MAX: usize = 100;
 
@@ -86,6 +89,21 @@ pub fn capitalised(word: &str) -> String {
         first.make_ascii_uppercase();
     }
     word
+}
+
+/// Lines under a heading, the first of them if they are many; nothing if there are none.
+pub fn section(heading: &str, lines: &[String], paint: Paint) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", paint.strong(&format!("{heading}:")));
+    for line in lines.iter().take(NAMED) {
+        text.push_str(&format!("  {}\n", clean(line)));
+    }
+    if lines.len() > NAMED {
+        text.push_str(&format!("  … and {} more\n", lines.len() - NAMED));
+    }
+    text
 }
 
 /// Lines of a label and a value, the values below each other.

@@ -156,6 +156,14 @@ fn is_id(text: &str) -> bool {
     })
 }
 
+/// Text that does not compress well.
+pub fn noise(words: u32) -> String {
+    (0..words).fold(String::new(), |mut text, word| {
+        let _ = write!(text, "{:x}", word.wrapping_mul(2_654_435_761));
+        text
+    })
+}
+
 /// What differs from one run to the next without anything being different.
 pub const FILTERS: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[TIME]"),
