@@ -3,6 +3,8 @@
 //!
 //! A few rounds here; `scripts/crash-loop N` runs as many as one likes.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -71,13 +73,14 @@ impl World {
     }
 
     fn edit(&mut self) {
-        for _ in 0..self.roll(8) + 1 {
+        for _ in 0..=self.roll(8) {
             let n = self.roll(120);
             let path = self.project.path(format!("d{}/e{}/f{n}", n % 7, n % 5));
             match self.roll(4) {
                 0 => drop(std::fs::remove_file(&path)),
                 1 => {
-                    let path = self.project.path(format!("new{}/g{n}", self.roll(3)));
+                    let folder = self.roll(3);
+                    let path = self.project.path(format!("new{folder}/g{n}"));
                     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                     std::fs::write(path, format!("{}", self.random)).unwrap();
                 }

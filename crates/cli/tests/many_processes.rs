@@ -2,6 +2,8 @@
 //!
 //! Some seconds here; `RAPPEL_STRESS_SECONDS=60` for the long form.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
