@@ -4,6 +4,36 @@
 //! everything the work consists of; any checkpoint can be looked into, compared and restored, and
 //! a restore can always be undone. The library needs no async runtime, and it reads neither the
 //! environment nor the terminal: what it has to know comes in through [`OpenOptions`].
+//!
+//! ```
+//! use rappel::{OpenOptions, Rappel, RestoreOptions, SaveOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let (project, home) = (folder.path().join("project"), folder.path().join("home"));
+//! # std::fs::create_dir(&project)?;
+//! std::fs::write(project.join("plan.md"), "1. measure")?;
+//!
+//! let mut rappel = Rappel::open(OpenOptions::new(&project, &home))?;
+//! let saved = rappel.save(&SaveOptions {
+//!     message: Some("before the agent starts".into()),
+//!     tags: vec!["known-good".into()],
+//!     ..SaveOptions::default()
+//! })?;
+//!
+//! std::fs::write(project.join("plan.md"), "oops")?;
+//! let back = saved.checkpoint.manifest.id.to_string().parse()?;
+//! let plan = rappel.plan_restore(&back, &RestoreOptions::default())?;
+//! assert_eq!(plan.summary.files.overwrite, 1);
+//! rappel.restore(&back, &RestoreOptions::default())?;
+//! assert_eq!(std::fs::read_to_string(project.join("plan.md"))?, "1. measure");
+//!
+//! let step = rappel.next_undo()?;
+//! rappel.step(&step, false, &RestoreOptions::default())?;
+//! assert_eq!(std::fs::read_to_string(project.join("plan.md"))?, "oops");
+//! # Ok(())
+//! # }
+//! ```
 
 mod adopt;
 mod browse;

@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rappel::{ListFilter, RestoreOptions};
+use rappel::{ErrorKind, ListFilter, RestoreOptions};
 use rappel_testing::Project;
 use rappel_testing::project::Snapshot;
 use support::{World, reference};
@@ -121,8 +121,13 @@ fn run(steps: &[Step]) {
             }
             Step::Undo => {
                 let mut rappel = world.open();
-                if let Ok(step) = rappel.next_undo() {
-                    rappel.step(&step, true, &RestoreOptions::default()).unwrap();
+                let before = world.snapshot();
+                if let Ok(step) = rappel.next_undo()
+                    && let Err(error) = rappel.step(&step, true, &RestoreOptions::default())
+                {
+                    // Something made since stands in the way of what would come back.
+                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                    assert_eq!(world.snapshot(), before);
                 }
             }
             Step::Delete(number, now) => {

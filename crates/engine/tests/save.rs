@@ -155,3 +155,9 @@ fn without_a_cache_the_counts_are_the_same() {
     let files = world.open().show(&reference(&id)).unwrap().manifest.files.unwrap();
     assert_eq!((files.added, files.modified, files.deleted), (1, 1, 1));
 }
+
+#[test]
+fn an_open_workspace_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<rappel::Rappel>();
+}
