@@ -22,9 +22,10 @@ def value(row):
 
 def check(results):
     """(state, text) for every limit: met, missed, or skipped where it was not asked to be measured."""
-    trees = {**results["trees"]}
+    trees = dict(results["trees"])
     if results.get("history"):
-        trees["history"] = {"class": "history", "columns": {"rappel": results["history"]}}
+        name = f"a home with {results['history'].get('checkpoints', 'many')} checkpoints"
+        trees[name] = {"class": "history", "columns": {"rappel": results["history"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():
@@ -38,7 +39,7 @@ def check(results):
 
 def judge(limit, number, name, tree):
     columns, row = tree["columns"], limit["row"]
-    label = f"{row} on {name}"
+    label = f"{row} {'in' if tree['class'] == 'history' else 'on'} {name}"
     if limit.get("generated") and not tree.get("generated"):
         return "skipped", f"{label}: holds for the generated trees only"
     ours = columns.get("rappel", {})

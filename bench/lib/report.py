@@ -19,6 +19,7 @@ TIMES = {
     "show": "`show`",
     "diff": "`diff` of neighbours",
 }
+CPU = {"first": "first save", "noop": "nothing changed", "delta": "10 changed + 2 new", "restore": "restore in place"}
 SIZES = {
     "size_first": ("store after the first save, MB", 1e6),
     "growth": ("added per small save, KB", 1e3),
@@ -41,6 +42,10 @@ def time_cell(row, runs, spread):
     return text + (f" n={len(times)}" if 1 < len(times) < runs else "")
 
 
+def cpu_cell(row):
+    return number(median(row["cpu_ms"])) if row and "cpu_ms" in row else "–"
+
+
 def size_cell(row, unit):
     return f"{number(row[0] / unit)} ({number(row[1] / unit)})" if row else "–"
 
@@ -52,6 +57,8 @@ def table(name, tree, runs):
     for key, label in TIMES.items():
         cells = [time_cell(column.get(key), runs, kind.startswith("rappel")) for kind, column in columns.items()]
         lines.append((label, cells))
+    for key, label in CPU.items():
+        lines.append((f"CPU time: {label}", [cpu_cell(column.get(key)) for column in columns.values()]))
     for key, (label, unit) in SIZES.items():
         lines.append((label, [size_cell(column.get(key), unit) for column in columns.values()]))
     counts = {"small saves made": lambda column: str(len(column["delta"]["ms"])),
