@@ -1,8 +1,8 @@
-"""Where measuring happens: an empty file system for every column, and how much something takes on it.
+"""Where measuring happens: an empty file system for every tree, and how much something takes on it.
 
 ext4 scans past recently deleted inodes on every create, so a mass delete makes the files created in the next minutes
-cost up to 17 times more. Nothing is deleted here while anything is measured: as root each column gets a newly made
-file system in a preallocated image; otherwise old things are moved aside and deleted when all is done.
+cost up to 17 times more. Nothing is deleted here while anything is measured: as root each tree gets a newly made
+file system in a preallocated image; otherwise old things stay where they are and are deleted when all is done.
 """
 import ctypes
 import os
@@ -47,30 +47,24 @@ def usage(root, skip=()):
 
 
 class LoopDisk:
-    """An ext4 image, formatted anew for every column and mounted outside any repository."""
+    """An ext4 image, formatted anew for every tree and mounted outside any repository."""
 
     def __init__(self, work):
         self.image, self.point = work / "disk.img", Path(tempfile.mkdtemp(prefix="rappel-bench-", dir="/var/tmp"))
-        self.description = "a fresh ext4 per column, in a preallocated loop image"
+        self.description = "a fresh ext4 in a preallocated loop image"
 
     def fresh(self, size, inodes):
         self.close()
-        self._allocate(size)
+        size += 1 << 30
+        self.image.unlink(missing_ok=True)
+        enough(self.image.parent, size)
+        with open(self.image, "wb") as image:
+            os.posix_fallocate(image.fileno(), 0, size)
         subprocess.run(["mkfs.ext4", "-q", "-F", "-N", str(inodes), "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
                         self.image], check=True)
         subprocess.run(["mount", "-o", "loop", self.image, self.point], check=True)
         sync()
         return self.point
-
-    def _allocate(self, size):
-        """Really written, once: blocks that are only reserved would cost the host more at their first write."""
-        if self.image.exists() and self.image.stat().st_size >= size:
-            return
-        zeros = bytes(8 << 20)
-        with open(self.image, "wb") as image:
-            for _ in range(-(-size // len(zeros))):
-                image.write(zeros)
-            os.fsync(image.fileno())
 
     def close(self):
         """Unmounts it, a mount left by a run that was killed too."""
@@ -80,6 +74,7 @@ class LoopDisk:
 
     def remove(self):
         self.close()
+        self.image.unlink(missing_ok=True)
         self.point.rmdir()
 
 
@@ -91,9 +86,7 @@ class PlainDisk:
         self.description = "the machine's own file system, used before (not root: no fresh one)"
 
     def fresh(self, size, inodes):
-        free = shutil.disk_usage(self.root).free
-        if free < size:
-            raise RuntimeError(f"{size >> 30} GiB needed, {free >> 30} GiB free")
+        enough(self.root, size)
         self.used += 1
         path = self.root / str(self.used)
         path.mkdir(parents=True)
@@ -102,6 +95,12 @@ class PlainDisk:
 
     def remove(self):
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def enough(folder, size):
+    free = shutil.disk_usage(folder).free
+    if free < size + (4 << 30):
+        raise SystemExit(f"{(size >> 30) + 4} GiB needed, {free >> 30} GiB free; hint: fewer --peers, or --runs")
 
 
 def disk(work):

@@ -46,6 +46,10 @@ def judge(limit, number, name, tree):
     mine = value(ours.get(row))
     if mine is None:
         return "missed", f"{label}: no figure ({ours.get('error', 'not measured')})"
+    made = {"saves": len(ours["delta"]["ms"]) if "delta" in ours else 0, "checkpoints": ours.get("checkpoints", 0)}
+    for what, least in limit.get("needs", {}).items():
+        if made[what] < least:
+            return "skipped", f"{label}: {made[what]} {what}, {least} needed"
     if "under" in limit:
         unit = limit["under"]
         return verdict(mine < number * UNITS[unit], f"{label}: {mine / UNITS[unit]:.1f} {unit}, limit {number} {unit}")

@@ -1,10 +1,17 @@
-"""All measurements of one tool on one tree, in an order in which none disturbs the next."""
+"""All measurements of one tool on one tree, in an order in which none disturbs the next.
+
+Each is a generator that stops before every single run and names the row it is about to run. `interleave` lets the tools
+take turns, run by run: what else happens on the machine meanwhile hits all of them alike, and ratios stay true.
+"""
 import os
 import subprocess
 import time
 
 import changes
 import disk
+
+# Heavy rows last: what they leave in the caches would disturb the fine ones.
+ORDER = ["first", "noop", "delta", "show", "diff", "restore", "restore_unsaved", "full", "compact", "list"]
 
 
 class Plan:
@@ -13,21 +20,55 @@ class Plan:
     def __init__(self, runs, saves, patience, checkpoints):
         self.runs, self.saves, self.patience, self.checkpoints = runs, saves, patience, checkpoints
 
-    def repeat(self, work, runs=None, patience=None):
+    def repeat(self, row, work, runs=None, patience=None):
         """The costs of up to `runs` calls; fewer once they took longer than patience allows, but never very few."""
-        costs, start, least = [], time.monotonic(), 3 if self.patience else self.runs
+        costs, spent, least = [], 0.0, 3 if self.patience else self.runs
         patience = self.patience or patience
         for number in range(runs or self.runs):
+            yield row
+            disk.sync()
+            start = time.monotonic()
             costs.append(work(number))
-            if patience and len(costs) >= least and time.monotonic() - start > patience:
+            spent += time.monotonic() - start
+            if patience and len(costs) >= least and spent > patience:
                 break
         return costs
+
+    def row(self, row, work, runs=None, patience=None):
+        return series((yield from self.repeat(row, work, runs, patience)))
 
 
 def series(costs):
     """What is kept of a row: every run, in order."""
     return {"ms": [round(cost.ms, 3) for cost in costs], "cpu_ms": [round(cost.cpu_ms, 1) for cost in costs],
             "peak_kb": max(cost.peak_kb for cost in costs)}
+
+
+def interleave(columns, say):
+    """{name: result} of {name: generator}. One tool's failure ends its column, not the others."""
+    results, waiting, order = {}, {}, []
+
+    def go_on(name):
+        try:
+            waiting[name] = next(columns[name])
+        except StopIteration as end:
+            results[name] = end.value
+            waiting.pop(name, None)
+        except Exception as problem:
+            results[name] = {"error": f"{type(problem).__name__}: {problem}"[:800]}
+            waiting.pop(name, None)
+            say(f"{name}: {results[name]['error']}")
+
+    for name in columns:
+        go_on(name)
+    while waiting:
+        row = min(waiting.values(), key=ORDER.index)
+        if row not in order:
+            order.append(row)
+            say(row)
+        for name in [name for name, next_row in waiting.items() if next_row == row]:
+            go_on(name)
+    return results
 
 
 def place(source, repository, root, needs_git):
@@ -41,30 +82,24 @@ def place(source, repository, root, needs_git):
     return tree
 
 
-def measure(tool, plan, say):
-    """Rows by name. `say` is told what is going on."""
+def measure(tool, plan):
+    """Rows by name."""
     rows, tree = {}, tool.tree
     files = changes.editable(tree)
-
-    say("first save")
 
     def first(_):
         tool.forget()
         disk.sync()
         init = tool.init()
         cost = tool.save()
-        disk.sync()
         return init + cost if tool.init_counts else cost
 
-    rows["first"] = series(plan.repeat(first))
-    rows["size_first"] = disk.usage(tool.store, tool.view)
-
-    say("nothing changed")
-    tool.save()
+    rows["first"] = yield from plan.row("first", first)
     disk.sync()
-    rows["noop"] = series(plan.repeat(lambda _: tool.save()))
+    rows["size_first"] = disk.usage(tool.store, tool.view)
+    tool.save()
 
-    say("small saves")
+    rows["noop"] = yield from plan.row("noop", lambda _: tool.save())
     before, ids = disk.usage(tool.store, tool.view), []
 
     def small(number):
@@ -73,37 +108,32 @@ def measure(tool, plan, say):
         ids.append(tool.last)
         return cost
 
-    costs = plan.repeat(small, plan.saves, patience=120)
-    rows["delta"] = series(costs)
+    rows["delta"] = yield from plan.row("delta", small, plan.saves, patience=120)
     disk.sync()
     rows["size_saves"] = after = disk.usage(tool.store, tool.view)
-    rows["growth"] = [(late - early) / len(costs) for early, late in zip(before, after)]
+    rows["growth"] = [(late - early) / len(ids) for early, late in zip(before, after)]
+    if tool.compact:
+        tool.copy_store()
 
     if hasattr(tool, "show"):
-        rows["show"] = series(plan.repeat(lambda _: tool.show(ids[-1])))
-        rows["diff"] = series(plan.repeat(lambda number: tool.diff(ids[-2 - number % 3], ids[-1 - number % 3])))
-    if tool.compact:
-        tool.compacted_copy()
-        disk.sync()
+        rows["show"] = yield from plan.row("show", lambda _: tool.show(ids[-1]))
+        rows["diff"] = yield from plan.row("diff", lambda n: tool.diff(ids[-2 - n % 3], ids[-1 - n % 3]))
 
-    say("restore in place")
-    restore_in_place(tool, files, plan, rows)
+    yield from restore_in_place(tool, files, plan, rows)
 
     if tool.full:
-        say("full restore")
         tool.save()
-        full(tool, plan, rows)
+        yield from full(tool, plan, rows)
 
     if tool.compact:
-        say("compaction")
+        yield "compact"
         tool.take_copy()
         disk.sync()
         rows["compact"] = series([tool.compact()])
         disk.sync()
         rows["size_compact"] = disk.usage(tool.store, tool.view)
 
-    timed = [row for row in rows.values() if isinstance(row, dict)]
-    rows["memory"] = max(row["peak_kb"] for row in timed) * 1024
+    rows["memory"] = max(row["peak_kb"] for row in rows.values() if isinstance(row, dict)) * 1024
     return rows
 
 
@@ -124,15 +154,12 @@ def restore_in_place(tool, files, plan, rows):
 
     there_and_back(-1)  # so that every save below comes right after a restore
     saves.clear()
-    disk.sync()
-    rows["restore"] = series(plan.repeat(there_and_back))
+    rows["restore"] = yield from plan.row("restore", there_and_back)
     rows["after_restore"] = series(saves)
     if tool.saves_on_restore:
-        disk.sync()
-        rows["restore_unsaved"] = series(
-            plan.repeat(lambda number: back(changes.change(tool.tree, files, 700 + number))))
+        rows["restore_unsaved"] = yield from plan.row(
+            "restore_unsaved", lambda number: back(changes.change(tool.tree, files, 700 + number)))
     rows["restore_wrong"], rows["restore_left"] = len(wrong), len(left)
-    disk.sync()
 
 
 def full(tool, plan, rows):
@@ -149,31 +176,25 @@ def full(tool, plan, rows):
         cost.ms += (time.perf_counter() - start) * 1e3
         return cost
 
-    rows["full"] = series(plan.repeat(once))
+    rows["full"] = yield from plan.row("full", once)
     lost, changed = changes.differences(tool.tree, copies[0], (".git", *tool.litter))
     rows["full_lost"], rows["full_changed"] = len(lost), len(changed)
 
 
-def history(kind, program, root, plan):
+def history(tool, plan):
     """`list`, `show` and `diff` of neighbours in a home with very many checkpoints of a tiny project."""
-    tree = root / "tree"
-    tree.mkdir()
+    ids = []
     for number in range(10):
-        (tree / f"file{number}.txt").write_text(f"file {number}\n" * 40)
-    tool, ids = kind(program, root, tree), []
+        (tool.tree / f"file{number}.txt").write_text(f"file {number}\n" * 40)
     for number in range(plan.checkpoints):
-        with open(tree / f"file{number % 10}.txt", "a") as file:
+        with open(tool.tree / f"file{number % 10}.txt", "a") as file:
             file.write(f"line of checkpoint {number}\n")
         tool.save()
         ids.append(tool.last)
-    disk.sync()
-    middle = len(ids) // 2
-    return {
-        "checkpoints": len(ids),
-        "list": series(plan.repeat(lambda _: tool.list())),
-        "list_json": series(plan.repeat(lambda _: tool.list("--json"))),
-        "list_all": series(plan.repeat(lambda _: tool.list(str(len(ids)), "--json"))),
-        "show": series(plan.repeat(lambda n: tool.show(ids[middle + n % 7]))),
-        "diff": series(plan.repeat(lambda n: tool.diff(ids[middle + n % 7], ids[middle + n % 7 + 1]))),
-        "home": disk.usage(tool.store, tool.view),
-    }
+    rows, middle = {"checkpoints": len(ids), "home": disk.usage(tool.store, tool.view)}, len(ids) // 2
+    rows["show"] = yield from plan.row("show", lambda n: tool.show(ids[middle + n % 7]))
+    rows["diff"] = yield from plan.row("diff", lambda n: tool.diff(ids[middle + n % 7], ids[middle + n % 7 + 1]))
+    rows["list"] = yield from plan.row("list", lambda _: tool.list())
+    rows["list_json"] = yield from plan.row("list", lambda _: tool.list("--json"))
+    rows["list_all"] = yield from plan.row("list", lambda _: tool.list(str(len(ids)), "--json"))
+    return rows

@@ -21,6 +21,7 @@ class Tool:
     full = None              # (id, folder) -> Cost, where it can restore elsewhere
     compact = None           # () -> Cost
     too_slow = ()            # trees that it is left out of unless asked for by name
+    loose = False            # one file per object: takes as much room as the tree
     litter = ()              # what it adds to the tree
     view = ()                # what below its store is a cache
 
@@ -58,8 +59,8 @@ class Tool:
     def restore(self, ident):
         raise NotImplementedError
 
-    def compacted_copy(self):
-        """The store as it is now goes aside; `compact` later works on that, whatever happened in between."""
+    def copy_store(self):
+        """A copy as it is now goes aside; `compact` later works on that, whatever happened in between."""
         subprocess.run(["cp", "-a", self.store, self.work / "copy"], check=True)
 
     def take_copy(self):
@@ -111,6 +112,7 @@ class Git(Tool):
     """A repository of its own beside the work tree, as Cline and others do."""
     name = "git"
     program = "git"
+    loose = True
     about = "shadow repository: `add -A`, `commit`; `reset --hard`; `read-tree -u` elsewhere; `gc`; objects not synced"
 
     def init(self):
@@ -141,6 +143,7 @@ class Git(Tool):
 class GitIndex(Git):
     """Inside the user's own repository, where most objects are already there."""
     name = "git-index"
+    loose = False
     about = "private index in the user's own repository: `add -A`, `write-tree`, `commit-tree`, `update-ref`; `read-tree -u`"
     needs_git = True
 
@@ -169,6 +172,7 @@ class GitIndex(Git):
 class Jj(Tool):
     name = "jj"
     program = "jj"
+    loose = True
     about = "`jj util snapshot`, `op restore`, `workspace add` elsewhere, `util gc`"
     init_counts = True
     saves_on_restore = True
@@ -289,6 +293,7 @@ class Borg(Tool):
 class Savestate(Tool):
     name = "savestate"
     program = "savestate"
+    loose = True
     about = "`create`, `restore --yes`; no restore elsewhere, no compaction"
     saves_on_restore = True
     too_slow = ("large",)

@@ -247,8 +247,8 @@ def about(tree):
     return {"files": files, "folders": folders, "bytes": size, "class": kind}
 
 
-def room(about, runs):
+def room(about, runs, loose):
     """(bytes, inodes) that a tool needs at most for its stores and copies, since nothing is deleted."""
-    copies = 2 * runs + 6
-    size = about["bytes"] + 4096 * about["files"]
-    return (2 << 30) + copies * size, 100_000 + copies * 2 * (about["files"] + about["folders"])
+    size, entries = about["bytes"] + 2_500 * about["files"], about["files"] + about["folders"]
+    stores = (runs + 2) * (size if loose else about["bytes"] // 2)
+    return (256 << 20) + (runs + 2) * size + stores, 20_000 + (runs + 2) * entries * (2 if loose else 1)
