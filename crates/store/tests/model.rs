@@ -168,12 +168,17 @@ fn compare(store: &Store, live: &BTreeMap<CheckpointId, Files>, told: &str) {
     assert!(store.damage().is_empty(), "{told}: {:?}", store.damage());
 }
 
+/// Few cases in an ordinary run; `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let mut config = ProptestConfig { max_shrink_iters: 300, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 48;
+    }
+    config
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 48,
-        max_shrink_iters: 300,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_store_equals_its_model(steps in prop::collection::vec(step(), 1..40)) {
