@@ -178,6 +178,48 @@ fn restore_goes_elsewhere_without_a_question() {
 }
 
 #[test]
+fn undo_can_go_elsewhere_too() {
+    let world = edited();
+    let there = world.project.outside().join("there");
+    assert_face!(world, "undo_to", "undo", "--to", there.to_str().unwrap());
+    assert_eq!(std::fs::read(there.join("a.txt")).unwrap(), b"one\n2\nthree\n");
+    assert_eq!(world.read("a.txt"), "one\n2\n3\n");
+}
+
+#[test]
+fn what_is_in_the_way_is_told_before_anything_changes() {
+    let world = World::new();
+    world.write("rappel.toml", "[files]\nexclude = [\"a.txt/**\"]\n");
+    world.save("a file");
+    world.remove("a.txt");
+    world.write("a.txt/precious", "never captured\n");
+    assert_face!(world, "restore_in_the_way", "restore", "1", "--dry-run");
+    assert_face!(world, "restore_in_the_way_confirmed", "restore", "1", "--confirm");
+    assert_eq!(world.read("a.txt/precious"), "never captured\n");
+}
+
+#[test]
+fn a_partial_save_names_what_is_missing() {
+    let world = World::new();
+    // Deeper than a path can be long: it is there, and cannot be captured, even as root.
+    let script = "d=$(printf '%0250d' 0); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do
+                  mkdir $d; cd $d; done; echo x > file";
+    let shell = std::process::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(world.project.root())
+        .status();
+    assert!(shell.unwrap().success());
+    let output = world.run(&["save", "--require-complete"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("warning: the checkpoint is partial"), "{said}");
+    let output = world.run(&["save", "again"]);
+    assert_eq!(output.status.code(), Some(0), "a partial save is a save");
+    assert_eq!(world.json(&["show", "latest"])["partial"], true);
+    assert_eq!(world.json(&["list"])["total"], 2);
+}
+
+#[test]
 fn a_plan_that_changed_is_not_carried_out() {
     let world = edited();
     let plan = world.json(&["restore", "1", "--dry-run"])["plan"].as_str().unwrap().to_owned();

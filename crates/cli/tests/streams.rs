@@ -54,7 +54,13 @@ fn text_from_elsewhere_cannot_steer_the_terminal() {
 
 #[test]
 fn odd_names_are_escaped_and_can_be_given_back() {
-    let world = World::of(Project::new().file(b"caf\xe9\n", "x").file(b"back\\slash", "y"));
+    let world = World::of(
+        Project::new()
+            .file(b"caf\xe9\n", "x")
+            .mode(b"caf\xe9\n", 0o644)
+            .file(b"back\\slash", "y")
+            .mode(b"back\\slash", 0o600),
+    );
     world.save("odd");
     assert_face!(world, "odd_names", "show", "latest", "--files");
     assert_eq!(world.run(&["cat", r"latest:caf\xe9\x0a"]).stdout, b"x");

@@ -7,13 +7,14 @@ mod take_in;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use rappel_types::{CheckpointId, Manifest, ObjectId, WorkspaceId};
+use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 use rusqlite::{Connection, OptionalExtension, params};
 use take_in::{Applied, Batch, apply_batch, decode_recent, is_incomplete, merge_recent};
 
 use crate::document::Tombstone;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Position};
+use crate::outline::Outline;
 use crate::pack::PackId;
 use crate::record::Kind;
 
@@ -21,6 +22,8 @@ use crate::record::Kind;
 const VERSION: i64 = 2;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 192 << 10;
+/// How long somebody else may keep the database to themselves.
+const BUSY_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
 const SCHEMA: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -83,7 +86,7 @@ pub enum Body {
     /// The record is one object.
     Object,
     /// A manifest (also an object, because later ones are stored against it).
-    Manifest(Box<Manifest>),
+    Manifest(Box<Outline>),
     /// A small document about `key`.
     Document {
         /// The checkpoint, workspace or session it is about.
@@ -158,10 +161,19 @@ impl Index {
     /// Opens the database, or creates an empty one. `None` if there is one that cannot be used:
     /// the caller deletes it and asks again.
     pub fn open(path: &Path) -> Result<Option<Self>> {
-        match Self::try_open(path) {
-            Ok(index) => Ok(index),
-            Err(Error::Index { source, .. }) if is_unusable(&source) => Ok(None),
-            Err(error) => Err(error),
+        let start = std::time::Instant::now();
+        loop {
+            match Self::try_open(path) {
+                Err(Error::Index { source, .. }) if is_unusable(&source) => return Ok(None),
+                // While a new database is given its write-ahead log, SQLite turns others away at
+                // once instead of letting them wait.
+                Err(Error::Index { source, .. })
+                    if is_busy(&source) && start.elapsed() < BUSY_LIMIT =>
+                {
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                other => return other,
+            }
         }
     }
 
@@ -169,7 +181,7 @@ impl Index {
         let fail = |source| Error::Index { path: path.to_owned(), source };
         create_private(path)?;
         let connection = Connection::open(path).map_err(fail)?;
-        connection.busy_timeout(std::time::Duration::from_secs(30)).map_err(fail)?;
+        connection.busy_timeout(BUSY_LIMIT).map_err(fail)?;
         connection
             .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(fail)?;
@@ -603,6 +615,11 @@ fn create_private(path: &Path) -> Result<()> {
 fn position_text(position: &Position) -> String {
     let Position { pack, offset, end, id, sequence, generation } = position;
     serde_json::json!([pack, offset, end, id, sequence, generation]).to_string()
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
 fn is_unusable(error: &rusqlite::Error) -> bool {

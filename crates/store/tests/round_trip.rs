@@ -155,3 +155,16 @@ fn two_stores_on_one_home_see_each_others_work() {
     check(&one, &[first.clone(), second.clone()]);
     check(&two, &[first, second]);
 }
+
+#[test]
+fn many_open_a_new_home_at_once() {
+    for _ in 0..5 {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("home");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| open(&path));
+            }
+        });
+    }
+}

@@ -29,7 +29,13 @@ impl World {
             Project::new()
                 .file("a.txt", "one\ntwo\nthree\n")
                 .file("src/main.rs", "fn main() {}\n")
-                .file("docs/notes.md", "# Notes\n"),
+                .file("docs/notes.md", "# Notes\n")
+                // Whatever the umask is.
+                .mode("a.txt", 0o644)
+                .mode("src", 0o755)
+                .mode("src/main.rs", 0o644)
+                .mode("docs", 0o755)
+                .mode("docs/notes.md", 0o644),
         )
     }
 
