@@ -38,12 +38,6 @@ pub struct Args {
     pub reference: Reference,
     #[command(flatten)]
     pub how: How,
-    /// Pick the changes to take back, one by one, on a terminal
-    #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
-    pub patch: bool,
-    /// Write the checkpoint's files into DIR, which is absent or empty, and leave the workspace
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "plan", "patch"])]
-    pub to: Option<PathBuf>,
 }
 
 /// What `restore`, `undo` and `redo` take in common.
@@ -68,6 +62,12 @@ pub struct How {
     /// Restore only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
+    /// Pick the changes to take back, one by one, on a terminal
+    #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
+    pub patch: bool,
+    /// Write the files of that moment into DIR, which is absent or empty, and leave the workspace
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "plan", "patch"])]
+    pub to: Option<PathBuf>,
 }
 
 impl How {
@@ -110,10 +110,10 @@ pub fn exactly(id: &CheckpointId) -> Reference {
 pub fn run(args: &Args, context: &Context) -> Result {
     let mut rappel = context.open()?;
     let mut options = args.how.options(context, rappel.root())?;
-    if let Some(folder) = &args.to {
-        return copy_out(args, &options, folder, &rappel, context);
+    if let Some(folder) = &args.how.to {
+        return copy_out(&args.reference, &options, folder, &rappel, context);
     }
-    if args.patch {
+    if args.how.patch {
         return patch::run(&args.reference, &options, &mut rappel, context);
     }
     let mut reference = args.reference.clone();
@@ -168,7 +168,7 @@ pub fn approve(
     }
     if output.json {
         output.answer_json(answer)?;
-    } else if !output.quiet || how.dry_run {
+    } else {
         let text = format!("{head}\n{}", face::restore::plan(report, output.paint()));
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
@@ -227,15 +227,15 @@ pub fn tell(
 }
 
 /// `--to`: into a folder of its own.
-fn copy_out(
-    args: &Args,
+pub fn copy_out(
+    reference: &Reference,
     options: &RestoreOptions,
     folder: &Path,
     rappel: &Rappel,
     context: &Context,
 ) -> Result {
     let folder = context.absolute(folder);
-    let id = rappel.resolve(&args.reference, true)?.id;
+    let id = rappel.resolve(reference, true)?.id;
     context.stop_cleanly();
     let copied = progress::spinner(context, "Writing", || {
         rappel.restore_to(&exactly(&id), &folder, options)

@@ -4,6 +4,7 @@ use rappel::{Rappel, RestoreReport, Step};
 use rappel_types::time;
 use serde::Serialize;
 
+use super::patch;
 use super::restore::{self, How};
 use crate::errors::{Exit, Result};
 use crate::face;
@@ -54,6 +55,12 @@ pub(super) fn take(
     context: &Context,
 ) -> Result {
     let mut options = args.how.options(context, rappel.root())?;
+    if let Some(folder) = &args.how.to {
+        return restore::copy_out(&restore::exactly(&step.to), &options, folder, &rappel, context);
+    }
+    if args.how.patch {
+        return patch::run(&restore::exactly(&step.to), &options, &mut rappel, context);
+    }
     let head = format!(
         "{}: {}, to how it was {} ({})",
         face::capitalised(verb),
