@@ -8,10 +8,11 @@ use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
 use crate::lock::Lock;
 use crate::log::{self, Run, Tail};
+use crate::outline::Outline;
 use crate::pack::{PackId, PackReader};
 use crate::record::{self, Kind};
 use crate::sink::Source;
-use crate::store::{GUESS, Store, decode_document, decode_manifest, held};
+use crate::store::{GUESS, Store, decode_document, held};
 
 /// A record whose base is not known yet.
 struct Waiting {
@@ -234,7 +235,7 @@ impl Store {
                 Body::Objects(Block::parse(payload)?.slots.iter().map(|slot| slot.id).collect())
             }
             Kind::Chunk => Body::Object,
-            Kind::Manifest => Body::Manifest(Box::new(decode_manifest(&json()?)?)),
+            Kind::Manifest => Body::Manifest(Box::new(Outline::decode(&json()?)?)),
             Kind::Commit | Kind::Footer => return Ok(None),
             Kind::Event
             | Kind::Session

@@ -65,7 +65,8 @@ impl ChunkList {
         Self::decode(&source.get(id)?)
     }
 
-    fn size(&self) -> u64 {
+    /// The length of the file.
+    pub(crate) fn size(&self) -> u64 {
         self.0.iter().map(|chunk| chunk.length).sum()
     }
 }

@@ -9,6 +9,7 @@ use crate::codec::Effort;
 use crate::document::{DOCUMENT_VERSION, Tombstone};
 use crate::error::{Error, Result};
 use crate::index::{Body, CheckpointRow};
+use crate::outline::Outline;
 use crate::record::{self, Kind, Packing};
 use crate::sink::Source;
 use crate::store::{Store, decode_manifest};
@@ -81,7 +82,12 @@ impl Store {
             }
             let record = record::encode(Kind::Manifest, 0, &json, Packing::Zstd(Effort::Normal))?;
             let mut spool = Spool::default();
-            spool.add(self, Kind::Manifest, &record, Body::Manifest(Box::new(manifest)))?;
+            spool.add(
+                self,
+                Kind::Manifest,
+                &record,
+                Body::Manifest(Box::new(Outline::of(&manifest))),
+            )?;
             let change = Change { generation, ..Change::default() };
             let (entries, commit, position) =
                 self.append(&mut lock, &tail, spool, change, Space::Ordinary)?;

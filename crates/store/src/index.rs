@@ -622,7 +622,8 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-fn is_unusable(error: &rusqlite::Error) -> bool {
+/// Whether a database is past using, so that it has to be built anew.
+pub(crate) fn is_unusable(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SchemaChanged};
     let corrupt =
         matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | SchemaChanged));

@@ -13,11 +13,14 @@ mod delete;
 pub mod disk;
 pub mod document;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gc;
 pub mod home;
 pub mod index;
 pub mod lock;
 pub mod log;
+pub mod outline;
 pub mod pack;
 mod read;
 pub mod record;

@@ -16,6 +16,9 @@ use crate::record::{self, Found, Kind};
 /// The version of the commit record's JSON.
 pub const COMMIT_VERSION: u32 = 1;
 
+/// No sequence, length or the like is larger: more than could ever be, and what the index can hold.
+pub const NUMBER_MAX: u64 = 1 << 62;
+
 /// A bulk pack that counts from a commit on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
@@ -80,7 +83,13 @@ impl Commit {
             let what = "a commit".into();
             return Err(Error::Newer { what, found: version, supported: COMMIT_VERSION });
         }
-        serde_json::from_slice(json).map_err(bad)
+        let commit: Self = serde_json::from_slice(json).map_err(bad)?;
+        let packs = commit.packs.iter().flat_map(|named| [named.length, named.birth.unwrap_or(0)]);
+        let numbers = [commit.sequence, commit.generation, commit.length];
+        if numbers.into_iter().chain(packs).any(|number| number > NUMBER_MAX) {
+            return Err(Error::Damaged("commit record: a number is out of range".into()));
+        }
+        Ok(commit)
     }
 }
 
@@ -346,8 +355,16 @@ impl Walk<'_> {
             at = found.end();
             match found.header.kind {
                 Some(Kind::Commit) => {
-                    let json = found.header.decode(found.payload(&bytes), None)?;
-                    let commit = Commit::decode(&json)?;
+                    let json = found.header.decode(found.payload(&bytes), None);
+                    let commit = match json.and_then(|json| Commit::decode(&json)) {
+                        Ok(commit) => commit,
+                        // It carries its checksum and makes no sense: as good as a damaged one.
+                        Err(error) if error.is_damage() => {
+                            hurt = true;
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    };
                     if hurt && !self.is_ours(&commit) {
                         continue;
                     }

@@ -216,6 +216,11 @@ impl PackWriter {
         Ok(Self { id, file, length, lines: Vec::new() })
     }
 
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Where the next record will begin.
     pub fn length(&self) -> u64 {
         self.length

@@ -5,6 +5,7 @@ use rappel_types::ObjectId;
 
 use crate::codec::{self, Effort, OBJECT_MAX};
 use crate::error::{Error, Result};
+use crate::log::NUMBER_MAX;
 use crate::sink::id_of;
 
 /// The first bytes of every record.
@@ -101,7 +102,10 @@ impl Header {
             base: id(64),
             checksum,
         };
-        (header.stored_length <= PAYLOAD_MAX && header.raw_length <= PAYLOAD_MAX).then_some(header)
+        let sane = header.stored_length <= PAYLOAD_MAX
+            && header.raw_length <= PAYLOAD_MAX
+            && header.birth <= NUMBER_MAX;
+        sane.then_some(header)
     }
 
     /// Length of the whole record.

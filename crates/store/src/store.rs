@@ -1,7 +1,7 @@
 //! The store as a whole: opening a home, and what all of its parts share.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::ambient::Clock;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::home::Home;
-use crate::index::{CheckpointRow, Index};
+use crate::index::{CheckpointRow, Index, is_unusable};
 use crate::lock::{Claim, Lock};
 use crate::log;
 use crate::pack::{PackId, PackReader};
@@ -87,7 +87,7 @@ impl Store {
     pub fn open(root: &Path, options: Options) -> Result<Self> {
         let home = Home::open(root, &options.disk, options.clock.now())?;
         let claim = Claim::shared(&home.readers())?;
-        let (index, old) = open_index(&home.index())?;
+        let (index, old) = open_index(&home, &options)?;
         let store = Self {
             home,
             disk: options.disk,
@@ -127,9 +127,17 @@ impl Store {
         held(&self.damage).clone()
     }
 
-    /// Works with the index.
+    /// Works with the index. One that turns out to be spoilt is removed, so that the next process
+    /// builds it anew.
     pub fn with_index<T>(&self, work: impl FnOnce(&mut Index) -> Result<T>) -> Result<T> {
-        work(&mut held(&self.index))
+        let done = work(&mut held(&self.index));
+        if let Err(Error::Index { source, .. }) = &done
+            && is_unusable(source)
+        {
+            // Failing leaves things as they are.
+            let _ = remove_index(&self.home.index());
+        }
+        done
     }
 
     /// Waits for the append lock.
@@ -181,25 +189,44 @@ impl Store {
     }
 }
 
-fn open_index(path: &Path) -> Result<(Index, bool)> {
+fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
+    let path = home.index();
     let existed = path.exists();
-    if let Some(index) = Index::open(path)? {
+    if !existed && beside(&path, "-wal").exists() {
+        // SQLite would take a log that was left behind for that of the new database. Whoever sees it
+        // comes here, so that under the lock nobody else is creating one.
+        let _lock = Lock::acquire(&home.lock(), options.lock_limit, options.clock.now())?;
+        if !path.exists() {
+            remove_index(&path)?;
+        }
+    }
+    if let Some(index) = Index::open(&path)? {
         return Ok((index, !existed));
     }
+    remove_index(&path)?;
+    match Index::open(&path)? {
+        Some(index) => Ok((index, true)),
+        None => Err(Error::Damaged(format!("{} cannot be rebuilt", path.display()))),
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn remove_index(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
+        let name = beside(path, suffix);
         match std::fs::remove_file(&name) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", Path::new(&name))(error));
+                return Err(Error::io("remove", &name)(error));
             }
             _ => {}
         }
     }
-    match Index::open(path)? {
-        Some(index) => Ok((index, true)),
-        None => Err(Error::Damaged(format!("{} cannot be rebuilt", path.display()))),
-    }
+    Ok(())
 }
 
 /// Reads a manifest from JSON that may be anything.

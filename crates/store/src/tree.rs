@@ -5,11 +5,12 @@
 //! removing a path moves at most the one beside it. Equal runs are equal objects: comparing two
 //! trees skips everything they share, and a changed entry costs one leaf and the few nodes above.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rappel_types::{Content, Entry, Node, ObjectId, RelPath};
 
 use crate::closure::Reference;
+use crate::codec::OBJECT_MAX;
 use crate::error::{Error, Result};
 use crate::sink::{Role, Sink, Source};
 use crate::varint::{self, Cursor};
@@ -39,6 +40,18 @@ struct Child {
     entries: u64,
     /// The last path below it.
     last: RelPath,
+}
+
+impl Child {
+    /// Whether this is what a parent of `children` says about its node.
+    fn is_above(&self, children: &[Self]) -> bool {
+        children.last().is_some_and(|last| last.last == self.last)
+            && children.iter().map(|child| child.entries).sum::<u64>() == self.entries
+    }
+
+    fn denied(&self) -> Error {
+        Error::Damaged(format!("tree node {} is not what its parent says", self.id))
+    }
 }
 
 /// A decoded node.
@@ -89,8 +102,12 @@ fn read_path(cursor: &mut Cursor<'_>, previous: Option<&RelPath>) -> Result<RelP
     let before = previous.map_or(&[][..], RelPath::as_bytes);
     let shared = cursor.bounded(before.len() as u64)?;
     let rest = cursor.bounded(rappel_types::path::MAX_PATH as u64)?;
+    let rest = cursor.take(rest)?;
+    if before.get(shared).is_some_and(|next| rest.first() == Some(next)) {
+        return Err(cursor.bad("a path repeats what it shares with the one before"));
+    }
     let mut bytes = before[..shared].to_vec();
-    bytes.extend_from_slice(cursor.take(rest)?);
+    bytes.extend_from_slice(rest);
     let path = RelPath::new(bytes).map_err(|error| cursor.bad(&error.to_string()))?;
     if previous.is_some_and(|previous| *previous >= path) {
         return Err(cursor.bad("its paths are not in order"));
@@ -166,6 +183,10 @@ fn decode(bytes: &[u8]) -> Result<Decoded> {
     }
     let count = cursor.bounded(MAX_RUN as u64)?;
     if level > 0 {
+        if count == 0 {
+            // Nodes without an end could be stacked into a tree that takes forever to walk.
+            return Err(cursor.bad("it has no children"));
+        }
         let mut children: Vec<Child> = Vec::with_capacity(count);
         for _ in 0..count {
             let last = read_path(&mut cursor, children.last().map(|child| &child.last))?;
@@ -183,7 +204,8 @@ fn decode(bytes: &[u8]) -> Result<Decoded> {
             TAG_DIRECTORY => Node::Directory { mode: cursor.bounded(0o7777)? as u32 },
             TAG_WHOLE | TAG_CHUNKED => {
                 let mode = cursor.bounded(0o7777)? as u32;
-                let size = cursor.number()?;
+                let limit = if tag == TAG_WHOLE { OBJECT_MAX } else { i64::MAX as u64 };
+                let size = cursor.bounded(limit)? as u64;
                 let id = ObjectId(cursor.array()?);
                 let content =
                     if tag == TAG_WHOLE { Content::Whole(id) } else { Content::Chunked(id) };
@@ -202,7 +224,20 @@ fn decode(bytes: &[u8]) -> Result<Decoded> {
         entries.push(Entry { path, node });
     }
     cursor.finish()?;
+    check_shape(&entries)?;
     Ok(Decoded::Leaf(entries))
+}
+
+/// Asserts that a node which can be read is the only way to write it: equal nodes are equal objects.
+pub(crate) fn assert_canonical(bytes: &[u8]) {
+    match decode(bytes) {
+        Ok(Decoded::Leaf(entries)) => assert_eq!(encode_leaf(&entries), bytes),
+        Ok(Decoded::Inner { level, children }) => {
+            assert!(!children.is_empty());
+            assert_eq!(encode_inner(level, &children), bytes);
+        }
+        Err(_) => {}
+    }
 }
 
 /// The leaves below a node, in order. Checks that levels descend and paths keep their promises, so
@@ -232,32 +267,38 @@ fn descend(
         out.last().is_none_or(|previous: &Child| previous.last < child.last)
     };
     for child in children {
+        if !ordered(out, &child) {
+            return Err(Error::Damaged("tree node: its leaves are not in order".into()));
+        }
         if level == 1 {
-            if !ordered(out, &child) {
-                return Err(Error::Damaged("tree node: its leaves are not in order".into()));
-            }
             out.push(child);
             continue;
         }
         match decode(&source.get(&child.id)?)? {
-            Decoded::Inner { level: below, children } if below + 1 == level => {
+            Decoded::Inner { level: below, children }
+                if below + 1 == level && child.is_above(&children) =>
+            {
                 descend(source, below, children, out)?;
             }
-            _ => return Err(Error::Damaged("tree node: its levels do not descend".into())),
+            _ => return Err(child.denied()),
         }
     }
     Ok(())
 }
 
-fn leaf_entries(source: &dyn Source, leaf: &Child) -> Result<Vec<Entry>> {
+/// The entries of the leaf at `at`, which begin behind those of the leaf before it.
+fn leaf_entries(source: &dyn Source, leaves: &[Child], at: usize) -> Result<Vec<Entry>> {
+    let leaf = &leaves[at];
+    let before = at.checked_sub(1).map(|before| &leaves[before].last);
     match decode(&source.get(&leaf.id)?)? {
         Decoded::Leaf(entries)
             if entries.len() as u64 == leaf.entries
-                && entries.last().is_some_and(|last| last.path == leaf.last) =>
+                && entries.last().is_some_and(|last| last.path == leaf.last)
+                && entries.first().is_some_and(|first| before < Some(&first.path)) =>
         {
             Ok(entries)
         }
-        _ => Err(Error::Damaged(format!("tree leaf {} is not what its parent says", leaf.id))),
+        _ => Err(leaf.denied()),
     }
 }
 
@@ -286,8 +327,8 @@ pub fn read(source: &dyn Source, root: &ObjectId) -> Result<Vec<Entry>> {
     let mut entries = Vec::with_capacity(
         leaves.iter().map(|leaf| leaf.entries as usize).sum::<usize>().min(1 << 20),
     );
-    for leaf in &leaves {
-        entries.extend(leaf_entries(source, leaf)?);
+    for at in 0..leaves.len() {
+        entries.extend(leaf_entries(source, &leaves, at)?);
     }
     check_shape(&entries)?;
     Ok(entries)
@@ -295,38 +336,42 @@ pub fn read(source: &dyn Source, root: &ObjectId) -> Result<Vec<Entry>> {
 
 /// What stands at `path`, if anything.
 pub fn lookup(source: &dyn Source, root: &ObjectId, path: &RelPath) -> Result<Option<Node>> {
-    let mut id = *root;
-    for _ in 0..=MAX_LEVEL {
-        match decode(&source.get(&id)?)? {
+    let mut node = decode(&source.get(root)?)?;
+    loop {
+        let (level, children) = match node {
             Decoded::Leaf(mut entries) => {
                 let found = entries.binary_search_by(|entry| entry.path.cmp(path));
                 return Ok(found.ok().map(|at| entries.swap_remove(at).node));
             }
-            Decoded::Inner { children, .. } => {
-                let at = children.partition_point(|child| child.last < *path);
-                match children.get(at) {
-                    Some(child) => id = child.id,
-                    None => return Ok(None),
-                }
+            Decoded::Inner { level, children } => (level, children),
+        };
+        let at = children.partition_point(|child| child.last < *path);
+        let Some(child) = children.get(at) else { return Ok(None) };
+        node = match decode(&source.get(&child.id)?)? {
+            Decoded::Inner { level: below, children }
+                if below + 1 == level && child.is_above(&children) =>
+            {
+                Decoded::Inner { level: below, children }
             }
-        }
+            Decoded::Leaf(entries)
+                if level == 1 && entries.last().is_some_and(|last| last.path == child.last) =>
+            {
+                Decoded::Leaf(entries)
+            }
+            _ => return Err(child.denied()),
+        };
     }
-    Err(Error::Damaged("tree: it is too deep".into()))
 }
 
 /// The ids of all nodes of a tree, the root first. Used to find what a checkpoint needs.
 pub fn nodes(source: &dyn Source, root: &ObjectId) -> Result<Vec<ObjectId>> {
     let mut found = vec![*root];
+    let mut seen: HashSet<ObjectId> = found.iter().copied().collect();
     let mut at = 0;
     while let Some(id) = found.get(at).copied() {
         at += 1;
-        if let Decoded::Inner { level, children } = decode(&source.get(&id)?)? {
-            if level == 1 {
-                found.splice(at..at, children.iter().map(|child| child.id));
-                at += children.len();
-            } else {
-                found.extend(children.iter().map(|child| child.id));
-            }
+        if let Decoded::Inner { children, .. } = decode(&source.get(&id)?)? {
+            found.extend(children.iter().map(|child| child.id).filter(|id| seen.insert(*id)));
         }
     }
     Ok(found)
@@ -346,6 +391,50 @@ pub(crate) fn references(bytes: &[u8]) -> Result<Vec<Reference>> {
             })
             .collect(),
     })
+}
+
+/// What the neighbours and the parent of a leaf must agree with.
+#[derive(Debug, Clone)]
+pub(crate) struct Edges {
+    entries: u64,
+    first: RelPath,
+    last: Entry,
+}
+
+impl Edges {
+    /// Those of a leaf with these entries; `None` if there are none.
+    pub fn of(entries: &[Entry]) -> Option<Self> {
+        let (first, last) = (entries.first()?, entries.last()?);
+        let first = first.path.clone();
+        Some(Self { entries: entries.len() as u64, first, last: last.clone() })
+    }
+}
+
+/// Whether the nodes of a tree, each good by itself, fit together as [`read`] wants them. `edges`
+/// knows the leaves that have been read.
+pub(crate) fn check_joints(
+    source: &dyn Source,
+    root: &ObjectId,
+    edges: &HashMap<ObjectId, Edges>,
+) -> Result<()> {
+    let mut before: Option<&Entry> = None;
+    for leaf in leaves(source, root)? {
+        let Some(own) = edges.get(&leaf.id) else { return Err(leaf.denied()) };
+        if own.entries != leaf.entries || own.last.path != leaf.last {
+            return Err(leaf.denied());
+        }
+        if let Some(before) = before {
+            if before.path >= own.first {
+                return Err(Error::Damaged("tree: its paths are not in order".into()));
+            }
+            let is_folder = matches!(before.node, Node::Directory { .. });
+            if !is_folder && own.first.is_within(&before.path) {
+                return Err(Error::Damaged(format!("tree: {} lies below a file", own.first)));
+            }
+        }
+        before = Some(&own.last);
+    }
+    Ok(())
 }
 
 /// What a node holds, for whoever walks a tree that may be damaged.
@@ -378,6 +467,8 @@ pub struct Change {
 }
 
 /// Every path that differs between two trees, in order. Leaves that both share are not read.
+///
+/// Not guaranteed: that an entry below a file is noticed if one of the two is in a shared leaf.
 pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<Change>> {
     if old == new {
         return Ok(Vec::new());
@@ -388,15 +479,19 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
         new.iter().map(|leaf| leaf.id).filter(|id| left.contains(id)).collect()
     };
     let mut changes: BTreeMap<RelPath, (Option<Node>, Option<Node>)> = BTreeMap::new();
-    for leaf in old.iter().filter(|leaf| !shared.contains(&leaf.id)) {
-        for entry in leaf_entries(source, leaf)? {
-            changes.entry(entry.path).or_default().0 = Some(entry.node);
+    let own = |leaves: &[Child]| -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for at in (0..leaves.len()).filter(|at| !shared.contains(&leaves[*at].id)) {
+            entries.extend(leaf_entries(source, leaves, at)?);
         }
+        check_shape(&entries)?;
+        Ok(entries)
+    };
+    for entry in own(&old)? {
+        changes.entry(entry.path).or_default().0 = Some(entry.node);
     }
-    for leaf in new.iter().filter(|leaf| !shared.contains(&leaf.id)) {
-        for entry in leaf_entries(source, leaf)? {
-            changes.entry(entry.path).or_default().1 = Some(entry.node);
-        }
+    for entry in own(&new)? {
+        changes.entry(entry.path).or_default().1 = Some(entry.node);
     }
     Ok(changes
         .into_iter()
@@ -528,7 +623,7 @@ pub fn update(
         loop {
             let (now, later) = pending.split_at(count);
             pending = later;
-            merge(leaf_entries(sink, &old[at])?, now, &mut entries);
+            merge(leaf_entries(sink, &old, at)?, now, &mut entries);
             at += 1;
             // Only behind a natural boundary the following leaf is sure to begin where it did.
             let settled = entries.last().is_none_or(|last| boundary_level(&last.path) > 0);

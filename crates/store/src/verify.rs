@@ -114,6 +114,7 @@ impl Store {
             Ok(json)
         }) {
             Ok(json) => report.hurt.extend(tally.checkpoint(id, &json)),
+            Err(error @ Error::Newer { .. }) => report.unknown.push(format!("{id}: {error}")),
             Err(error) => {
                 report.damage.push(format!("the manifest of {id}: {error}"));
                 let (paths, structure) = (Vec::new(), true);
@@ -123,6 +124,7 @@ impl Store {
         report.objects = tally.objects;
         report.bytes = tally.bytes;
         report.damage.extend(tally.errors);
+        report.damage.extend(tally.misshapen);
         Ok(report)
     }
 
@@ -170,7 +172,12 @@ impl Store {
             known.insert(row.manifest);
             report.checkpoints += 1;
             match scan.get(&row.manifest) {
-                Ok(json) => report.hurt.extend(tally.checkpoint(&row.id, &json)),
+                Ok(json) => match decode_manifest(&json) {
+                    Err(error @ Error::Newer { .. }) => {
+                        report.unknown.push(format!("{}: {error}", row.id));
+                    }
+                    _ => report.hurt.extend(tally.checkpoint(&row.id, &json)),
+                },
                 Err(_) => {
                     tally.wanted.insert(row.manifest);
                     let (paths, structure) = (Vec::new(), true);
@@ -179,8 +186,9 @@ impl Store {
             }
         }
         let wanted = tally.wanted;
+        report.damage.extend(tally.misshapen);
         let mut index_lags = false;
-        for id in tally.seen.iter().filter(|id| good.contains(id)) {
+        for id in tally.seen.iter().filter(|id| good.contains_key(id)) {
             index_lags |= !self.stands(id);
         }
         for record in &scan.manifests {

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
 use crate::lock::Lock;
 use crate::log::Tail;
+use crate::outline::Outline;
 use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::{Role, Sink, Source, id_of};
@@ -264,10 +265,13 @@ impl Writer<'_> {
             self.flush(&items)?;
         }
         let Shared { own, mut reused, mut roots, mut spool, .. } =
-            self.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *self.shared());
         reused.retain(|id| !own.contains(id));
         roots.retain(|id| !own.contains(id));
-        spool.settle(self.store)?;
+        if let Err(error) = spool.settle(self.store) {
+            spool.discard(self.store);
+            return Err(error);
+        }
         let new_bytes = spool.written + spool.bytes.len() as u64;
 
         let (mut lock, tail) =
@@ -300,6 +304,14 @@ impl Writer<'_> {
     }
 }
 
+impl Drop for Writer<'_> {
+    /// A run that ends without a commit, because the disk is full or the user asked to stop, gives
+    /// its space back at once.
+    fn drop(&mut self) {
+        std::mem::take(&mut *self.shared()).spool.discard(self.store);
+    }
+}
+
 impl Spool {
     /// A spool of bulk packs that are ready, with what they hold.
     pub(crate) fn of(sealed: Vec<Sealed>, entries: Vec<Entry>) -> Self {
@@ -312,9 +324,10 @@ impl Spool {
 
     /// Removes the bulk packs of a run that will not be committed.
     fn discard(self, store: &Store) {
-        for sealed in self.sealed {
+        let sealed = self.sealed.iter().map(Sealed::path);
+        for path in sealed.chain(self.bulk.as_ref().map(PackWriter::path)) {
             // What stays behind is a leftover that gc takes.
-            let _ = disk::unlink(&*store.disk, sealed.path());
+            let _ = disk::unlink(&*store.disk, path);
         }
     }
 
@@ -460,7 +473,7 @@ impl Store {
                     None => Packing::Zstd(Effort::Normal),
                 };
                 let record = record::encode(Kind::Manifest, 0, &json, packing)?;
-                Ok((Kind::Manifest, record, Body::Manifest(manifest)))
+                Ok((Kind::Manifest, record, Body::Manifest(Box::new(Outline::of(&manifest)))))
             }
             NewRecord::Document { kind, key, json } => {
                 let payload = encode_document(&key, &json);

@@ -65,6 +65,46 @@ fn an_index_that_is_gone_or_spoilt_is_built_again() {
 }
 
 #[test]
+fn an_index_whose_log_was_left_behind_is_built_again() {
+    let (world, all) = home();
+    let path = world.home.path().join("index.db");
+    assert!(world.home.path().join("index.db-wal").exists());
+    std::fs::remove_file(path).unwrap();
+    check(&world, &all, "only the database deleted");
+}
+
+#[test]
+fn an_index_that_turns_out_to_be_spoilt_heals_with_the_next_process() {
+    let (world, all) = home();
+    let path = world.home.path().join("index.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(database);
+    let whole = std::fs::read(&path).unwrap();
+    for page in 1..whole.len() / 1024 {
+        world.forget_index();
+        let mut spoilt = whole.clone();
+        spoilt[page * 1024..(page + 1) * 1024].fill(0xa5);
+        std::fs::write(&path, spoilt).unwrap();
+        // Somewhere in a day's work the page is needed, or it never is.
+        let noticed = world.try_open().and_then(|store| {
+            common::try_save(&store, &files(&[("x", b"x")]))?;
+            for (id, _) in &all {
+                load(&store, id)?;
+            }
+            Ok(())
+        });
+        if noticed.is_err() {
+            let store = world.open();
+            assert!(ids(&store).len() >= all.len(), "page {page}");
+            for (id, state) in &all {
+                assert_eq!(load(&store, id).unwrap(), *state, "page {page}: {id}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_truncated_index_is_built_again_or_was_not_needed() {
     let (world, all) = home();
     let path = world.home.path().join("index.db");

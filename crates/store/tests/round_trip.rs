@@ -168,3 +168,19 @@ fn many_open_a_new_home_at_once() {
         });
     }
 }
+
+#[test]
+fn a_run_without_a_commit_gives_its_space_back() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    save(&store, 1, &objects(1, 3, 100));
+    let count = || std::fs::read_dir(home.path().join("packs")).unwrap().count();
+    let before = count();
+    let writer = store.begin().unwrap();
+    for bytes in objects(2, 60, 400_000) {
+        writer.put(Role::Content, &bytes, None).unwrap();
+    }
+    assert!(count() > before, "the run is large enough for a pack of its own");
+    drop(writer);
+    assert_eq!(count(), before);
+}

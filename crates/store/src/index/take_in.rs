@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use rappel_types::{CheckpointId, Manifest};
+use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{Body, Entry, Row3, position_text};
 use crate::log::{Commit, Position};
+use crate::outline::Outline;
 use crate::pack::PackId;
 
 /// A run with more objects goes straight to the sorted table.
@@ -139,9 +140,9 @@ pub(super) fn apply_batch(
                 }
             }
             Body::Object => objects.push((entry.id.key(), (number, entry.offset, -1))),
-            Body::Manifest(manifest) => {
+            Body::Manifest(outline) => {
                 objects.push((entry.id.key(), (number, entry.offset, -1)));
-                insert_checkpoint(transaction, entry, manifest, number)?;
+                insert_checkpoint(transaction, entry, outline, number)?;
             }
             Body::Document { key, json } => {
                 transaction
@@ -205,7 +206,7 @@ pub(super) fn apply_batch(
 fn insert_checkpoint(
     transaction: &Transaction<'_>,
     entry: &Entry,
-    manifest: &Manifest,
+    outline: &Outline,
     pack: u32,
 ) -> rusqlite::Result<()> {
     // One row per record: of several, the one with the highest birth counts, and which of them go
@@ -217,17 +218,17 @@ fn insert_checkpoint(
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(params![
-            manifest.id.as_str(),
-            manifest.workspace.id.0 as i64,
-            manifest.sequence,
-            manifest.created_at.as_millis(),
-            manifest.trigger.as_str(),
-            manifest.holds_files(),
+            outline.id.as_str(),
+            outline.workspace.0 as i64,
+            outline.sequence,
+            outline.created_at.as_millis(),
+            outline.trigger,
+            outline.holds_files,
             entry.id.0,
             entry.birth,
-            manifest.parent.as_ref().map(CheckpointId::as_str),
-            manifest.description,
-            manifest.session_id,
+            outline.parent.as_ref().map(CheckpointId::as_str),
+            outline.description,
+            outline.session,
             pack,
             entry.offset,
         ])?;

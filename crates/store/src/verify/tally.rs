@@ -1,6 +1,6 @@
 //! Decoding every object once, and walking every checkpoint without walking twice what they share.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,23 +14,24 @@ use crate::error::{Error, Result};
 use crate::scan::{Piece, Scan};
 use crate::sink::Source;
 use crate::store::{Store, decode_manifest};
-use crate::tree;
+use crate::tree::{self, Edges};
 
 /// How many bytes of decoded objects are kept, as bases of those that follow.
 const CACHE: usize = 16 << 20;
 /// How many records one thread takes at a time.
 const SHARE: usize = 2048;
 
-/// Decodes every record of every object; returns the objects of which one at least is good.
+/// Decodes every record of every object; returns the objects of which one at least is good, with
+/// their lengths.
 pub(super) fn decode_all(
     store: &Store,
     scan: &Scan<'_>,
     watch: Watch<'_>,
     report: &mut VerifyReport,
-) -> Result<HashSet<ObjectId>> {
+) -> Result<HashMap<ObjectId, u64>> {
     let done = AtomicUsize::new(0);
     let total = scan.pieces.len();
-    let parts: Vec<(Vec<ObjectId>, Vec<String>)> = scan
+    let parts: Vec<(Vec<(ObjectId, u64)>, Vec<String>)> = scan
         .pieces
         .par_chunks(SHARE)
         .map(|pieces| {
@@ -40,7 +41,7 @@ pub(super) fn decode_all(
             let mut bad = Vec::new();
             for piece in pieces {
                 match cache.read(piece) {
-                    Ok(()) => good.push(piece.id),
+                    Ok(length) => good.push((piece.id, length)),
                     // Its base is gone: damage that is named where it is, or gc took it because
                     // nothing needs either.
                     Err(Error::Missing(_)) => {}
@@ -54,7 +55,7 @@ pub(super) fn decode_all(
             Ok((good, bad))
         })
         .collect::<Result<_>>()?;
-    let mut good = HashSet::with_capacity(total);
+    let mut good = HashMap::with_capacity(total);
     for (part, bad) in parts {
         good.extend(part);
         report.damage.extend(bad);
@@ -72,7 +73,7 @@ struct Cache<'a> {
 }
 
 impl Cache<'_> {
-    fn read(&mut self, piece: &Piece) -> Result<()> {
+    fn read(&mut self, piece: &Piece) -> Result<u64> {
         let (store, scan) = (self.store, self.scan);
         let kept = &self.kept;
         let (bytes, _) =
@@ -80,6 +81,7 @@ impl Cache<'_> {
                 Some(bytes) => Ok((bytes.clone(), 0)),
                 None => scan.get(base).map(|bytes| (bytes, 0)),
             })?;
+        let length = bytes.len() as u64;
         self.bytes += bytes.len();
         if self.kept.insert(piece.id, bytes).is_none() {
             self.order.push_back(piece.id);
@@ -90,19 +92,27 @@ impl Cache<'_> {
             let gone = self.kept.remove(&oldest).map_or(0, |bytes| bytes.len());
             self.bytes = self.bytes.saturating_sub(gone);
         }
-        Ok(())
+        Ok(length)
     }
 }
 
 /// Looks at checkpoints one by one.
 pub(super) struct Tally<'a> {
     source: &'a dyn Source,
-    /// Objects that are known to be good; `None` if each has to be read to find out.
-    good: Option<&'a HashSet<ObjectId>>,
+    /// Objects that are known to be good, and how long they are; `None` if each has to be read to
+    /// find out.
+    good: Option<&'a HashMap<ObjectId, u64>>,
     scan: Option<&'a Scan<'a>>,
     /// Nodes below which everything is good.
     sound: HashSet<ObjectId>,
-    read: HashMap<ObjectId, bool>,
+    /// Nodes of the checkpoint at hand that were looked at: a tree in which nodes come again and
+    /// again is not walked as often.
+    visited: HashSet<ObjectId>,
+    /// Leaves that were read, as far as their neighbours care.
+    edges: HashMap<ObjectId, Edges>,
+    /// Lists of chunks that are all good, with the length of their file.
+    lists: HashMap<ObjectId, u64>,
+    read: HashMap<ObjectId, Option<u64>>,
     /// Every object that a checkpoint needs.
     pub seen: HashSet<ObjectId>,
     /// Those that cannot be read.
@@ -110,6 +120,8 @@ pub(super) struct Tally<'a> {
     pub objects: u64,
     pub bytes: u64,
     pub errors: Vec<String>,
+    /// What is wrong with trees and files whose objects are all as they were written.
+    pub misshapen: BTreeSet<String>,
 }
 
 impl<'a> Tally<'a> {
@@ -120,17 +132,21 @@ impl<'a> Tally<'a> {
             good: None,
             scan: None,
             sound: HashSet::new(),
+            visited: HashSet::new(),
+            edges: HashMap::new(),
+            lists: HashMap::new(),
             read: HashMap::new(),
             seen: HashSet::new(),
             wanted: HashSet::new(),
             objects: 0,
             bytes: 0,
             errors: Vec::new(),
+            misshapen: BTreeSet::new(),
         }
     }
 
     /// Goes by what is known about every object.
-    pub fn of_known(scan: &'a Scan<'a>, good: &'a HashSet<ObjectId>) -> Self {
+    pub fn of_known(scan: &'a Scan<'a>, good: &'a HashMap<ObjectId, u64>) -> Self {
         Self { good: Some(good), scan: Some(scan), ..Self::new(scan) }
     }
 
@@ -141,7 +157,15 @@ impl<'a> Tally<'a> {
         match decode_manifest(json) {
             Ok(manifest) => {
                 if let Some(files) = manifest.files {
+                    self.visited.clear();
                     self.node(&files.tree, 0, &mut hurt);
+                    if !hurt.structure
+                        && let Err(error) =
+                            tree::check_joints(self.source, &files.tree, &self.edges)
+                    {
+                        self.misshapen.insert(format!("the tree of {id}: {error}"));
+                        hurt.structure = true;
+                    }
                     tree = Some(files.tree);
                 }
             }
@@ -179,11 +203,16 @@ impl<'a> Tally<'a> {
     }
 
     fn is_good(&mut self, id: &ObjectId) -> bool {
+        self.length_of(id).is_some()
+    }
+
+    /// How long a good object is.
+    fn length_of(&mut self, id: &ObjectId) -> Option<u64> {
         self.seen.insert(*id);
-        let good = match self.good {
-            Some(good) => good.contains(id),
+        let length = match self.good {
+            Some(good) => good.get(id).copied(),
             None => match self.read.get(id) {
-                Some(good) => *good,
+                Some(length) => *length,
                 None => {
                     let found = self.source.get(id);
                     self.objects += 1;
@@ -191,21 +220,25 @@ impl<'a> Tally<'a> {
                         Ok(bytes) => self.bytes += bytes.len() as u64,
                         Err(error) => self.errors.push(error.to_string()),
                     }
-                    self.read.insert(*id, found.is_ok());
-                    found.is_ok()
+                    let length = found.ok().map(|bytes| bytes.len() as u64);
+                    self.read.insert(*id, length);
+                    length
                 }
             },
         };
-        if !good {
+        if length.is_none() {
             self.wanted.insert(*id);
         }
-        good
+        length
     }
 
     /// Whether everything at and below a node is good.
     fn node(&mut self, id: &ObjectId, depth: usize, hurt: &mut Hurt) -> bool {
         if self.sound.contains(id) {
             return true;
+        }
+        if !self.visited.insert(*id) {
+            return false;
         }
         let part = match self.is_good(id) && depth < 32 {
             true => self.source.get(id).and_then(|bytes| tree::part(&bytes)),
@@ -220,10 +253,11 @@ impl<'a> Tally<'a> {
                 whole
             }
             Ok(tree::Part::Entries(entries)) => {
+                self.edges.extend(Edges::of(&entries).map(|edges| (*id, edges)));
                 let mut bad: Vec<RelPath> = Vec::new();
                 for entry in entries {
-                    if let Node::File { content, .. } = &entry.node
-                        && !self.content(content)
+                    if let Node::File { content, size, .. } = &entry.node
+                        && !self.content(content, *size, &entry.path)
                     {
                         bad.push(entry.path);
                     }
@@ -232,7 +266,10 @@ impl<'a> Tally<'a> {
                 hurt.paths.extend(bad);
                 whole
             }
-            Err(_) => {
+            Err(error) => {
+                if !matches!(error, Error::Missing(_)) {
+                    self.misshapen.insert(format!("the tree of {}: {error}", hurt.checkpoint));
+                }
                 hurt.structure = true;
                 false
             }
@@ -243,22 +280,50 @@ impl<'a> Tally<'a> {
         whole
     }
 
-    fn content(&mut self, content: &Content) -> bool {
-        let id = *content.id();
-        if !self.is_good(&id) {
-            return false;
+    fn content(&mut self, content: &Content, size: u64, path: &RelPath) -> bool {
+        let length = match content {
+            Content::Whole(id) => self.length_of(id),
+            Content::Chunked(id) => self.length_of_list(id, path),
+        };
+        match length {
+            Some(length) if length != size => {
+                self.misshapen.insert(format!("{path}: it has {length} bytes instead of {size}"));
+                false
+            }
+            Some(_) => true,
+            None => false,
         }
-        if matches!(content, Content::Whole(_)) || self.sound.contains(&id) {
-            return true;
+    }
+
+    /// The length of a file of chunks, if all of them are good.
+    fn length_of_list(&mut self, id: &ObjectId, path: &RelPath) -> Option<u64> {
+        if let Some(length) = self.lists.get(id) {
+            return Some(*length);
         }
-        let Ok(list) = ChunkList::load(self.source, &id) else { return false };
+        if !self.is_good(id) {
+            return None;
+        }
+        let list = match ChunkList::load(self.source, id) {
+            Ok(list) => list,
+            Err(error) => {
+                self.misshapen.insert(format!("{path}: {error}"));
+                return None;
+            }
+        };
         let mut whole = true;
         for chunk in &list.0 {
-            whole &= self.is_good(&chunk.id);
+            match self.length_of(&chunk.id) {
+                Some(length) if length != chunk.length => {
+                    self.misshapen.insert(format!("{path}: chunk {} has another length", chunk.id));
+                    whole = false;
+                }
+                Some(_) => {}
+                None => whole = false,
+            }
         }
         if whole {
-            self.sound.insert(id);
+            self.lists.insert(*id, list.size());
         }
-        whole
+        whole.then(|| list.size())
     }
 }
