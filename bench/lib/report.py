@@ -104,8 +104,6 @@ def markdown(results):
         parts.append("## Many checkpoints" + (f"\n\nnot measured: {history['error']}" if "error" in history else ""))
         if "error" not in history:
             parts.append(history_table(history, about["runs"]))
-    judged = [f"- {state}: {text}" for state, text in limits.check(results) if state != "skipped"]
-    parts.append("## Limits\n\n" + "\n".join(judged))
     return "\n\n".join(parts) + "\n"
 
 
@@ -121,4 +119,5 @@ def write(results):
     """RESULTS.md; what a person wrote below its last heading stays."""
     old = RESULTS.read_text() if RESULTS.exists() else ""
     notes = old[old.index(NOTES):] if NOTES in old else NOTES + "\n\nNot written yet.\n"
-    RESULTS.write_text(markdown(results) + "\n" + notes)
+    judged = [f"- {state}: {text}" for state, text in limits.check(results) if state != "skipped"]
+    RESULTS.write_text(markdown(results) + "\n## Limits\n\n" + "\n".join(judged) + "\n\n" + notes)
