@@ -88,7 +88,7 @@ def markdown(results):
     about = results["about"]
     parts = [
         "# Results",
-        f"`{about['command']}`, {about['date']}, rappel {about['commit']}.\n\n{about['machine']}. "
+        f"`{about['command']}`, {about['date']}, measured at {about['commit']}.\n\n{about['machine']}. "
         f"File system: {about['disk']}. Load when it began: {about['load']}.\n\nPeers: {', '.join(about['versions'])}.",
         f"Milliseconds, medians of {about['runs']} runs (`n=` where a slow peer got fewer), process start included, caches "
         "warm; Rappel with (fastest–slowest). Sizes are bytes on disk (apparent bytes), index and its WAL included, "
