@@ -105,3 +105,23 @@ fn suggested_commands_work_from_where_they_were_suggested() {
     assert!(output.status.success(), "{confirm_with}");
     assert_eq!(world.read("a.txt"), "one\ntwo\nthree\n");
 }
+
+#[test]
+fn the_environment_names_session_environment_and_home() {
+    let world = World::new();
+    let data = world.project.outside().join("data");
+    let saved = |variables: &[(&str, &str)]| -> Value {
+        let mut command = world.command(&["save", "x", "--json"]);
+        command.env_remove("RAPPEL_HOME").envs(variables.iter().copied());
+        serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+    };
+    let checkpoint = saved(&[("RAPPEL_SESSION", "s9"), ("RAPPEL_ENVIRONMENT", "staging")]);
+    assert_eq!(checkpoint["session_id"], "s9");
+    assert_eq!(checkpoint["environment"], "staging");
+    assert!(world.project.outside().join("user/.local/share/rappel/format").exists());
+    saved(&[("XDG_DATA_HOME", data.to_str().unwrap())]);
+    assert!(data.join("rappel/format").exists());
+    assert!(!world.home.exists());
+    saved(&[("RAPPEL_HOME", world.home.to_str().unwrap())]);
+    assert!(world.home.join("format").exists());
+}

@@ -122,7 +122,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
             progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
         report.confirm_with =
             Some(args.how.confirm_with(&format!("restore {}", report.checkpoint), context));
-        let head = head("Restore", &report.checkpoint, &rappel, context)?;
+        let head = head("Restore", &report.checkpoint, &rappel, context);
         if !approve(&head, &report, &report, &args.how, context)? {
             return Ok(Exit::Done);
         }
@@ -132,18 +132,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     context.stop_cleanly();
     let report = progress::spinner(context, "Restoring", || rappel.restore(&reference, &options))?;
-    let head = head("Restored", &report.checkpoint, &rappel, context)?;
+    let head = head("Restored", &report.checkpoint, &rappel, context);
     tell(&context.output.paint().good(&head), &report, &report, "undo", context)
 }
 
-/// `Restore chk_…  "Before adding Stripe"  (2 hours ago)`.
-fn head(verb: &str, id: &CheckpointId, rappel: &Rappel, context: &Context) -> Result<String> {
-    if context.output.json {
-        return Ok(String::new());
-    }
-    let checkpoint = rappel.show(&exactly(id))?;
-    let target = face::restore::target(&checkpoint, context.now(), context.output.paint());
-    Ok(format!("{verb} {target}"))
+/// `Restore chk_…  "Before adding Stripe"  (2 hours ago)`; no more than the id if that is all that
+/// can be read, since what was done is told in any case.
+fn head(verb: &str, id: &CheckpointId, rappel: &Rappel, context: &Context) -> String {
+    let paint = context.output.paint();
+    let target = match rappel.show(&exactly(id)) {
+        Ok(checkpoint) => face::restore::target(&checkpoint, context.now(), paint),
+        Err(_) => paint.id(id.as_str()),
+    };
+    format!("{verb} {target}")
 }
 
 const PROMISE: &str = "The present is saved first; `rappel undo` brings it back.";
