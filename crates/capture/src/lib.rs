@@ -5,3 +5,5 @@ pub mod files;
 pub mod restore;
 
 pub use error::{Error, Result};
+#[doc(hidden)]
+pub use restore::fuzz;

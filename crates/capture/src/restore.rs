@@ -13,6 +13,8 @@ pub mod copy_out;
 mod drive;
 pub mod error;
 mod fold;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod intent;
 mod matching;
 pub mod outcome;

@@ -1,11 +1,12 @@
-//! Helpers that the tests of every crate share: projects on disk, a store in memory, and a disk
-//! that fails on demand.
+//! Helpers that the tests of every crate share: projects on disk, a store in memory, a disk that
+//! fails on demand, and the corpus of the fuzz targets.
 //!
 //! Nothing here is part of the product; it panics freely, since a helper that cannot do its work
 //! fails the test.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
+pub mod corpus;
 pub mod fault;
 pub mod memory;
 pub mod project;

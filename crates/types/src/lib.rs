@@ -6,6 +6,8 @@
 pub mod config;
 pub mod duration;
 pub mod entry;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod id;
 pub mod manifest;
 pub mod path;

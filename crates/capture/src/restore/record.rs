@@ -15,6 +15,7 @@ use rappel_store::varint::Cursor;
 use rappel_store::{Error, Result};
 
 use super::intent::{Header, IntentId, Phase};
+use super::plan::is_git_path;
 
 const MAGIC: &[u8; 7] = b"RAPPELI";
 const VERSION: u8 = 1;
@@ -48,14 +49,19 @@ pub fn encode(header: &Header) -> Result<Vec<u8>> {
     if json.len() >= u32::MAX as usize {
         return Err(Error::Damaged("the plan is too large to be written down".into()));
     }
+    Ok(encode_json(header.id, &json))
+}
+
+/// A new intent's file with a plan that is JSON already.
+pub fn encode_json(id: IntentId, json: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(json.len() + 1);
     payload.push(KIND_HEADER);
-    payload.extend_from_slice(&json);
+    payload.extend_from_slice(json);
     let mut out = Vec::with_capacity(payload.len() + 64);
     out.extend_from_slice(MAGIC);
     out.push(VERSION);
-    frame(&mut out, header.id, 0, &payload);
-    Ok(out)
+    frame(&mut out, id, 0, &payload);
+    out
 }
 
 /// The mark at `place` (the first is 1).
@@ -95,6 +101,11 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         serde_json::from_slice(json).map_err(|error| cursor.bad(&error.to_string()))?;
     if header.id != id {
         return Err(cursor.bad("it belongs under another name"));
+    }
+    let closed = header.closed.iter().filter_map(|folder| folder.path.as_ref());
+    let touched = header.actions.iter().map(|action| &action.path).chain(closed);
+    if let Some(path) = touched.into_iter().find(|path| is_git_path(path)) {
+        return Err(cursor.bad(&format!("it would write to {path}, which only git does")));
     }
     let (mut phase, mut marks) = (Phase::Planned, 0);
     let mut end = bytes.len() - cursor.rest().len();
