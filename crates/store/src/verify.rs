@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use rappel_types::{CheckpointId, ObjectId, RelPath};
 
 use crate::error::{Error, Result};
+use crate::index::CheckpointRow;
 use crate::log;
 use crate::pack::{self, Line, PackId, PackReader};
 use crate::record;
@@ -26,6 +27,9 @@ pub enum Scope {
     /// What one checkpoint needs.
     Checkpoint(CheckpointId),
 }
+
+/// How often everything is looked at if gc keeps taking packs away meanwhile.
+const ATTEMPTS: usize = 5;
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +91,7 @@ struct Findings<'s> {
     scan: Scan<'s>,
     /// Objects that checkpoints need and that cannot be read.
     wanted: HashSet<ObjectId>,
-    /// Whether the index lacks something that the packs hold.
+    /// Whether the index does not agree with the packs.
     index_lags: bool,
 }
 
@@ -142,7 +146,7 @@ impl Store {
                 })?
                 .map_or(0, |position| position.generation);
             // Gc may have taken packs away while they were read; then what is missing means nothing.
-            let undisturbed = generation == tail.generation || attempt == 3;
+            let undisturbed = generation == tail.generation || attempt == ATTEMPTS;
             if findings.report.is_clean() || undisturbed {
                 return Ok(findings);
             }
@@ -168,7 +172,8 @@ impl Store {
         let mut tally = Tally::of_known(&scan, &good);
         let rows = self.with_index(|index| index.checkpoints(None))?;
         let mut known = HashSet::new();
-        for row in rows {
+        // What was saved since the packs were read is for the next time.
+        for row in rows.into_iter().filter(|row| row.birth <= scan.sequence) {
             known.insert(row.manifest);
             report.checkpoints += 1;
             match scan.get(&row.manifest) {
@@ -194,8 +199,12 @@ impl Store {
         for record in &scan.manifests {
             match scan.get(&record.object).and_then(|json| decode_manifest(&json)) {
                 Ok(manifest) => {
-                    index_lags |=
-                        self.with_index(|index| index.checkpoint(&manifest.id))?.is_none();
+                    let row = self.with_index(|index| index.checkpoint(&manifest.id))?;
+                    let agrees = |row: &CheckpointRow| {
+                        row.birth > record.birth
+                            || (row.birth == record.birth && row.manifest == record.object)
+                    };
+                    index_lags |= !row.is_some_and(|(row, _)| agrees(&row));
                 }
                 Err(Error::Newer { .. }) => {}
                 Err(error) if known.contains(&record.object) => drop(error),
@@ -205,7 +214,7 @@ impl Store {
             }
         }
         if index_lags {
-            report.damage.push("index.db lacks something that the packs hold".into());
+            report.damage.push("index.db does not agree with the packs".into());
         }
         Ok(Findings { report, scan, wanted, index_lags })
     }

@@ -286,3 +286,38 @@ fn a_small_home_has_no_reserve_and_a_large_one_does() {
     gc(&store);
     assert_eq!(reserve.metadata().unwrap().len(), 16 << 20);
 }
+
+#[test]
+fn the_manifest_of_a_deleted_checkpoint_stays_readable_as_long_as_its_pack() {
+    let world = World::new().small();
+    let store = world.open();
+    let mut dead = Vec::new();
+    while world.packs().len() < 2 {
+        let round = dead.len() as u64;
+        dead.push(save(&store, &files(&[("a", &noise(round, 2_500))])));
+    }
+    // Its manifest is stored against one in the pack before, where nothing will live.
+    dead.push(save(&store, &files(&[("b", b"small")])));
+    dead.iter().for_each(|id| delete(&store, id, true));
+    let mut kept = Vec::new();
+    for round in 0..4 {
+        let state = files(&[("c", &noise(100 + round, 2_600))]);
+        kept.push((save(&store, &state), state));
+    }
+    let report = gc(&store);
+    assert!(report.packs_retired > 0, "{report:?}");
+    world.clock.advance(2 * DAY);
+    assert!(gc(&store).packs_removed > 0);
+    drop(store);
+    world.forget_index();
+    let store = world.open();
+    assert!(store.damage().is_empty(), "{:?}", store.damage());
+    let deleted = store.with_index(|index| index.deleted()).unwrap();
+    assert!(!deleted.is_empty(), "one of them is still in its pack");
+    let report = store.verify(&rappel_store::verify::Scope::All, None).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(gc_now(&store).packs_kept_for_damage, 0);
+    for (id, state) in &kept {
+        assert_eq!(load(&store, id).unwrap(), *state);
+    }
+}

@@ -295,3 +295,52 @@ fn a_pack_inside_a_file_is_not_taken_for_ours() {
     let third = save(&store, &files(&[("third", b"3")]));
     assert_eq!(load(&store, &third).unwrap(), files(&[("third", b"3")]));
 }
+
+#[test]
+fn an_index_that_says_something_else_is_found_and_built_anew() {
+    let (world, all) = lived_in();
+    let database = rusqlite::Connection::open(world.home.path().join("index.db")).unwrap();
+    for spoil in [
+        "UPDATE checkpoint SET manifest = zeroblob(32) WHERE id = 'chk_3'",
+        "DELETE FROM object",
+        "DELETE FROM checkpoint WHERE id = 'chk_3'",
+    ] {
+        database.execute_batch(spoil).unwrap();
+        let store = world.open();
+        if spoil.contains("FROM object") {
+            // The newest objects wait in another table.
+            database.execute_batch("DELETE FROM recent").unwrap();
+        }
+        drop(store);
+        let store = world.open();
+        let report = store.verify(&Scope::All, None).unwrap();
+        assert!(!report.is_clean(), "{spoil}");
+        let repaired = store.repair(&|_| None, None).unwrap();
+        assert!(repaired.lost.is_empty(), "{spoil}: {repaired:?}");
+        let report = store.verify(&Scope::All, None).unwrap();
+        assert!(report.is_clean(), "{spoil}: {report:?}");
+        for (id, state) in &all {
+            assert_eq!(load(&store, id).unwrap(), *state, "{spoil}");
+        }
+    }
+}
+
+#[test]
+fn saves_may_go_on_while_everything_is_checked() {
+    let (world, _) = lived_in();
+    let store = world.open();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let store = world.open();
+            for round in 0..40u64 {
+                save(&store, &files(&[("a", &noise(round, 3_000))]));
+            }
+            over.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        while !over.load(std::sync::atomic::Ordering::SeqCst) {
+            let report = store.verify(&Scope::All, None).unwrap();
+            assert!(report.is_clean(), "{report:?}");
+        }
+    });
+}
