@@ -76,6 +76,7 @@ impl Rappel {
         let root =
             std::fs::canonicalize(&options.root).map_err(Error::io("open", &options.root))?;
         files::check_root(&root, options.environment.home.as_deref())?;
+        files::check_outside(&root, &options.home)?;
         let config = read_config(&root)?;
         let store = Store::open(
             &options.home,
@@ -148,6 +149,11 @@ impl Rappel {
 
 fn read_config(root: &Path) -> Result<Config> {
     let path = root.join("rappel.toml");
+    // A pipe would be waited for without end, and a device has no end.
+    if std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+        let source = std::io::Error::other("it is not a file");
+        return Err(Error::io("read", path)(source));
+    }
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Config::parse(&text, "rappel.toml")?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),

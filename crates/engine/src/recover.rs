@@ -2,6 +2,7 @@
 
 use rappel_capture::restore::{self, IntentId, Job, Outcome};
 use rappel_store::beneath::Root;
+use rappel_store::document::UndoKind;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Timestamp, Trigger};
 use serde::Serialize;
@@ -105,6 +106,7 @@ impl Rappel {
             };
         };
         let id: IntentId = intent.header.id;
+        let (before, target) = (intent.header.safety.clone(), intent.header.target.clone());
         let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
         let opened = self.intents().take(id)?;
         let saved = self.save(&SaveOptions {
@@ -119,6 +121,10 @@ impl Rappel {
             true => restore::finish(&job, opened)?,
             false => restore::rollback(&job, opened)?,
         };
+        if finish {
+            // Otherwise `undo` would go to the half-done state.
+            self.remember(UndoKind::Restore, &before, &target, &outcome)?;
+        }
         Ok(Recovered {
             id: id.to_string(),
             outcome: if finish { "finished" } else { "rolled-back" },

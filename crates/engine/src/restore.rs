@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::Instant;
 
-use rappel_capture::files::{Cache, Selector};
+use rappel_capture::files::{Cache, Restored, Selector};
 use rappel_capture::restore::{
     self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
 };
@@ -413,7 +413,7 @@ impl Rappel {
     }
 
     /// Remembers what was done, for `undo` and `redo`.
-    fn remember(
+    pub(crate) fn remember(
         &self,
         kind: UndoKind,
         from: &CheckpointId,
@@ -447,16 +447,20 @@ impl Rappel {
         let update = || -> Result<()> {
             let Some(id) = self.workspace_id() else { return Ok(()) };
             let files = target.files()?;
-            let changes: Vec<(RelPath, Option<Node>)> = {
-                let mut changes: Vec<_> = outcome
-                    .written
-                    .iter()
-                    .map(|written| (written.path.clone(), Some(written.node.clone())))
-                    .chain(outcome.deleted.iter().map(|path| (path.clone(), None)))
-                    .collect();
-                changes.sort_by(|a, b| a.0.cmp(&b.0));
-                changes
-            };
+            let written = outcome.written.iter().map(|written| Restored {
+                path: written.path.clone(),
+                node: Some(written.node.clone()),
+                proof: written.proven.then_some(written.meta),
+            });
+            let deleted = outcome.deleted.iter().map(|path| Restored {
+                path: path.clone(),
+                node: None,
+                proof: None,
+            });
+            let mut restored: Vec<Restored> = written.chain(deleted).collect();
+            restored.sort_by(|a, b| a.path.cmp(&b.path));
+            let changes: Vec<(RelPath, Option<Node>)> =
+                restored.iter().map(|change| (change.path.clone(), change.node.clone())).collect();
             let scratch = Scratch::over(self.source());
             let now = tree::update(&scratch, &present.tree, &changes)?;
             if now != files.tree || !outcome.is_clean() {
@@ -469,7 +473,7 @@ impl Rappel {
                 return Ok(());
             }
             let checkpoint = Some(target.manifest.id.clone());
-            let mut cache = cache.restored(&self.root, &changes, files.tree, checkpoint)?;
+            let mut cache = cache.restored(&self.root, &restored, files.tree, checkpoint)?;
             self.save_cache(&mut cache, id);
             Ok(())
         };

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use rappel_capture::files::{self, Cache, Progress, Request, Scanned};
 use rappel_capture::restore::Intent;
+use rappel_store::disk::DiskFile;
 use rappel_store::document::{self, Undo};
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
@@ -27,6 +28,8 @@ use crate::workspace::{self, FirstCommit, Recognition};
 const FRESH_MS: i64 = 60_000;
 /// Every so many checkpoints the manifest is stored whole, so that chains stay short.
 const MANIFEST_CHAIN: u64 = 16;
+/// How often a save looks again because a restore began or ended while it looked.
+const LOOKS: usize = 2;
 /// A workspace's first saves ask git for the repository's first commit; later ones do not.
 const ASK_FIRST_COMMIT: u64 = 3;
 
@@ -99,8 +102,12 @@ impl Rappel {
         let mut distrust_cache = false;
         for _ in 0..3 {
             match self.try_save(options, progress, distrust_cache) {
-                // Gc took something that the cache still believed in: look at everything anew.
-                Err(Error::Store(rappel_store::Error::Moved)) => distrust_cache = true,
+                // Gc took something that the cache still believed in, or somebody else began this
+                // folder's history: look at everything anew.
+                Err(Error::Store(rappel_store::Error::Moved)) => {
+                    distrust_cache = true;
+                    self.recognition = workspace::recognise(&self.store, &self.evidence)?;
+                }
                 other => return other,
             }
         }
@@ -121,6 +128,14 @@ impl Rappel {
                 && newest.as_ref().is_none_or(|row| row.sequence < ASK_FIRST_COMMIT));
         let first_commit = ask_first_commit.then(|| FirstCommit::ask(&self.root)).flatten();
 
+        let lost = self.lost_packs()?;
+        let news = !lost.is_empty() && !self.knows_of(id, &lost);
+        if news {
+            notes.push(format!(
+                "{lost} is missing or cut off; the workspace is stored anew, see `rappel verify`"
+            ));
+        }
+        let distrust_cache = distrust_cache || news;
         let writer = self.store.begin()?;
         let mut files = match options.wants(Facet::Files) {
             true => Some(self.capture_files(id, options, &writer, progress, distrust_cache)?),
@@ -129,9 +144,15 @@ impl Rappel {
         if let (Some(files), Some(newest)) = (&mut files, &newest)
             && files.base.is_none()
         {
-            self.count_against(newest, files)?;
+            match self.count_against(newest, files) {
+                // What is lost is nothing to compare with.
+                Err(_) if !lost.is_empty() => {}
+                other => other?,
+            }
         }
-        if let Some(existing) = self.existing(options, newest.as_ref(), files.as_ref())? {
+        if lost.is_empty()
+            && let Some(existing) = self.existing(options, newest.as_ref(), files.as_ref())?
+        {
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
@@ -143,9 +164,13 @@ impl Rappel {
         let trigger = options.trigger();
         let now = self.now();
         let evidence = &self.evidence;
+        let begins = matches!(self.recognition, Recognition::New { .. });
         let mut made = None;
         writer.commit(|moment| {
             let index = &mut *moment.index;
+            if begins && workspace::is_known_by_now(index, evidence)? {
+                return Err(rappel_store::Error::Moved);
+            }
             if let Some(base) = &base_checkpoint
                 && index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted)
             {
@@ -179,9 +204,37 @@ impl Rappel {
         if let Some(captured) = files {
             let mut cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             self.save_cache(&mut cache, id);
+            if news {
+                self.note_lost(id, &lost);
+            }
         }
         notes.extend(self.config.notes.iter().cloned());
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
+    }
+
+    /// The names of packs that are needed and not there.
+    pub(crate) fn lost_packs(&self) -> Result<String> {
+        let lost = self.store.lost_packs()?;
+        Ok(lost.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Whether everything was stored anew since these packs were lost. Otherwise the cache would go
+    /// on believing in what they held.
+    fn knows_of(&self, id: WorkspaceId, lost: &str) -> bool {
+        std::fs::read(self.lost_path(id)).is_ok_and(|known| known == lost.as_bytes())
+    }
+
+    /// Remembers that. Where it cannot be written, the next save stores everything anew again.
+    fn note_lost(&self, id: WorkspaceId, lost: &str) {
+        let (disk, path) = (self.store.disk(), self.lost_path(id));
+        let _ = rappel_store::disk::unlink(&**disk, &path);
+        if let Ok(file) = DiskFile::create_new(disk, &path) {
+            let _ = file.write_at(lost.as_bytes(), 0);
+        }
+    }
+
+    fn lost_path(&self, id: WorkspaceId) -> std::path::PathBuf {
+        self.cache_path(id).with_extension("lost")
     }
 
     /// Which workspace this is; a document for it if it is new or was cloned again.
@@ -212,6 +265,25 @@ impl Rappel {
     }
 
     fn capture_files(
+        &self,
+        id: WorkspaceId,
+        options: &SaveOptions,
+        sink: &dyn Sink,
+        progress: Option<&Progress>,
+        distrust_cache: bool,
+    ) -> Result<CapturedFiles> {
+        for _ in 0..LOOKS {
+            let before = self.intents().mark();
+            let captured = self.capture_once(id, options, sink, progress, distrust_cache)?;
+            if self.intents().mark() == before {
+                return Ok(captured);
+            }
+            // A restore began or ended meanwhile: its staged files are not the user's.
+        }
+        self.capture_once(id, options, sink, progress, distrust_cache)
+    }
+
+    fn capture_once(
         &self,
         id: WorkspaceId,
         options: &SaveOptions,

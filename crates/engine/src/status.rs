@@ -174,6 +174,11 @@ impl Rappel {
             );
             status.worsen(Health::Degraded, &reason, "rappel delete and rappel gc --now");
         }
+        let lost = self.lost_packs()?;
+        if !lost.is_empty() {
+            let reason = format!("damaged: {lost} is missing or cut off");
+            status.worsen(Health::Degraded, &reason, "rappel verify");
+        }
         for damage in self.store.damage() {
             status.worsen(Health::Degraded, &format!("damaged: {damage}"), "rappel verify");
         }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use rappel_store::Store;
 use rappel_store::ambient;
 use rappel_store::document::{self, DOCUMENT_VERSION};
+use rappel_store::index::Index;
 use rappel_store::record::Kind;
 use rappel_types::path::{escape, unescape};
 use rappel_types::{Timestamp, WorkspaceId};
@@ -80,7 +81,11 @@ impl Evidence {
 
 /// Every workspace that the store remembers, each as it was last seen.
 pub(crate) fn all(store: &Store) -> Result<Vec<document::Workspace>> {
-    let rows = store.with_index(|index| index.documents(Kind::Workspace, None))?;
+    Ok(store.with_index(all_in)?)
+}
+
+fn all_in(index: &mut Index) -> rappel_store::Result<Vec<document::Workspace>> {
+    let rows = index.documents(Kind::Workspace, None)?;
     let mut found: Vec<document::Workspace> = Vec::new();
     for row in rows {
         let Ok(seen) = serde_json::from_str::<document::Workspace>(&row.json) else { continue };
@@ -90,12 +95,27 @@ pub(crate) fn all(store: &Store) -> Result<Vec<document::Workspace>> {
     Ok(found)
 }
 
+fn newest_at<'w>(known: &'w [document::Workspace], path: &str) -> Option<&'w document::Workspace> {
+    known.iter().rev().find(|workspace| workspace.root == path)
+}
+
+/// Whether a folder has a history by now, although it had none when it was looked up: somebody else
+/// began or adopted one. Under the lock.
+pub(crate) fn is_known_by_now(
+    index: &mut Index,
+    evidence: &Evidence,
+) -> rappel_store::Result<bool> {
+    let known = all_in(index)?;
+    let here = newest_at(&known, &evidence.path());
+    Ok(here.is_some_and(|here| evidence.is_folder_of(here)))
+}
+
 /// Which workspace a folder is. The newest one with the same path counts: an older one was
 /// replaced there.
 pub(crate) fn recognise(store: &Store, evidence: &Evidence) -> Result<Recognition> {
     let known = all(store)?;
     let path = evidence.path();
-    let here = known.iter().rev().find(|workspace| workspace.root == path);
+    let here = newest_at(&known, &path);
     if let Some(here) = here {
         if evidence.is_folder_of(here) {
             return Ok(Recognition::Known(here.clone()));

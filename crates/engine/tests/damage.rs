@@ -3,7 +3,7 @@
 mod support;
 
 use rappel_testing::Project;
-use support::{World, reference};
+use support::{World, path, reference};
 
 /// Flips one byte in the middle of the largest pack.
 fn damage(world: &World) {
@@ -55,4 +55,44 @@ fn what_cannot_be_brought_back_is_named_and_the_rest_still_restores() {
     assert_eq!(world.read("a"), "new content");
     let error = world.open().cat(&reference(&first), &support::path("a"), &mut Vec::new());
     assert!(error.is_err());
+}
+
+#[test]
+fn a_lost_pack_is_told_and_the_next_save_is_whole_all_the_same() {
+    let mut state = 1_u64;
+    let big: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    })
+    .take(9 << 20)
+    .collect();
+    let world = World::new(Project::new().file("small", "1"));
+    world.write("big", &big);
+    let first = world.save("first");
+    let bulk: Vec<_> = std::fs::read_dir(world.home.path().join("packs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("bulk-"))
+        .collect();
+    assert!(!bulk.is_empty(), "large enough for a pack of its own");
+    for pack in &bulk {
+        std::fs::remove_file(pack).unwrap();
+    }
+    let status = world.open().status().unwrap();
+    assert_eq!(status.state, rappel::Health::Degraded, "{status:?}");
+    assert!(status.reasons.iter().any(|reason| reason.contains("missing")), "{status:?}");
+
+    let saved = world.open().save(&rappel::SaveOptions::default()).unwrap();
+    assert!(saved.checkpoint.created, "an unreadable checkpoint says nothing");
+    assert!(saved.notes.iter().any(|note| note.contains("missing")), "{:?}", saved.notes);
+    let read = |id: &str| {
+        let mut held = Vec::new();
+        world.open().cat(&reference(id), &path("big"), &mut held).map(|()| held)
+    };
+    assert!(read(&first).is_ok(), "content-addressed: the first one is whole again");
+    assert_eq!(read(&saved.checkpoint.manifest.id.to_string()).unwrap(), big);
+    let again = world.open().save(&rappel::SaveOptions::default()).unwrap();
+    assert!(again.notes.iter().all(|note| !note.contains("missing")), "only once");
 }

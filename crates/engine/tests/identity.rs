@@ -97,3 +97,20 @@ fn another_folder_at_the_same_path_begins_anew() {
     assert!(saved.notes.iter().any(|note| note.contains("a new history begins")));
     assert_eq!(std::fs::read_to_string(root.join("b")).unwrap(), "precious");
 }
+
+#[test]
+fn two_that_begin_the_same_history_at_once_have_one() {
+    let world = World::new(Project::new().file("a", "1"));
+    // Both look before either has saved.
+    let (mut one, mut two) = (world.open(), world.open());
+    let save = |rappel: &mut rappel::Rappel, message: &str| {
+        let options = SaveOptions { message: Some(message.into()), ..SaveOptions::default() };
+        rappel.save(&options).unwrap().checkpoint.manifest
+    };
+    let first = save(&mut one, "one");
+    let second = save(&mut two, "two");
+    assert_eq!(first.workspace.id, second.workspace.id);
+    assert_eq!((first.sequence, second.sequence), (1, 2));
+    assert_eq!(second.parent, Some(first.id));
+    assert_eq!(world.open().workspace_id(), Some(second.workspace.id));
+}

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use rappel::types::ActionKind;
 use rappel::{ErrorKind, RestoreOptions, SaveOptions};
-use rappel_testing::{Project, snapshot};
+use rappel_store::disk::Op;
+use rappel_testing::{FaultDisk, Project, snapshot};
 use support::{World, path, reference};
 
 #[test]
@@ -277,4 +278,30 @@ fn status_goes_by_what_was_restored() {
     world.restore(&first);
     let status = world.open().status().unwrap();
     assert_eq!((status.latest.unwrap(), status.unsaved), (first, 0));
+}
+
+#[test]
+fn an_edit_right_after_a_restore_is_saved_whatever_its_length() {
+    let world = World::new(Project::new().file("a", "first"));
+    let first = world.save("first");
+    world.write("a", "later");
+    let edited = world.project.path("a");
+    let disk = FaultDisk::new();
+    // The displaced file is removed after everything was verified.
+    disk.before(
+        |op| matches!(op, Op::Unlink(path) if path.to_string_lossy().contains(".rappel-")),
+        move || {
+            std::fs::write(edited, "mine!").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        },
+    );
+    let mut options = world.options();
+    options.disk = disk;
+    let mut rappel = rappel::Rappel::open(options).unwrap();
+    rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(world.read("a"), "mine!");
+    let saved = world.save("after");
+    let mut held = Vec::new();
+    world.open().cat(&reference(&saved), &path("a"), &mut held).unwrap();
+    assert_eq!(held, b"mine!");
 }

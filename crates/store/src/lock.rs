@@ -36,24 +36,13 @@ impl Lock {
     /// Waits up to `limit` for the lock at `path`.
     pub fn acquire(path: &Path, limit: Duration, now: rappel_types::Timestamp) -> Result<Self> {
         let mut file = open(path)?;
-        let start = Instant::now();
-        let mut pause = Duration::from_micros(200);
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(Error::io("lock", path)(errno.into())),
-            }
-            if start.elapsed() >= limit {
-                let holder = match read_note(&mut file) {
-                    Some(note) => format!("held by {} (pid {})", note.program, note.pid),
-                    None => "held by another process".into(),
-                };
-                let waited_ms = start.elapsed().as_millis() as u64;
-                return Err(Error::Busy { holder, waited_ms });
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
+        let how = FlockOperation::NonBlockingLockExclusive;
+        if let Err(waited_ms) = wait(&file, how, limit).map_err(Error::io("lock", path))? {
+            let holder = match read_note(&mut file) {
+                Some(note) => format!("held by {} (pid {})", note.program, note.pid),
+                None => "held by another process".into(),
+            };
+            return Err(Error::Busy { holder, waited_ms });
         }
         let broken = read_note(&mut file).and_then(|note| note.broken);
         let program = std::env::args_os()
@@ -89,6 +78,24 @@ impl Lock {
     }
 }
 
+/// Waits up to `limit` for a lock; the inner error is how long that was in vain, in milliseconds.
+fn wait(file: &File, how: FlockOperation, limit: Duration) -> std::io::Result<Result<(), u64>> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match flock(file, how) {
+            Ok(()) => return Ok(Ok(())),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if start.elapsed() >= limit {
+            return Ok(Err(start.elapsed().as_millis() as u64));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
 fn read_note(file: &mut File) -> Option<Note> {
     let mut text = Vec::new();
     file.rewind().ok()?;
@@ -101,6 +108,7 @@ fn read_note(file: &mut File) -> Option<Note> {
 pub struct Claim {
     file: File,
     path: PathBuf,
+    limit: Duration,
 }
 
 /// That nobody else has a claim; none can be made until this is dropped.
@@ -108,16 +116,20 @@ pub struct Claim {
 pub struct Alone<'a>(&'a Claim);
 
 impl Claim {
-    /// Says that this process reads packs.
-    pub fn shared(path: &Path) -> Result<Self> {
-        let claim = Self { file: open(path)?, path: path.to_owned() };
+    /// Says that this process reads packs. Waits up to `limit` for a gc that unlinks some.
+    pub fn shared(path: &Path, limit: Duration) -> Result<Self> {
+        let claim = Self { file: open(path)?, path: path.to_owned(), limit };
         claim.share()?;
         Ok(claim)
     }
 
     fn share(&self) -> Result<()> {
-        flock(&self.file, FlockOperation::LockShared)
-            .map_err(|errno| Error::io("lock", &self.path)(errno.into()))
+        let how = FlockOperation::NonBlockingLockShared;
+        let waited = wait(&self.file, how, self.limit).map_err(Error::io("lock", &self.path))?;
+        waited.map_err(|waited_ms| {
+            let holder = format!("{} is held by a gc that does not end", self.path.display());
+            Error::Busy { holder, waited_ms }
+        })
     }
 
     /// Whether nobody else has a claim. While it is asked this claim may be let go for a moment, so

@@ -86,7 +86,7 @@ impl Store {
     /// Opens the home at `root`, creating it if needed, and brings the index up to date.
     pub fn open(root: &Path, options: Options) -> Result<Self> {
         let home = Home::open(root, &options.disk, options.clock.now())?;
-        let claim = Claim::shared(&home.readers())?;
+        let claim = Claim::shared(&home.readers(), options.lock_limit)?;
         let (index, old) = open_index(&home, &options)?;
         let store = Self {
             home,
@@ -175,6 +175,18 @@ impl Store {
     pub(crate) fn forget_open_packs(&self) {
         held(&self.packs).clear();
         *held(&self.blocks) = Blocks::default();
+    }
+
+    /// Packs that the log needs and that are not there, or are shorter than they were. Only names and
+    /// lengths are looked at; what is damaged inside is for `verify` to find.
+    pub fn lost_packs(&self) -> Result<Vec<PackId>> {
+        let packs = self.home.packs();
+        let lost = |row: &crate::index::PackRow| {
+            let length = std::fs::metadata(row.pack.path(&packs)).map(|meta| meta.len());
+            row.retired_at.is_none() && length.map_or(true, |length| length < row.length)
+        };
+        let rows = self.with_index(|index| index.packs())?;
+        Ok(rows.into_iter().filter(lost).map(|row| row.pack).collect())
     }
 
     /// A checkpoint's manifest.

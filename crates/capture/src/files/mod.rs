@@ -44,9 +44,9 @@
 //! the file system's clock; anything younger is marked and read again next time
 //! ([`stamp::Trust`]).
 //!
-//! Not guaranteed: a program that keeps a file mapped into memory can change it without the file
-//! system moving its times until the page is written back; such a change is found by the next scan
-//! after that.
+//! Not guaranteed: a program that keeps a file mapped into memory can write to a page twice, with a
+//! scan in between, and the file system moves the file's times only for the first write (as long as
+//! the page is not written back in between). The second write is not found before another one.
 
 pub mod builtin;
 pub mod cache;
@@ -71,8 +71,8 @@ use rappel_types::config::FilesConfig;
 use rappel_types::manifest::{PartialReason, SelectionRules, Skipped};
 use rappel_types::{Node, ObjectId, RelPath};
 
-pub use cache::{Cache, CacheDraft};
-pub use root::check_root;
+pub use cache::{Cache, CacheDraft, Restored};
+pub use root::{check_outside, check_root};
 pub use scan::scan;
 pub use selector::Selector;
 pub use stamp::Identity;

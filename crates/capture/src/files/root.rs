@@ -58,6 +58,19 @@ pub fn check_root(path: &Path, home: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a root in the folder where Rappel keeps its data: a restore there would overwrite the
+/// very packs that it reads from. The other way round is fine; the data is left out then.
+pub fn check_outside(path: &Path, data: &Path) -> Result<()> {
+    let real = path.canonicalize().map_err(Error::io("open", path))?;
+    // A folder that is not there yet has nothing in it.
+    let inside = data.canonicalize().is_ok_and(|data| real.starts_with(data));
+    if inside {
+        let reason = "Rappel keeps its own data there; choose the project's folder".to_owned();
+        return Err(Error::UnsuitableRoot { path: path.to_owned(), reason });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +100,19 @@ mod tests {
         let link = folder.path().join("innocent");
         std::os::unix::fs::symlink("/", &link).unwrap();
         assert!(reason(link.to_str().unwrap(), None).contains("whole disk"));
+    }
+
+    #[test]
+    fn rappels_own_data_is_no_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, packs) = (folder.path().join("data"), folder.path().join("data/packs"));
+        std::fs::create_dir_all(&packs).unwrap();
+        for inside in [&data, &packs] {
+            let refused = check_outside(inside, &data).unwrap_err().to_string();
+            assert!(refused.contains("its own data"), "{refused}");
+        }
+        check_outside(folder.path(), &data).unwrap();
+        check_outside(&packs, &folder.path().join("data/pa")).unwrap();
     }
 
     #[test]

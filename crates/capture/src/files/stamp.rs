@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rappel_store::beneath::Meta;
 use rustix::fs::{AtFlags, FileType, RawMode, Stat};
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +112,20 @@ impl Stamp {
     /// What kind of thing it is.
     pub fn kind(&self) -> Kind {
         FileType::from_raw_mode(self.mode as RawMode).into()
+    }
+}
+
+impl From<&Meta> for Stamp {
+    /// What a restore saw of a path. Its kind is not kept: a restore knows that by itself.
+    fn from(meta: &Meta) -> Self {
+        Self {
+            device: meta.identity.device,
+            inode: meta.identity.inode,
+            size: meta.size,
+            modified: meta.mtime as i64,
+            changed: meta.ctime as i64,
+            mode: meta.mode,
+        }
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Drive<'a> {
     fresh: bool,
     steps: Vec<Step>,
     needs: Vec<Need>,
+    /// What the file system said of each path before its new content was compared, where that
+    /// vouches for it.
+    proven: Vec<Option<Meta>>,
     outcome: Outcome,
 }
 
@@ -68,7 +71,8 @@ impl<'a> Drive<'a> {
         let header = intent.header().clone();
         let steps = steps_of(&header, way)?;
         let (needs, outcome) = (Vec::new(), Outcome::default());
-        Ok(Self { job, header, way, fresh: false, steps, needs, outcome })
+        let proven = vec![None; steps.len()];
+        Ok(Self { job, header, way, fresh: false, steps, needs, proven, outcome })
     }
 
     /// Does all of it. After an error nothing is lost: the intent can be driven again, either way.
@@ -167,7 +171,10 @@ impl<'a> Drive<'a> {
         if step.is_mode_only() {
             return Ok(Need::Nothing);
         }
-        let here = self.look(&step.path, step)?;
+        let here = match self.look(&step.path, step)? {
+            Seen::Other if self.is_behind_our_link(&step.path)? => Seen::Absent,
+            seen => seen,
+        };
         let slot = self.look(&step.slot, step)?;
         let aside = self.look(&step.aside, step)?;
         // What waits in a slot is either complete new content or what was displaced. On the way
@@ -195,6 +202,21 @@ impl<'a> Drive<'a> {
             (Seen::Absent, Some(_), Some(_)) if aside != Seen::Absent => place(),
             (Seen::Absent, Some(_), Some(_)) => Need::Leave("it was removed since; it stays away"),
         })
+    }
+
+    /// Whether a link stands above `path` that is one side of a step: then there is nothing at `path`
+    /// yet, or any more. Any other link is somebody else's.
+    fn is_behind_our_link(&self, path: &RelPath) -> Result<bool> {
+        for folder in path.ancestors() {
+            let Ok(at) = self.steps.binary_search_by(|step| step.path.cmp(&folder)) else {
+                continue;
+            };
+            let is_link = |meta: Meta| meta.kind == Kind::Symlink;
+            if self.stat(&folder)?.is_some_and(is_link) {
+                return Ok(self.look(&folder, &self.steps[at])? != Seen::Other);
+            }
+        }
+        Ok(false)
     }
 
     fn stage_all(&mut self) -> Result<()> {
@@ -327,7 +349,8 @@ impl<'a> Drive<'a> {
                         None => self.outcome.counts.create += 1,
                         Some(_) => self.outcome.counts.overwrite += 1,
                     }
-                    self.outcome.written.push(Written { path: step.path, meta, node });
+                    let proven = self.proven[at] == Some(meta);
+                    self.outcome.written.push(Written { path: step.path, meta, node, proven });
                 }
                 (None, None) => {
                     self.outcome.counts.delete += 1;

@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rappel_store::beneath::{Identity, Root};
 use rappel_store::disk::{self, Disk, DiskFile, Op};
@@ -65,6 +66,8 @@ impl<'de> Deserialize<'de> for IntentId {
     }
 }
 
+/// How long to wait for another restore that is being written down.
+const PATIENCE: Duration = Duration::from_secs(10);
 const STAGING_PREFIX: &[u8] = b".rappel-";
 
 /// The intent that a name in a workspace belongs to, if it is the name of a staged or displaced
@@ -269,6 +272,15 @@ impl Intents {
         Ok(listing)
     }
 
+    /// What changes whenever an intent is begun or closed.
+    pub fn mark(&self) -> impl PartialEq + use<> {
+        let modified = std::fs::metadata(&self.folder).and_then(|meta| meta.modified()).ok();
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort_unstable();
+        (modified, names)
+    }
+
     /// The open intents that concern the folder at `root`, or one above or below it. Damaged ones
     /// are not among them: nobody knows what they concern.
     pub fn concerning(&self, root: &Path) -> Result<Vec<Intent>> {
@@ -286,7 +298,7 @@ impl Intents {
     pub fn begin(&self, root: &Root, draft: Draft) -> Result<OpenIntent> {
         disk::create_dir(&*self.disk, &self.folder)?;
         let guard = File::open(&self.folder).map_err(StoreError::io("open", &self.folder))?;
-        guard.lock().map_err(StoreError::io("lock", &self.folder))?;
+        wait_for(&guard, &self.folder)?;
         self.sweep()?;
         if let Some(damaged) = self.list()?.damaged.first() {
             let reason = format!("{}: {}", damaged.path.display(), damaged.reason);
@@ -422,6 +434,23 @@ fn read(path: &Path) -> Result<Option<Intent>, StoreError> {
     };
     let decoded = record::decode(id, &bytes)?;
     Ok(Some(Intent { header: decoded.header, phase: decoded.phase }))
+}
+
+/// Waits for the lock on the folder of intents, which is held only to write one down.
+fn wait_for(guard: &File, folder: &Path) -> Result<(), StoreError> {
+    let start = Instant::now();
+    loop {
+        match guard.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", folder)(error)),
+            Err(TryLockError::WouldBlock) if start.elapsed() >= PATIENCE => {
+                let holder = format!("{} is held by another restore", folder.display());
+                let waited_ms = start.elapsed().as_millis() as u64;
+                return Err(StoreError::Busy { holder, waited_ms });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 fn real_path(root: &Root) -> Result<PathBuf> {

@@ -25,6 +25,9 @@ pub struct Written {
     pub meta: Meta,
     /// What it holds.
     pub node: Node,
+    /// Whether `meta` vouches for that: it is what the file system said before the content was
+    /// compared, and was old enough then for any later write to show.
+    pub proven: bool,
 }
 
 /// What a restore, or the recovery of one, did.

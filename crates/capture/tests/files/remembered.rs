@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use rappel_capture::files::Cache;
+use rappel_capture::files::{Cache, Restored};
+use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_types::{Node, ObjectId, RelPath};
 
@@ -109,6 +110,16 @@ fn a_copy_of_the_folder_is_read_again_and_found_equal() {
 
 /// What a restore does, in short: write, delete, then tell the cache.
 fn restore(project: &mut Project, changes: &[(&str, Option<Node>)]) {
+    restore_while(project, changes, true, || ());
+}
+
+/// The same, while somebody acts after the content was compared.
+fn restore_while(
+    project: &mut Project,
+    changes: &[(&str, Option<Node>)],
+    proven: bool,
+    act: impl FnOnce(),
+) {
     let cache = Cache::load(&project.cache_file()).unwrap();
     let changes: Vec<(RelPath, Option<Node>)> =
         changes.iter().map(|(name, node)| (path(name), node.clone())).collect();
@@ -118,6 +129,16 @@ fn restore(project: &mut Project, changes: &[(&str, Option<Node>)]) {
             None => project.tree.remove(path),
         };
     }
+    let root = Root::open(&project.root, disk()).unwrap();
+    let changes: Vec<Restored> = changes
+        .into_iter()
+        .map(|(path, node)| Restored {
+            proof: root.stat(&path).unwrap_or_default().filter(|_| proven),
+            path,
+            node,
+        })
+        .collect();
+    act();
     let mut cache = cache.restored(&project.root, &changes, ObjectId([9; 32]), None).unwrap();
     assert_eq!(cache.base(), &ObjectId([9; 32]));
     cache.save(&disk(), &project.cache_file()).unwrap();
@@ -151,6 +172,22 @@ fn after_a_restore_nothing_restored_is_read_again() {
     assert!(scanned.changes.is_empty(), "{:?}", scanned.changes);
     assert_eq!(project.sink.puts(), puts);
     project.save_checked();
+}
+
+#[test]
+fn an_edit_right_after_the_comparison_is_found_whatever_its_age() {
+    for proven in [true, false] {
+        let mut project = project();
+        project.write("a/b", "restored");
+        project.settle();
+        let edited = project.at("a/b");
+        restore_while(&mut project, &[("a/b", file("restored"))], proven, || {
+            std::fs::write(edited, "same len").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        });
+        project.save_checked();
+        assert_eq!(project.text("a/b"), "same len");
+    }
 }
 
 #[test]

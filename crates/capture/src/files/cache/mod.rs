@@ -27,6 +27,7 @@ use rappel_types::{CheckpointId, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
 
 use self::record::{Draft, Record, What};
+pub use self::restored::Restored;
 use super::git::consulted::Consulted;
 use crate::error::{Error, Result};
 

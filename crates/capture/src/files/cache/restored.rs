@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::Path;
 
+use rappel_store::beneath::Meta;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 
 use super::super::choose::{Inside, OWN};
@@ -11,39 +12,46 @@ use super::super::compare::compare;
 use super::super::git::IGNORE;
 use super::super::handle::Root;
 use super::super::selector::join;
-use super::super::stamp::{Kind, Stamp, Trust};
+use super::super::stamp::{Kind, Stamp};
 use super::record::{Draft, DraftEntry, Stored, What, entry, folder};
 use super::{Cache, CacheDraft, ROOT};
 use crate::error::Result;
 
+/// What a restore did to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// Where.
+    pub path: RelPath,
+    /// What stands there now; `None` if it was deleted.
+    pub node: Option<Node>,
+    /// What the file system said of it before its content was compared, if that was old enough then
+    /// for any later write to show.
+    pub proof: Option<Meta>,
+}
+
 impl Cache {
-    /// The cache after a restore made `changes` below `root`, where `None` is something that was
-    /// deleted. What was written is stat'ed, not read: the caller has verified it, and waited for a
-    /// tick of the file system's clock if its stamps shall be believed. `base` is the tree that the
-    /// cache described before, with these changes.
+    /// The cache after a restore made `changes` below `root`. `base` is the tree that the cache
+    /// described before, with these changes.
+    ///
+    /// What was written is stat'ed, not read. Only where that says what it said before the content
+    /// was compared need the next scan not read it: somebody may have written to it since.
     ///
     /// Folders that a change touched are listed again by the next scan, and restored rule files make
     /// it judge again what they govern.
     pub fn restored(
         self,
         root: &Path,
-        changes: &[(RelPath, Option<Node>)],
+        changes: &[Restored],
         base: ObjectId,
         checkpoint: Option<CheckpointId>,
     ) -> Result<Self> {
         let root = Root::open(root)?;
-        let trust = Trust::start(root.as_fd()).map_err(crate::Error::io("look at", root.path()))?;
-        let mut edit = Edit {
-            cache: &self,
-            root: &root,
-            trust,
-            drafts: BTreeMap::new(),
-            next: self.memo.next,
-        };
+        let mut edit =
+            Edit { cache: &self, root: &root, drafts: BTreeMap::new(), next: self.memo.next };
         let mut changes: Vec<_> = changes.iter().collect();
-        changes.sort_by(|a, b| a.0.cmp(&b.0));
-        for (path, node) in changes {
-            edit.apply(path, node.as_ref());
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        for change in changes {
+            edit.apply(change);
         }
         let next = edit.next;
         let drafts: Vec<Draft> = edit.drafts.into_values().collect();
@@ -59,19 +67,19 @@ impl Cache {
 struct Edit<'a> {
     cache: &'a Cache,
     root: &'a Root,
-    trust: Trust,
     drafts: BTreeMap<u32, Draft>,
     next: u32,
 }
 
 impl Edit<'_> {
-    fn apply(&mut self, path: &RelPath, node: Option<&Node>) {
+    fn apply(&mut self, change: &Restored) {
+        let Restored { path, node, .. } = change;
         let parent = path.parent();
         let Some(number) = self.open(parent.as_ref()) else { return };
         let Some(device) = self.drafts.get(&number).map(|draft| draft.device) else { return };
         let name = path.name();
         let known = self.find(number, name);
-        let made = node.map(|node| self.entry(path, node, device, known.as_ref()));
+        let made = node.as_ref().map(|node| self.entry(change, node, device, known.as_ref()));
         let Some(draft) = self.drafts.get_mut(&number) else { return };
         draft.flags |= folder::LIST;
         if name == IGNORE || name == OWN {
@@ -121,15 +129,20 @@ impl Edit<'_> {
     /// next scan look for itself.
     fn entry(
         &mut self,
-        path: &RelPath,
+        change: &Restored,
         node: &Node,
         device: u64,
         known: Option<&DraftEntry>,
     ) -> DraftEntry {
+        let path = &change.path;
         let nothing = Stamp { device, inode: 0, size: 0, modified: 0, changed: 0, mode: 0 };
         let found = CString::new(path.as_bytes()).ok().and_then(|path| self.root.look(&path).ok());
         let stamp = found.unwrap_or(nothing);
-        let believed = self.trust.believes(&stamp) && stamp.device == device;
+        let unmoved = change.proof.as_ref().is_some_and(|proof| {
+            let mode = stamp.permissions();
+            Stamp { mode, ..stamp } == Stamp::from(proof)
+        });
+        let believed = unmoved && stamp.device == device;
         let flags = entry::TODAY | if believed { 0 } else { entry::YOUNG };
         let stored = |mode: u32, size: u64, id: [u8; 32], kind: Kind| {
             let fits = stamp.kind() == kind;

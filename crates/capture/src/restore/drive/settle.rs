@@ -12,6 +12,7 @@ use super::super::stage::SYNC_EACH;
 use super::super::steps::{Step, Way};
 use super::super::writers::open_for_writing;
 use super::{Drive, EDITED, Need, is_structural};
+use crate::files::stamp::Trust;
 
 impl Drive<'_> {
     /// Which displaced files some process still writes to.
@@ -49,6 +50,8 @@ impl Drive<'_> {
     /// Reads everything again: the new by its hash, the displaced by the hash of what it should
     /// be. What somebody changed meanwhile goes back, or stays in its slot and is named.
     pub(super) fn verify(&mut self, writers: &HashSet<Identity>) -> Result<()> {
+        let trust =
+            std::fs::File::open(self.job.root.path()).ok().and_then(|root| Trust::start(root).ok());
         for at in 0..self.steps.len() {
             let step = self.steps[at].clone();
             for name in [&step.slot, &step.aside] {
@@ -65,18 +68,22 @@ impl Drive<'_> {
             if let Some(to) = &step.to
                 && matches!(self.needs[at], Need::Place { .. })
             {
-                let as_planned = match self.stat(&step.path)? {
+                let meta = self.stat(&step.path)?;
+                let as_planned = match &meta {
                     Some(meta) => matches(
                         self.job.root,
                         self.job.source,
                         &step.path,
-                        &meta,
+                        meta,
                         to,
                         Modes::DoNotCount,
                     )?,
                     None => false,
                 };
-                if !as_planned {
+                if as_planned {
+                    let old_enough = |meta: &Meta| trust.is_some_and(|t| t.believes(&meta.into()));
+                    self.proven[at] = meta.filter(old_enough);
+                } else {
                     self.outcome.conflict(&step.path, "it was changed right after it was restored");
                 }
             }
