@@ -321,3 +321,46 @@ fn the_manifest_of_a_deleted_checkpoint_stays_readable_as_long_as_its_pack() {
         assert_eq!(load(&store, id).unwrap(), *state);
     }
 }
+
+#[test]
+fn a_pack_that_was_retired_stays_so_when_the_pack_with_that_commit_goes() {
+    let world = World::new();
+    let store = world.open();
+    let retired = |store: &rappel_store::Store| -> Vec<String> {
+        let rows = store.with_index(|index| index.packs()).unwrap();
+        let gone = rows.into_iter().filter(|row| row.retired_at.is_some());
+        gone.map(|row| row.pack.to_string()).collect()
+    };
+    let mut state = files(&[("kept", &noise(1, 300))]);
+    let mut spoil = |store: &rappel_store::Store, seed: u64| {
+        state.insert("dead".into(), noise(seed, 40_000));
+        let id = save(store, &state);
+        state.remove("dead");
+        save(store, &state);
+        delete(store, &id, true);
+    };
+    spoil(&store, 10);
+    gc(&store);
+    let first = retired(&store);
+    assert!(first.iter().any(|name| name.starts_with("log-")), "{first:?}");
+    spoil(&store, 20);
+    gc(&store);
+    let second = retired(&store);
+    assert!(second.len() > first.len(), "the commit that retired the first is retired too");
+    let before = ids(&store);
+    drop(store);
+    // A crash while both are unlinked: only the later ones are gone.
+    for name in second.iter().filter(|name| !first.contains(name)) {
+        std::fs::remove_file(world.home.path().join("packs").join(name)).unwrap();
+    }
+    world.forget_index();
+    let store = world.open();
+    assert!(first.iter().all(|name| world.packs().contains(name)));
+    assert_eq!(ids(&store), before);
+    assert!(store.damage().is_empty(), "{:?}", store.damage());
+    assert!(store.verify(&rappel_store::verify::Scope::All, None).unwrap().is_clean());
+    world.clock.advance(2 * DAY);
+    gc(&store);
+    assert!(first.iter().all(|name| !world.packs().contains(name)));
+    assert_eq!(load(&store, &before[0]).unwrap(), state);
+}

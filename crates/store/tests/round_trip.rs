@@ -184,3 +184,15 @@ fn a_run_without_a_commit_gives_its_space_back() {
     drop(writer);
     assert_eq!(count(), before);
 }
+
+#[test]
+fn a_long_history_of_manifests_can_be_read_to_the_end() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    // Each manifest is offered the one before it as its base.
+    let all: Vec<Vec<Vec<u8>>> = (0..230).map(|round| objects(round + 1, 1, 40)).collect();
+    for (number, objects) in all.iter().enumerate() {
+        save(&store, number as u64 + 1, objects);
+    }
+    check(&store, &all);
+}

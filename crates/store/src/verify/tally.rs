@@ -19,7 +19,10 @@ use crate::tree::{self, Edges};
 /// How many bytes of decoded objects are kept, as bases of those that follow.
 const CACHE: usize = 16 << 20;
 /// How many records one thread takes at a time.
-const SHARE: usize = 2048;
+const SHARE_MAX: usize = 2048;
+
+/// What one thread has found: good objects with their lengths, and what is wrong with others.
+type Share = (Vec<(ObjectId, u64)>, Vec<String>);
 
 /// Decodes every record of every object; returns the objects of which one at least is good, with
 /// their lengths.
@@ -31,9 +34,9 @@ pub(super) fn decode_all(
 ) -> Result<HashMap<ObjectId, u64>> {
     let done = AtomicUsize::new(0);
     let total = scan.pieces.len();
-    let parts: Vec<(Vec<(ObjectId, u64)>, Vec<String>)> = scan
+    let parts: Vec<Share> = scan
         .pieces
-        .par_chunks(SHARE)
+        .par_chunks(SHARE_MAX)
         .map(|pieces| {
             let mut cache =
                 Cache { store, scan, kept: HashMap::new(), order: VecDeque::new(), bytes: 0 };
