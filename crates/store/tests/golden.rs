@@ -18,7 +18,8 @@ use rappel_testing::MemoryStore;
 use rappel_types::{Content, Entry, Node, ObjectId};
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |digit: u8| char::from_digit(u32::from(digit), 16).unwrap();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[test]

@@ -32,11 +32,13 @@ fn check(world: &World, all: &[(CheckpointId, Files)], what: &str) {
     assert!(store.damage().is_empty(), "{what}: {:?}", store.damage());
 }
 
+type Spoil<'a> = Box<dyn Fn() + 'a>;
+
 #[test]
 fn an_index_that_is_gone_or_spoilt_is_built_again() {
     let (world, all) = home();
     let path = world.home.path().join("index.db");
-    let spoil: [(&str, Box<dyn Fn()>); 5] = [
+    let spoil: [(&str, Spoil<'_>); 5] = [
         ("deleted", Box::new(|| {})),
         ("empty", Box::new(|| std::fs::write(&path, b"").unwrap())),
         ("garbage", Box::new(|| std::fs::write(&path, noise(1, 9_000)).unwrap())),

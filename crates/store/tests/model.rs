@@ -134,7 +134,9 @@ fn run(steps: Vec<Step>) {
                 let grace = Duration::from_secs(grace_hours * 3600);
                 store.gc(&GcOptions { now, grace, ..GcOptions::default() }).unwrap();
                 if grace_hours == 0 {
-                    deleted.values_mut().for_each(|dead| dead.safe_until = 0);
+                    for dead in deleted.values_mut() {
+                        dead.safe_until = 0;
+                    }
                 }
             }
             Step::Wait { hours: passed } => {

@@ -185,7 +185,9 @@ fn writers_readers_and_gc_in_threads_lose_nothing() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
         over.store(true, Ordering::SeqCst);
     });
     let saved = saved.into_inner().unwrap();

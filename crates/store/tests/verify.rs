@@ -75,7 +75,9 @@ fn every_flipped_byte_is_found_and_hurts_nothing_else() {
         let length = pack.metadata().unwrap().len();
         for at in (0..length).step_by(step()) {
             common::forget_index(home);
-            index.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+            for (path, bytes) in &index {
+                std::fs::write(path, bytes).unwrap();
+            }
             let bit = 1 << (at % 8);
             flip(&pack, at, bit);
             let place = format!("{} at {at}", pack.display());
@@ -162,7 +164,7 @@ fn what_the_workspace_still_has_is_put_back() {
 
     let fetch = |id: &rappel_types::ObjectId| (*id == id_of(&lost)).then(|| lost.clone());
     let repaired = store.repair(&fetch, None).unwrap();
-    assert_eq!(repaired.healed, [id.clone()], "{repaired:?}");
+    assert_eq!(repaired.healed, std::slice::from_ref(&id), "{repaired:?}");
     assert!(repaired.lost.is_empty());
     assert!(store.loss(&id).unwrap().is_none());
     assert_eq!(load(&store, &id).unwrap(), state);
