@@ -9,7 +9,7 @@
 mod copy;
 mod mark;
 mod plan;
-mod sweep;
+pub(crate) mod sweep;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -110,7 +110,10 @@ impl Store {
         self.sweep(options, &mut report)?;
         report.freed_bytes = report.freed_bytes.saturating_sub(report.copied_bytes);
         self.tend_reserve()?;
-        self.with_index(|index| index.set_note("gc_at", self.clock.now().as_millis()))?;
+        self.with_index(|index| {
+            index.set_note("gc_at", self.clock.now().as_millis())?;
+            index.forget_note(sweep::NEXT)
+        })?;
         Ok(report)
     }
 

@@ -449,6 +449,15 @@ impl Index {
             .map_err(self.fail())
     }
 
+    /// Takes such a number away.
+    pub fn forget_note(&self, key: &str) -> Result<()> {
+        self.connection
+            .prepare_cached("DELETE FROM meta WHERE key = ?1")
+            .and_then(|mut statement| statement.execute([key]))
+            .map_err(self.fail())?;
+        Ok(())
+    }
+
     /// Sets such a number.
     pub fn set_note(&self, key: &str, value: i64) -> Result<()> {
         self.connection

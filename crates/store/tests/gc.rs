@@ -9,7 +9,8 @@ use rappel_store::Error;
 use rappel_store::gc::GcOptions;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Source, id_of};
-use rappel_types::WorkspaceId;
+use rappel_testing::{Failure, Fault, FaultDisk};
+use rappel_types::{CheckpointId, WorkspaceId};
 
 #[test]
 fn a_home_without_garbage_is_left_alone() {
@@ -271,6 +272,33 @@ fn a_second_gc_does_not_wait_for_the_first() {
     };
     store.gc(&GcOptions { progress: Some(&progress), ..GcOptions::default() }).unwrap();
     assert!(tried.get());
+}
+
+#[test]
+fn delete_and_gc_work_on_a_full_disk() {
+    let disk = FaultDisk::new();
+    let mut world = World::on(disk.clone());
+    world.limits.reserve_from = 1;
+    let store = world.open();
+    let rest = files(&[("b", b"rest")]);
+    let one = save(&store, &files(&[("a", &noise(1, 100_000))]));
+    let two = save(&store, &rest);
+    let reserve = world.home.path().join("reserve");
+    gc(&store);
+    for act in [
+        (|store, id| delete(store, id, true)) as fn(&rappel_store::Store, &CheckpointId),
+        |store, _| assert!(gc_now(store).packs_retired > 0),
+    ] {
+        assert!(reserve.exists());
+        // The first write finds the disk full; the reserve makes room.
+        disk.set(Fault::Fail { at: 1, failure: Failure::NoSpace });
+        act(&store, &one);
+        disk.set(Fault::None);
+        store.tend_reserve().unwrap();
+    }
+    assert_eq!(load(&store, &two).unwrap(), rest);
+    assert_eq!(ids(&store), [two]);
+    assert!(store.verify(&rappel_store::verify::Scope::All, None).unwrap().is_clean());
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::pack::{self, PackId, PackReader};
 use crate::record::Kind;
 use crate::store::Store;
 
+/// The note that says when gc will next have something to do.
+pub(crate) const NEXT: &str = "gc_next";
+
 /// A retired pack that still exists.
 pub(super) struct Retired {
     pub pack: PackId,
@@ -129,38 +132,52 @@ impl Store {
         Ok(!walked.damage.is_empty())
     }
 
-    /// Whether gc has something to do that it had not the last time. Looks at the index and at the
-    /// names of the packs only.
+    /// Whether gc has something to do that it had not the last time. Cheap enough for every save:
+    /// when something will be due is remembered in the index until a delete or a gc changes it.
     pub fn gc_due(&self) -> Result<bool> {
         let now = self.clock.now().as_millis();
-        let grace = millis(GRACE);
-        let last = self.with_index(|index| index.note("gc_at"))?.unwrap_or(i64::MIN);
-        let became_due = |at: i64| {
-            let due = at.saturating_add(grace);
-            due <= now && due > last
+        let next = match self.with_index(|index| index.note(NEXT))? {
+            Some(next) => next,
+            None => {
+                let next = self.next_due()?;
+                self.with_index(|index| index.set_note(NEXT, next))?;
+                next
+            }
         };
-        let retired = self.retired_packs()?;
-        if retired.iter().any(|retired| now.saturating_sub(retired.at) >= grace) {
+        if next <= now {
             return Ok(true);
         }
-        let tombstones = self.with_index(|index| index.documents(Kind::Tombstone, None))?;
+        // Once an hour is often enough for what dead writers left.
+        let looked = self.with_index(|index| index.note("leftovers_at"))?.unwrap_or(i64::MIN);
+        if now.saturating_sub(looked) < millis(Duration::from_secs(3600)) {
+            return Ok(false);
+        }
+        self.with_index(|index| index.set_note("leftovers_at", now))?;
+        Ok(!self.unnamed_packs(GRACE)?.is_empty())
+    }
+
+    /// When the next retired pack can be unlinked, or the next deleted checkpoint be collected.
+    fn next_due(&self) -> Result<i64> {
+        let grace = millis(GRACE);
+        let last = self.with_index(|index| index.note("gc_at"))?.unwrap_or(i64::MIN);
+        let retired = self.retired_packs()?;
+        let mut due: Vec<i64> =
+            retired.iter().map(|retired| retired.at.saturating_add(grace)).collect();
         let deleted: HashSet<String> = self
             .with_index(|index| index.deleted())?
             .into_iter()
             .map(|row| row.id.to_string())
             .collect();
-        let waiting = tombstones
-            .iter()
-            .filter(|row| deleted.contains(&row.key))
-            .filter_map(|row| serde_json::from_str::<Tombstone>(&row.json).ok());
-        for tombstone in waiting {
+        let tombstones = self.with_index(|index| index.documents(Kind::Tombstone, None))?;
+        for row in tombstones.iter().filter(|row| deleted.contains(&row.key)) {
+            let Ok(tombstone) = serde_json::from_str::<Tombstone>(&row.json) else { continue };
             let at = tombstone.at.as_millis();
-            if became_due(at) || (tombstone.now && at > last) {
-                return Ok(true);
+            let from = if tombstone.now { at } else { at.saturating_add(grace) };
+            // What the last gc left although it could have taken it, it will leave again.
+            if from > last {
+                due.push(from);
             }
         }
-        // Once an hour is often enough for what dead writers left.
-        let rested = now.saturating_sub(last) >= millis(Duration::from_secs(3600));
-        Ok(rested && !self.unnamed_packs(GRACE)?.is_empty())
+        Ok(due.into_iter().min().unwrap_or(i64::MAX))
     }
 }

@@ -6,9 +6,11 @@ use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{Body, Entry, Row3, position_text};
+use crate::gc::sweep::NEXT;
 use crate::log::{Commit, Position};
 use crate::outline::Outline;
 use crate::pack::PackId;
+use crate::record::Kind;
 
 /// A run with more objects goes straight to the sorted table.
 const RECENT_RUN_MAX: usize = 1024;
@@ -187,6 +189,10 @@ pub(super) fn apply_batch(
     {
         retire(transaction, commit)?;
         rearranged = true;
+    }
+    let deletes = batch.entries.iter().any(|entry| entry.kind == Kind::Tombstone);
+    if deletes || batch.commit.is_some_and(|commit| !commit.retired.is_empty()) {
+        transaction.execute("DELETE FROM meta WHERE key = ?1", [NEXT])?;
     }
     if let Some(position) = batch.position {
         transaction
