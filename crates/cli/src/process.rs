@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
     pub fn open(&self) -> Result<Rappel> {
         let options = self.options()?;
         let home = options.home.display().to_string();
-        Rappel::open(options).map_err(|error| {
+        let opened = Rappel::open(options).map_err(|error| {
             let mut failure = Failure::from(error);
             // The system refused something in the home; whatever else fails has its own advice.
             if failure.message.starts_with("cannot ") && failure.message.contains(&home) {
@@ -67,7 +67,11 @@ impl<'a> Context<'a> {
                 failure.hint.get_or_insert_with(|| advice.into());
             }
             failure
-        })
+        })?;
+        for warning in opened.warnings() {
+            self.output.warning(&warning);
+        }
+        Ok(opened)
     }
 
     /// How the workspace is opened.
@@ -161,6 +165,14 @@ impl<'a> Context<'a> {
     /// The zone in which people here mean their times.
     #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn zone(&self) -> TimeZone {
+        // Asking jiff for the system's zone makes it walk all zones to learn its name; the rules
+        // themselves are in one file.
+        if std::env::var_os("TZ").is_none()
+            && let Ok(rules) = std::fs::read("/etc/localtime")
+            && let Ok(zone) = TimeZone::tzif("local", &rules)
+        {
+            return zone;
+        }
         TimeZone::system()
     }
 

@@ -22,6 +22,8 @@ pub struct Adopted {
     pub to: String,
     /// How many checkpoints came along.
     pub checkpoints: usize,
+    /// How many were made here before, and stay in a history of their own.
+    pub left_behind: usize,
 }
 
 impl Rappel {
@@ -40,6 +42,7 @@ impl Rappel {
                 ),
             });
         }
+        let left_behind = self.rows()?.len();
         let first_commit = found.first_commit.clone();
         let document = self.evidence.document(found.id, first_commit, self.now());
         let record = workspace_record(&document)?;
@@ -47,7 +50,7 @@ impl Rappel {
         let to = document.root.clone();
         self.recognition = Recognition::Known(document);
         let checkpoints = self.rows()?.len();
-        Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints })
+        Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints, left_behind })
     }
 
     fn find_workspace(&self, old: &str) -> Result<document::Workspace> {
@@ -63,9 +66,6 @@ impl Rappel {
             .rev()
             .find(|workspace| workspace::root_of(workspace).is_some_and(|root| root == absolute))
             .cloned()
-            .ok_or_else(|| Error::Usage {
-                message: format!("no workspace is known at {old}"),
-                hint: Some("rappel list --all-workspaces shows which there are".into()),
-            })
+            .ok_or_else(|| Error::NoWorkspace { old: old.to_owned() })
     }
 }

@@ -41,6 +41,8 @@ pub struct Listing {
     pub checkpoints: Vec<Checkpoint>,
     /// What `latest` means.
     pub latest: Option<String>,
+    /// Those that would be among them and cannot be read: damaged, or made by a later version.
+    pub unreadable: Vec<String>,
 }
 
 impl Rappel {
@@ -71,12 +73,20 @@ impl Rappel {
         let limit = filter.limit.unwrap_or(usize::MAX);
         let picky = filter.tag.is_some() || filter.session.is_some();
         let mut checkpoints = Vec::new();
+        let mut unreadable = Vec::new();
         let mut total = 0;
         for row in &rows {
             if checkpoints.len() >= limit && !picky {
                 break;
             }
-            let checkpoint = self.view(row)?;
+            let checkpoint = match self.view(row) {
+                Ok(checkpoint) => checkpoint,
+                Err(error) if error.is_unreadable() => {
+                    unreadable.push(row.id.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let tagged = |tag: &String| checkpoint.manifest.tags.contains(tag);
             let of_session =
                 |session: &String| checkpoint.manifest.session_id.as_ref() == Some(session);
@@ -90,7 +100,7 @@ impl Rappel {
             }
         }
         let total = if picky { total } else { rows.len() };
-        Ok(Listing { total, checkpoints, latest })
+        Ok(Listing { total, checkpoints, latest, unreadable })
     }
 
     /// One checkpoint with everything known about it.

@@ -59,7 +59,8 @@ impl Rappel {
         );
         let damage = self.store.damage();
         checks.push(match damage.first() {
-            None => Check::fine("log", "no damage seen"),
+            None if self.store.damage_seen() => Check::bad("log", "damaged", "rappel verify"),
+            None => Check::fine("log", "no damage seen (rappel verify reads all of it)"),
             Some(first) => Check::bad("log", first.clone(), "rappel verify"),
         });
         let root = Root::open(&self.root, self.options.disk.clone())?;

@@ -73,6 +73,12 @@ pub enum Error {
         /// What it could be.
         candidates: Vec<String>,
     },
+    /// No workspace is meant by the path or id.
+    #[error("no workspace is known as {old}")]
+    NoWorkspace {
+        /// As it was given.
+        old: String,
+    },
     /// A checkpoint does not hold a path.
     #[error("{checkpoint} holds no {path}")]
     NoPath {
@@ -156,9 +162,10 @@ impl Error {
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Store(error)
-            | Self::Capture(rappel_capture::Error::Store(error))
-            | Self::Restore(rappel_capture::restore::Error::Store(error)) => store_kind(error),
+            Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
+                store_kind(error)
+            }
+            Self::Restore(error) => restore_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
                 rappel_capture::Error::UnsuitableRoot { .. }
@@ -167,16 +174,22 @@ impl Error {
             | Self::Usage { .. }
             | Self::Ambiguous { .. }
             | Self::Config(_) => ErrorKind::Usage,
-            Self::Restore(error) if error.is_conflict() => ErrorKind::Conflict,
-            Self::NoCheckpoint { .. } | Self::NoPath { .. } => ErrorKind::NotFound,
+            Self::NoCheckpoint { .. } | Self::NoPath { .. } | Self::NoWorkspace { .. } => {
+                ErrorKind::NotFound
+            }
             Self::PlanChanged { .. } | Self::ForeignWorkspace { .. } | Self::Changed { .. } => {
                 ErrorKind::Conflict
             }
             Self::Damaged { .. } => ErrorKind::Damage,
-            Self::Capture(_) | Self::Restore(_) | Self::Nothing { .. } | Self::Io { .. } => {
-                ErrorKind::Failed
-            }
+            Self::Capture(_) | Self::Nothing { .. } | Self::Io { .. } => ErrorKind::Failed,
         }
+    }
+
+    /// Whether it concerns only what could not be read just now, so that whoever looks at many
+    /// checkpoints can go on with the next.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.kind() == ErrorKind::Damage
+            || matches!(self, Self::Store(rappel_store::Error::Newer { .. }))
     }
 
     /// What to do next, if there is something.
@@ -190,6 +203,10 @@ impl Error {
             Self::NoPath { checkpoint, .. } => {
                 Some(format!("rappel show {checkpoint} --files lists what it holds"))
             }
+            Self::NoWorkspace { .. } => {
+                Some("rappel list --all-workspaces shows which there are".into())
+            }
+            Self::Config(_) => Some("correct rappel.toml, or restore it from a checkpoint".into()),
             Self::Usage { hint, .. } => hint.clone(),
             Self::PlanChanged { .. } => Some("look at the new plan with --dry-run".into()),
             Self::ForeignWorkspace { .. } => {
@@ -202,20 +219,51 @@ impl Error {
             Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
                 Some("name a folder that does not exist yet".into())
             }
-            Self::Store(rappel_store::Error::Busy { .. }) => Some("try again in a moment".into()),
-            Self::Store(rappel_store::Error::Newer { .. }) => Some("update rappel".into()),
-            Self::Store(rappel_store::Error::NoSpace { .. }) => Some(
-                "free some space, or `rappel delete` old checkpoints and `rappel gc --now`".into(),
-            ),
-            Self::Store(rappel_store::Error::Unsuitable { .. }) => {
-                Some("choose another folder with --home or RAPPEL_HOME".into())
+            Self::Damaged { .. } => Some(VERIFY.into()),
+            Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
+                store_hint(error)
             }
-            Self::Damaged { .. } | Self::Store(rappel_store::Error::Damaged(_)) => {
-                Some("rappel verify tells which checkpoints are hurt".into())
-            }
+            Self::Restore(error) => restore_cause(error).and_then(store_hint),
             _ => None,
         }
     }
+}
+
+const VERIFY: &str = "rappel verify tells which checkpoints are hurt";
+
+/// What made a restore fail, if that was the store.
+fn restore_cause(error: &rappel_capture::restore::Error) -> Option<&rappel_store::Error> {
+    use rappel_capture::restore::Error as Restore;
+    match error {
+        Restore::Store(error) => Some(error),
+        Restore::RolledBack { cause, .. } | Restore::Interrupted { cause, .. } => {
+            restore_cause(cause)
+        }
+        _ => None,
+    }
+}
+
+fn restore_kind(error: &rappel_capture::restore::Error) -> ErrorKind {
+    match restore_cause(error) {
+        Some(cause) => store_kind(cause),
+        None if error.is_conflict() => ErrorKind::Conflict,
+        None => ErrorKind::Failed,
+    }
+}
+
+fn store_hint(error: &rappel_store::Error) -> Option<String> {
+    use rappel_store::Error as Store;
+    let hint = match error {
+        Store::Busy { .. } => "try again in a moment",
+        Store::Newer { .. } => "update rappel",
+        Store::NoSpace { .. } => {
+            "free some space, or `rappel delete` old checkpoints and `rappel gc --now`"
+        }
+        Store::Unsuitable { .. } => "choose another folder with --home or RAPPEL_HOME",
+        Store::Damaged(_) | Store::Missing(_) => VERIFY,
+        _ => return None,
+    };
+    Some(hint.into())
 }
 
 fn store_kind(error: &rappel_store::Error) -> ErrorKind {

@@ -67,6 +67,8 @@ pub struct Rappel {
     pub(crate) evidence: Evidence,
     pub(crate) recognition: Recognition,
     pub(crate) config: Config,
+    /// What is wrong with `rappel.toml`, if something is.
+    pub(crate) config_problem: Option<Error>,
     pub(crate) options: OpenOptions,
 }
 
@@ -77,7 +79,11 @@ impl Rappel {
             std::fs::canonicalize(&options.root).map_err(Error::io("open", &options.root))?;
         files::check_root(&root, options.environment.home.as_deref())?;
         files::check_outside(&root, &options.home)?;
-        let config = read_config(&root)?;
+        // An agent may have spoilt it; going back must work all the same.
+        let (config, config_problem) = match read_config(&root) {
+            Ok(config) => (config, None),
+            Err(error) => (Config::default(), Some(error)),
+        };
         let store = Store::open(
             &options.home,
             rappel_store::Options {
@@ -89,7 +95,38 @@ impl Rappel {
         )?;
         let evidence = Evidence::of(&root, &options.machine)?;
         let recognition = workspace::recognise(&store, &evidence)?;
-        Ok(Self { store, root, evidence, recognition, config, options })
+        let mut rappel =
+            Self { store, root, evidence, recognition, config, config_problem, options };
+        rappel.fall_back()?;
+        Ok(rappel)
+    }
+
+    /// Without a readable `rappel.toml`, the rules of the last checkpoint go on.
+    fn fall_back(&mut self) -> Result<()> {
+        if self.config_problem.is_none() {
+            return Ok(());
+        }
+        let newest = self.rows()?.into_iter().rev().find(|row| row.holds_files);
+        let files = newest.and_then(|row| self.store.manifest(&row).ok()?.files);
+        if let Some(files) = files {
+            self.config.files.include = files.rules.include;
+            self.config.files.exclude = files.rules.exclude;
+            self.config.files.max_file_size = files.rules.max_file_size;
+        }
+        Ok(())
+    }
+
+    /// What people should be warned of before anything else: a `rappel.toml` that cannot be read,
+    /// damage in the store.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(problem) = &self.config_problem {
+            warnings.push(format!("{problem} (the rules of the last checkpoint are used)"));
+        }
+        if self.store.damage_seen() {
+            warnings.push("the store is damaged; `rappel verify` tells what is hurt".into());
+        }
+        warnings
     }
 
     /// The workspace's root folder.

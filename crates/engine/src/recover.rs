@@ -123,7 +123,9 @@ impl Rappel {
         };
         if finish {
             // Otherwise `undo` would go to the half-done state.
-            self.remember(UndoKind::Restore, &before, &target, &outcome)?;
+            if let Some(row) = self.store.checkpoint(&target)? {
+                self.remember(UndoKind::Restore, &before, &self.target_of(&row)?, &outcome)?;
+            }
         }
         Ok(Recovered {
             id: id.to_string(),

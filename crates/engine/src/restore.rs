@@ -18,8 +18,8 @@ use rappel_store::tree::{self, Change};
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::{
-    Action, ActionKind, CheckpointId, Facet, FacetState, Manifest, Node, ObjectId, Plan, Reference,
-    RelPath, Timestamp, Trigger,
+    Action, ActionKind, CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, Plan,
+    Reference, RelPath, Timestamp, Trigger,
 };
 use serde::Serialize;
 
@@ -47,6 +47,17 @@ impl RestoreOptions {
     fn wants_files(&self) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&Facet::Files))
             && !self.skip.contains(&Facet::Files)
+    }
+
+    /// Facets that are not built yet cannot be asked for.
+    fn check_facets(&self) -> Result<()> {
+        if self.wants_files() {
+            return Ok(());
+        }
+        Err(Error::Usage {
+            message: "there is nothing to restore: this version restores files".into(),
+            hint: Some("leave out --only and --skip".into()),
+        })
     }
 
     fn scope(&self) -> Scope {
@@ -148,6 +159,8 @@ pub(crate) enum Limit<'a> {
 /// The present, as a restore compares it.
 pub(crate) struct Present {
     pub tree: ObjectId,
+    /// From here to the target.
+    changes: Vec<Change>,
     pub state: FacetState,
     pub skipped: Vec<rappel_types::manifest::Skipped>,
     pub partial: Vec<PartialReason>,
@@ -164,7 +177,7 @@ impl Rappel {
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        self.require_known()?;
+        self.refuse_if_unfinished()?;
         let target = self.own_target(reference)?;
         let scratch = Scratch::over(self.source());
         let present = self.look(&scratch, &target)?;
@@ -181,6 +194,8 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
         let target = self.own_target(reference)?;
+        options.check_facets()?;
+        self.check_paths_early(&target, options)?;
         let expected = options.expected.as_deref();
         self.go_to(&target, &Limit::Options(options), UndoKind::Restore, expected, &Ok)
     }
@@ -264,7 +279,7 @@ impl Rappel {
             };
             restore::apply(&job, &self.intents(), &request)?
         };
-        self.remember(kind, &safety, &target.manifest.id, &outcome)?;
+        self.remember(kind, &safety, target, &outcome)?;
         self.update_cache(&present, target, &outcome);
         let mut report = report_of(&target.manifest.id, plan, false);
         report.warnings.clone_from(&outcome.warnings);
@@ -282,8 +297,21 @@ impl Rappel {
         Ok(report)
     }
 
+    /// A path that nobody knows is a mistake, found before anything is saved because of it.
+    fn check_paths_early(&self, target: &Target, options: &RestoreOptions) -> Result<()> {
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        for path in &options.paths {
+            let here = root.stat(path).is_ok_and(|found| found.is_some());
+            if !here && tree::lookup(self.source(), &target.files()?.tree, path)?.is_none() {
+                let checkpoint = target.manifest.id.to_string();
+                return Err(Error::NoPath { checkpoint, path: path.to_string() });
+            }
+        }
+        Ok(())
+    }
+
     /// A restore may begin only where none is unfinished.
-    fn refuse_if_unfinished(&self) -> Result<()> {
+    pub(crate) fn refuse_if_unfinished(&self) -> Result<()> {
         match self.open_intents()?.first() {
             Some(intent) => Err(Error::Restore(restore::Error::Unfinished {
                 intent: intent.header.id,
@@ -297,10 +325,13 @@ impl Rappel {
     /// rules say.
     pub(crate) fn save_present(&mut self, target: &Target) -> Result<(CheckpointId, Present)> {
         // What the last save did not hold is known before; the loop is for rules that changed since.
-        let mut also = match self.load_cache(self.require_known()?)? {
-            Some(cache) => self.unheld(self.source(), cache.base(), target)?,
-            None => Vec::new(),
-        };
+        let mut known: Option<(ObjectId, Vec<Change>)> = None;
+        let mut also = Vec::new();
+        if let Some(cache) = self.load_cache(self.require_known()?)? {
+            let changes = tree::diff(self.source(), cache.base(), &target.files()?.tree)?;
+            also = self.unheld(&changes)?;
+            known = Some((*cache.base(), changes));
+        }
         loop {
             let saved = self.save(&SaveOptions {
                 message: Some("Pre-restore auto-save".into()),
@@ -312,10 +343,15 @@ impl Rappel {
             let Some(files) = manifest.files else {
                 return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
             };
-            let unheld = self.unheld(self.source(), &files.tree, target)?;
+            let changes = match known.take() {
+                Some((tree, changes)) if tree == files.tree => changes,
+                _ => tree::diff(self.source(), &files.tree, &target.files()?.tree)?,
+            };
+            let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
                 let present = Present {
                     tree: files.tree,
+                    changes,
                     state: FacetState::Captured,
                     skipped: files.skipped,
                     partial: manifest.partial_reasons,
@@ -335,10 +371,12 @@ impl Rappel {
         loop {
             let CapturedFiles { tree, scanned, .. } =
                 self.scan(scratch, self.load_cache(id)?, &also, None)?;
-            let unheld = self.unheld(scratch, &tree, target)?;
+            let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
+            let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
                 return Ok(Present {
                     tree,
+                    changes,
                     state: FacetState::Captured,
                     skipped: scanned.skipped,
                     partial: scanned.partial,
@@ -351,20 +389,14 @@ impl Rappel {
     }
 
     /// Paths that the target holds and that exist, but that a look at the present did not take.
-    fn unheld(
-        &self,
-        source: &dyn Source,
-        present: &ObjectId,
-        target: &Target,
-    ) -> Result<Vec<RelPath>> {
-        let changes = tree::diff(source, present, &target.files()?.tree)?;
+    fn unheld(&self, changes: &[Change]) -> Result<Vec<RelPath>> {
         let root = Root::open(&self.root, self.options.disk.clone())?;
         // What can only be reached through a link is not there.
         let exists = |path: &RelPath| root.stat(path).is_ok_and(|found| found.is_some());
         Ok(changes
-            .into_iter()
+            .iter()
             .filter(|change| change.old.is_none() && exists(&change.path))
-            .map(|change| change.path)
+            .map(|change| change.path.clone())
             .collect())
     }
 
@@ -375,17 +407,14 @@ impl Rappel {
         target: &Target,
         limit: &Limit<'_>,
     ) -> Result<Plan> {
-        if let Limit::Options(options) = limit
-            && !options.wants_files()
-        {
-            let warnings = vec!["files are not restored, as asked".to_owned()];
-            return Ok(Plan { warnings, ..Plan::default() });
+        if let Limit::Options(options) = limit {
+            options.check_facets()?;
         }
         let files = target.files()?;
-        let mut changes = tree::diff(source, &present.tree, &files.tree)?;
+        let mut changes = present.changes.clone();
         let scope = match limit {
             Limit::Options(options) => {
-                check_paths(options, &changes, source, present, files)?;
+                check_paths(options, &changes, source, present, target)?;
                 options.scope()
             }
             Limit::Exactly(paths) => {
@@ -412,12 +441,29 @@ impl Rappel {
         Ok(plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?)
     }
 
+    /// What was written and is not what the target holds there: chosen hunks.
+    fn mixed(&self, target: &Target, outcome: &Outcome) -> Result<Vec<Entry>> {
+        let mut mixed = Vec::new();
+        let tree = target.files()?.tree;
+        for written in &outcome.written {
+            let there = match outcome.written.len() {
+                // Looking each one up would be slow, and hunks are picked by hand.
+                0..=1000 => tree::lookup(self.source(), &tree, &written.path)?,
+                _ => Some(written.node.clone()),
+            };
+            if there.as_ref() != Some(&written.node) {
+                mixed.push(Entry { path: written.path.clone(), node: written.node.clone() });
+            }
+        }
+        Ok(mixed)
+    }
+
     /// Remembers what was done, for `undo` and `redo`.
     pub(crate) fn remember(
         &self,
         kind: UndoKind,
         from: &CheckpointId,
-        to: &CheckpointId,
+        target: &Target,
         outcome: &Outcome,
     ) -> Result<()> {
         let mut paths: Vec<RelPath> =
@@ -431,7 +477,8 @@ impl Rappel {
             workspace,
             kind,
             from: from.clone(),
-            to: to.clone(),
+            to: target.manifest.id.clone(),
+            mixed: self.mixed(target, outcome)?,
             facets: vec![Facet::Files],
             paths,
             at: self.now(),
@@ -515,15 +562,16 @@ fn check_paths(
     changes: &[Change],
     source: &dyn Source,
     present: &Present,
-    files: &FilesPart,
+    target: &Target,
 ) -> Result<()> {
+    let files = target.files()?;
     for path in &options.paths {
         let known = changes.iter().any(|change| change.path.is_within(path))
             || tree::lookup(source, &files.tree, path)?.is_some()
             || tree::lookup(source, &present.tree, path)?.is_some();
         if !known {
             return Err(Error::NoPath {
-                checkpoint: "the checkpoint".into(),
+                checkpoint: target.manifest.id.to_string(),
                 path: path.to_string(),
             });
         }

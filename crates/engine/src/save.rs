@@ -66,11 +66,11 @@ impl SaveOptions {
     }
 
     /// Whether the request adds anything to a checkpoint that exists.
-    fn adds_to(&self, existing: &Manifest) -> bool {
+    fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
         self.message.is_some()
             || !self.tags.is_empty()
             || !self.metadata.is_empty()
-            || self.environment.is_some()
+            || environment != existing.environment.as_deref()
             || self.only.is_some()
             || !self.skip.is_empty()
             || (self.session.is_some() && self.session != existing.session_id)
@@ -99,6 +99,17 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
+        if options.trigger() != Trigger::PreRestore
+            && let Some(problem) = self.config_problem.take()
+        {
+            return Err(problem);
+        }
+        if !options.wants(Facet::Files) {
+            return Err(Error::Usage {
+                message: "there is nothing to capture: this version captures files".into(),
+                hint: Some("leave out --only and --skip".into()),
+            });
+        }
         let mut distrust_cache = false;
         for _ in 0..3 {
             match self.try_save(options, progress, distrust_cache) {
@@ -108,6 +119,8 @@ impl Rappel {
                     distrust_cache = true;
                     self.recognition = workspace::recognise(&self.store, &self.evidence)?;
                 }
+                // The tree that the cache is about cannot be read any more.
+                Err(error) if error.is_unreadable() && !distrust_cache => distrust_cache = true,
                 other => return other,
             }
         }
@@ -145,8 +158,8 @@ impl Rappel {
             && files.base.is_none()
         {
             match self.count_against(newest, files) {
-                // What is lost is nothing to compare with.
-                Err(_) if !lost.is_empty() => {}
+                // What cannot be read is nothing to compare with: everything counts as new.
+                Err(error) if error.is_unreadable() => {}
                 other => other?,
             }
         }
@@ -392,17 +405,32 @@ impl Rappel {
         {
             return Ok(None);
         }
-        let mut existing = self.view(newest)?;
+        let mut existing = match self.view(newest) {
+            Err(error) if error.is_unreadable() => return Ok(None),
+            other => other?,
+        };
         let manifest = &existing.manifest;
         let same = manifest
             .files
             .as_ref()
             .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
-        if !same || manifest.partial || manifest.interrupted_restore || options.adds_to(manifest) {
+        if !same
+            || manifest.partial
+            || manifest.interrupted_restore
+            || options.adds_to(manifest, self.environment(options).as_deref())
+        {
             return Ok(None);
         }
         existing.created = false;
         Ok(Some(existing))
+    }
+
+    /// The environment's name: asked for, else the process's, else the configuration's.
+    fn environment(&self, options: &SaveOptions) -> Option<String> {
+        let named = options.environment.clone();
+        named
+            .or_else(|| self.options.environment_name.clone())
+            .or_else(|| self.config.environment.clone())
     }
 
     /// The manifest, but for what is only known under the lock.
@@ -430,11 +458,7 @@ impl Rappel {
             trigger: options.trigger(),
             description: options.message.clone(),
             tags,
-            environment: options
-                .environment
-                .clone()
-                .or_else(|| self.options.environment_name.clone())
-                .or_else(|| self.config.environment.clone()),
+            environment: self.environment(options),
             variables: BTreeMap::new(),
             session_id: options.session.clone(),
             workspace: WorkspacePart { id, root: escape(self.root.as_os_str().as_bytes()), name },

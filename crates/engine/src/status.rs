@@ -11,7 +11,7 @@ use rappel_types::size::format_size;
 use rappel_types::{FacetState, Manifest, RelPath, Timestamp};
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::parent_of;
 use crate::workspace::{self, Recognition};
@@ -81,6 +81,8 @@ pub struct Stats {
     pub workspaces: Vec<WorkspaceStats>,
     /// By day.
     pub days: BTreeMap<String, DayStats>,
+    /// Checkpoints that cannot be read: only counted.
+    pub unreadable: Vec<String>,
 }
 
 /// One workspace's share.
@@ -132,10 +134,22 @@ impl Rappel {
         }
         match &newest {
             Some(row) => {
-                let manifest = self.store.manifest(row)?;
-                status.since = Some(manifest.created_at);
-                judge_manifest(&mut status, &manifest);
-                self.judge_unsaved(&mut status, &manifest)?;
+                let judged = self.store.manifest(row).map_err(Error::from).and_then(|manifest| {
+                    status.since = Some(manifest.created_at);
+                    judge_manifest(&mut status, &manifest);
+                    self.judge_unsaved(&mut status, &manifest)
+                });
+                match judged {
+                    Err(error) if error.is_unreadable() => {
+                        let state = match self.any_readable(&rows) {
+                            true => Health::Degraded,
+                            false => Health::Unprotected,
+                        };
+                        let hint = error.hint().unwrap_or_else(|| "rappel verify".into());
+                        status.worsen(state, &format!("{} cannot be read: {error}", row.id), &hint);
+                    }
+                    other => other?,
+                }
             }
             None => status.worsen(
                 Health::Unprotected,
@@ -160,6 +174,14 @@ impl Rappel {
         Ok(found.or(newest).cloned())
     }
 
+    /// Whether there is a checkpoint whose files could be listed.
+    fn any_readable(&self, rows: &[CheckpointRow]) -> bool {
+        rows.iter().rev().filter(|row| row.holds_files).any(|row| {
+            let files = self.store.manifest(row).ok().and_then(|manifest| manifest.files);
+            files.is_some_and(|files| tree::read(self.source(), &files.tree).is_ok())
+        })
+    }
+
     fn judge_home(&self, status: &mut Status) -> Result<()> {
         if let Footing::Fleeting(kind) = self.store.home().footing()? {
             let reason = format!("the home is on {kind}, which does not last");
@@ -181,6 +203,12 @@ impl Rappel {
         }
         for damage in self.store.damage() {
             status.worsen(Health::Degraded, &format!("damaged: {damage}"), "rappel verify");
+        }
+        if self.store.damage().is_empty() && self.store.damage_seen() {
+            status.worsen(Health::Degraded, "the store is damaged", "rappel verify");
+        }
+        if let Some(problem) = &self.config_problem {
+            status.worsen(Health::Degraded, &problem.to_string(), "correct rappel.toml");
         }
         for damaged in self.intents().list()?.damaged {
             let reason = format!("damaged: {}: {}", damaged.path.display(), damaged.reason);
@@ -226,11 +254,18 @@ impl Rappel {
             Stats { stored_bytes: folder_size(self.store.home().root()), ..Stats::default() };
         let mut by_workspace: BTreeMap<String, WorkspaceStats> = BTreeMap::new();
         for row in self.store.with_index(|index| index.checkpoints(None))? {
-            let manifest = self.store.manifest(&row)?;
+            stats.checkpoints += 1;
+            let manifest = match self.store.manifest(&row).map_err(Error::from) {
+                Ok(manifest) => manifest,
+                Err(error) if error.is_unreadable() => {
+                    stats.unreadable.push(row.id.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let bytes = manifest.files.as_ref().map_or(0, |files| files.bytes);
             let new = manifest.cost.new_bytes;
-            stats.checkpoints += 1;
-            stats.logical_bytes += bytes;
+            add(&mut stats.logical_bytes, bytes);
             let share = by_workspace.entry(row.workspace.to_string()).or_insert_with(|| {
                 let root = known.iter().find(|workspace| workspace.id == row.workspace);
                 WorkspaceStats {
@@ -240,12 +275,12 @@ impl Rappel {
                 }
             });
             share.checkpoints += 1;
-            share.logical_bytes += bytes;
-            share.new_bytes += new;
+            add(&mut share.logical_bytes, bytes);
+            add(&mut share.new_bytes, new);
             let day = manifest.created_at.to_string().chars().take(10).collect();
             let day = stats.days.entry(day).or_default();
             day.checkpoints += 1;
-            day.new_bytes += new;
+            add(&mut day.new_bytes, new);
         }
         if stats.stored_bytes > 0 {
             stats.ratio = stats.logical_bytes as f64 / stats.stored_bytes as f64;
@@ -288,6 +323,11 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
         let reason = "the last checkpoint was made in the middle of a restore";
         status.worsen(Health::Degraded, reason, "rappel save");
     }
+}
+
+/// Adds up what manifests claim, which may be anything.
+fn add(sum: &mut u64, part: u64) {
+    *sum = sum.saturating_add(part);
 }
 
 /// What a folder takes on the disk.

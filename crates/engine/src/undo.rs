@@ -12,7 +12,7 @@ use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Entry, ObjectId, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -36,6 +36,9 @@ pub struct Step {
     /// The state in which those paths were left; where they differ from it, somebody edited them.
     #[serde(skip)]
     left_as: Option<CheckpointId>,
+    /// Paths that were left otherwise.
+    #[serde(skip)]
+    mixed: Vec<Entry>,
     #[serde(skip)]
     kind: UndoKindOf,
 }
@@ -94,6 +97,7 @@ impl Rappel {
 
     /// What `undo` would do now.
     pub fn next_undo(&self) -> Result<Step> {
+        self.refuse_if_unfinished()?;
         let history = self.history()?;
         let rows = self.rows()?;
         // Checkpoints that count as "something else happened".
@@ -112,6 +116,7 @@ impl Rappel {
                 asks: false,
                 paths: Some(last.paths.iter().cloned().collect()),
                 left_as: Some(last.to.clone()),
+                mixed: last.mixed.clone(),
                 kind: UndoKindOf::Undo,
             });
         }
@@ -128,6 +133,7 @@ impl Rappel {
             asks: true,
             paths: None,
             left_as: None,
+            mixed: Vec::new(),
             kind: UndoKindOf::Undo,
         })
     }
@@ -162,6 +168,7 @@ impl Rappel {
 
     /// What `redo` would do now.
     pub fn next_redo(&self) -> Result<Step> {
+        self.refuse_if_unfinished()?;
         let history = self.history()?;
         let Some((_, last)) = history.undone.last() else {
             return Err(Error::Nothing { message: "there is nothing to redo".into() });
@@ -178,6 +185,7 @@ impl Rappel {
             asks: false,
             paths: Some(last.paths.iter().cloned().collect()),
             left_as: Some(last.to.clone()),
+            mixed: last.mixed.clone(),
             kind: UndoKindOf::Redo,
         })
     }
@@ -206,17 +214,24 @@ impl Rappel {
         let mut paths = paths.clone();
         if !options.paths.is_empty() {
             paths.retain(|path| options.paths.iter().any(|chosen| path.is_within(chosen)));
+            if paths.is_empty() {
+                let path = options.paths[0].to_string();
+                return Err(Error::NoPath { checkpoint: step.to.to_string(), path });
+            }
         }
         let edited = match (&step.left_as, overwrite) {
-            (Some(left_as), false) => self.edited_since(left_as, &paths)?,
+            (Some(left_as), false) => self.edited_since(left_as, &step.mixed, &paths)?,
             _ => Vec::new(),
         };
         paths.retain(|path| !edited.contains(path));
         let expected = options.expected.as_deref();
         let mut report = self.go_to(&target, &Limit::Exactly(&paths), kind, expected, &Ok)?;
         report.conflicts.extend(edited.into_iter().map(|path| Conflict {
+            reason: format!(
+                "edited since, kept (rappel restore {} --path {path} takes it)",
+                step.to
+            ),
             path,
-            reason: "edited since, kept as it is (--overwrite takes it too)".into(),
         }));
         if let Some(done) = &mut report.done {
             done.recovery_complete = report.conflicts.is_empty();
@@ -244,6 +259,7 @@ impl Rappel {
     fn edited_since(
         &self,
         left_as: &CheckpointId,
+        mixed: &[Entry],
         paths: &HashSet<RelPath>,
     ) -> Result<Vec<RelPath>> {
         let Some(row) = self.store.checkpoint(left_as)? else { return Ok(Vec::new()) };
@@ -261,6 +277,10 @@ impl Rappel {
             .into_iter()
             .filter(|change| paths.contains(&change.path))
             .filter(|change| !only_folders(change))
+            .filter(|change| {
+                let left = mixed.iter().find(|entry| entry.path == change.path);
+                left.is_none_or(|entry| change.new.as_ref() != Some(&entry.node))
+            })
             .map(|change| change.path)
             .collect())
     }

@@ -305,3 +305,44 @@ fn an_edit_right_after_a_restore_is_saved_whatever_its_length() {
     world.open().cat(&reference(&saved), &path("a"), &mut held).unwrap();
     assert_eq!(held, b"mine!");
 }
+
+#[test]
+fn a_spoilt_configuration_does_not_bar_the_way_back() {
+    let config = "[files]\nexclude = [\"scratch\"]\n";
+    let world = World::new(Project::new().file("rappel.toml", config).file("a", "1"));
+    let first = world.save("first");
+    world.write("rappel.toml", "[files");
+    world.write("a", "2");
+    world.write("scratch", "precious");
+    let error = world.open().save(&SaveOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    assert!(!world.open().warnings().is_empty());
+    world.restore(&first);
+    assert_eq!((world.read("a"), world.read("rappel.toml")), ("1".into(), config.into()));
+    assert_eq!(world.read("scratch"), "precious");
+    assert!(world.open().warnings().is_empty());
+    world.undo();
+    assert_eq!((world.read("a"), world.read("rappel.toml")), ("2".into(), "[files".into()));
+}
+
+#[test]
+fn facets_that_are_not_built_cannot_be_asked_for() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    let only = Some([rappel::types::Facet::Git].into());
+    let options = SaveOptions { only: only.clone(), ..SaveOptions::default() };
+    assert_eq!(world.open().save(&options).unwrap_err().kind(), ErrorKind::Usage);
+    let options = RestoreOptions { only, ..RestoreOptions::default() };
+    let error = world.open().restore(&reference(&first), &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn a_mistaken_path_saves_nothing() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    let options = RestoreOptions { paths: vec![path("nope")], ..RestoreOptions::default() };
+    let error = world.open().restore(&reference(&first), &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(world.open().list(&rappel::ListFilter::default()).unwrap().total, 1);
+}

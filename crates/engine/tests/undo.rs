@@ -118,3 +118,25 @@ fn several_restores_are_undone_one_by_one() {
     world.redo();
     assert_eq!(world.read("a"), "2");
 }
+
+#[test]
+fn hunks_that_were_taken_are_given_back() {
+    let lines = |third: &str, last: &str| {
+        let middle: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        format!("{third}\n{middle}{last}\n")
+    };
+    let world = World::new(Project::new().file("a", lines("one", "two")));
+    let first = world.save("first");
+    world.write("a", lines("1", "2"));
+    let mut rappel = world.open();
+    let (report, hunks) =
+        rappel.hunks(&support::reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(hunks[0].hunks.len(), 2);
+    let chosen = [(path("a"), rappel::Choice::Hunks(vec![0]))].into();
+    let options = RestoreOptions { expected: Some(report.plan), ..RestoreOptions::default() };
+    rappel.restore_chosen(&support::reference(&first), &options, &chosen).unwrap();
+    assert_eq!(world.read("a"), lines("one", "2"));
+    let report = world.undo();
+    assert_eq!(report.conflicts, []);
+    assert_eq!(world.read("a"), lines("1", "2"));
+}

@@ -13,7 +13,7 @@ use crate::sink::id_of;
 use crate::varint::{self, Cursor};
 
 /// A block is closed when its objects reach this many bytes.
-pub const BLOCK_TARGET: usize = 128 << 10;
+pub const BLOCK_TARGET: usize = 64 << 10;
 /// The longest chain of bases.
 pub const DEPTH_MAX: u8 = 24;
 const OBJECTS_MAX: u64 = 1 << 16;

@@ -89,6 +89,10 @@ impl Store {
         if rebuild {
             self.note_missing_packs()?;
         }
+        if !held(&self.damage).is_empty() {
+            // The next process reads only on from here, and must know all the same.
+            self.with_index(|index| index.set_note("damage", 1))?;
+        }
         Ok(walked.tail)
     }
 

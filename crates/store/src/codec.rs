@@ -53,7 +53,7 @@ pub fn compress(bytes: &[u8], effort: Effort) -> Result<Vec<u8>> {
 pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
     let mut context = CCtx::create();
     // Large inputs have long matches anyway, which a fast level finds too.
-    let level = if bytes.len() + base.len() > 512 << 10 { 3 } else { 9 };
+    let level = if bytes.len() + base.len() > 512 << 10 { 3 } else { 5 };
     context.set_parameter(CParameter::CompressionLevel(level)).map_err(failed)?;
     context.ref_prefix(base).map_err(failed)?;
     let mut out = Vec::with_capacity(compress_bound(bytes.len()));

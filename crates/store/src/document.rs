@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rappel_types::{CheckpointId, Facet, RelPath, Timestamp, WorkspaceId};
+use rappel_types::{CheckpointId, Entry, Facet, RelPath, Timestamp, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,6 +82,9 @@ pub struct Undo {
     pub facets: Vec<Facet>,
     /// The paths it touched.
     pub paths: Vec<RelPath>,
+    /// Those of them that were left with something else than `to` holds: chosen hunks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixed: Vec<Entry>,
     /// When.
     pub at: Timestamp,
 }

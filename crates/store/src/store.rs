@@ -122,6 +122,12 @@ impl Store {
         &*self.clock
     }
 
+    /// Whether damage was seen and no check has found everything whole since.
+    pub fn damage_seen(&self) -> bool {
+        !held(&self.damage).is_empty()
+            || self.with_index(|index| index.note("damage")).is_ok_and(|note| note == Some(1))
+    }
+
     /// What was found damaged while the log was read.
     pub fn damage(&self) -> Vec<String> {
         held(&self.damage).clone()

@@ -99,7 +99,12 @@ impl Store {
     /// Reads and checks everything, or what one checkpoint needs. Finding damage is no error.
     pub fn verify(&self, scope: &Scope, watch: Watch<'_>) -> Result<VerifyReport> {
         match scope {
-            Scope::All => Ok(self.verify_all(watch)?.report),
+            Scope::All => {
+                let report = self.verify_all(watch)?.report;
+                let damaged = i64::from(!report.is_clean());
+                self.with_index(|index| index.set_note("damage", damaged))?;
+                Ok(report)
+            }
             Scope::Checkpoint(id) => self.verify_one(id),
         }
     }

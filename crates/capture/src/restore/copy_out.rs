@@ -51,10 +51,11 @@ pub fn restore_to(
     if !root.list(None)?.is_empty() {
         return Err(Error::NotEmpty { path: folder.to_owned() });
     }
+    let begun = AtomicUsize::new(0);
     let written = check_space(&root, entries.iter().map(|entry| &entry.node))
-        .and_then(|()| write_all(&root, source, &entries, cancel));
+        .and_then(|()| write_all(&root, source, &entries, &begun, cancel));
     if let Err(error) = written {
-        clear(&root, &entries);
+        clear(&root, &entries, begun.into_inner());
         drop(root);
         if made {
             let _ = std::fs::remove_dir(folder);
@@ -137,6 +138,7 @@ fn write_all(
     root: &Root,
     source: &dyn Source,
     entries: &[Entry],
+    next: &AtomicUsize,
     cancel: &AtomicBool,
 ) -> Result<()> {
     let mask = creation_mask();
@@ -149,7 +151,6 @@ fn write_all(
             later.push((&entry.path, mode));
         }
     }
-    let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let work = || -> Result<()> {
         loop {
@@ -227,9 +228,14 @@ fn check_cancelled(cancel: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Removes what was written, as far as it goes.
-fn clear(root: &Root, entries: &[Entry]) {
-    for entry in entries.iter().rev() {
+/// Removes what was written, as far as it goes: all folders, and of the rest what lies before
+/// `begun`.
+fn clear(root: &Root, entries: &[Entry], begun: usize) {
+    for (at, entry) in entries.iter().enumerate().rev() {
+        let is_folder = matches!(entry.node, Node::Directory { .. });
+        if at >= begun && !is_folder {
+            continue;
+        }
         let _ = match entry.node {
             Node::Directory { .. } => {
                 let _ = root.set_mode(Some(&entry.path), 0o700);

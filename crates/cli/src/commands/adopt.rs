@@ -41,5 +41,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let (from, to) = (clean(&adopted.from), clean(&adopted.to));
         output.answer(|out| Ok(writeln!(out, "{to} goes on with {checkpoints} of {from}")?))?;
     }
+    if adopted.left_behind > 0 {
+        let checkpoints = face::count(adopted.left_behind as u64, "checkpoint", "checkpoints");
+        output.warning(&format!(
+            "{checkpoints} made here before stay in a history of their own; \
+             rappel list --all-workspaces shows them"
+        ));
+    }
     Ok(Exit::Done)
 }

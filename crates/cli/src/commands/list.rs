@@ -61,6 +61,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         all_workspaces: args.all_workspaces,
     })?;
     let output = context.output;
+    face::checkpoint::warn_unreadable(&listing.unreadable, output);
     if output.json {
         output.answer_json(&listing)?;
         return Ok(Exit::Done);
@@ -72,13 +73,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
             }
             return Ok(());
         }
-        if listing.checkpoints.is_empty() {
+        if listing.checkpoints.is_empty() && listing.unreadable.is_empty() {
             return Ok(out.write_all(nothing(args, context, &rappel).as_bytes())?);
         }
         let paint = output.paint();
         let text = face::checkpoint::list(&listing, context.now(), args.all_workspaces, paint);
         out.write_all(text.as_bytes())?;
-        if listing.total > listing.checkpoints.len() {
+        if listing.total > listing.checkpoints.len() + listing.unreadable.len() {
             let more =
                 context.suggest(&format!("list {}{}", limit.saturating_mul(2), filters(args)));
             writeln!(out, "\n{}", paint.faint(&format!("Show more: {more}")))?;

@@ -41,6 +41,16 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         return Ok(Exit::Done);
     }
+    if rappel.unfinished()?.restores.is_empty() {
+        // Asked for twice in a row: what was wanted is so.
+        let nothing = rappel.unfinished()?;
+        if output.json {
+            output.answer_json(&nothing)?;
+        } else if !output.quiet {
+            output.answer(|out| Ok(writeln!(out, "No restore is unfinished")?))?;
+        }
+        return Ok(Exit::Done);
+    }
     context.stop_cleanly();
     let recovered = progress::spinner(context, "Recovering", || rappel.recover(args.finish))?;
     if output.json {

@@ -15,6 +15,7 @@ pub struct Args {}
 pub fn run(_: &Args, context: &Context) -> Result {
     let stats = context.open()?.stats()?;
     let output = context.output;
+    face::checkpoint::warn_unreadable(&stats.unreadable, output);
     if output.json {
         output.answer_json(&stats)?;
     } else {

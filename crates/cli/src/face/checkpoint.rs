@@ -7,7 +7,10 @@ use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
 use super::{Fields, capitalised, changes, count, saved, section, thousands, title};
-use crate::output::{Paint, clean};
+use crate::output::{Output, Paint, clean};
+
+/// How many unreadable checkpoints are named.
+const UNREADABLE_SHOWN: usize = 10;
 
 /// A list of checkpoints, newest first.
 pub fn list(listing: &Listing, now: Timestamp, with_workspace: bool, paint: Paint) -> String {
@@ -33,6 +36,19 @@ pub fn list(listing: &Listing, now: Timestamp, with_workspace: bool, paint: Pain
         text.push_str(&format!("{indent}{}\n", paint.faint(&facts.join(" · "))));
     }
     text
+}
+
+/// Says which checkpoints are there and cannot be read.
+pub fn warn_unreadable(ids: &[String], output: &Output) {
+    if ids.is_empty() {
+        return;
+    }
+    let more = match ids.len().saturating_sub(UNREADABLE_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = ids[..ids.len().min(UNREADABLE_SHOWN)].join(", ");
+    output.warning(&format!("cannot be read: {shown}{more}; rappel verify tells why"));
 }
 
 /// What a list tells about a checkpoint besides its age.
