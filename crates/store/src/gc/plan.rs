@@ -219,7 +219,9 @@ pub(super) fn plan(
         let living = &apart[pack];
         let garbage = held.get(pack).map_or(0, |held| held.saturating_sub(living.bytes));
         let is_newest = newest.is_some_and(|newest| *pack == PackId::Log(newest));
-        if !is_newest && !lived_in.contains(pack) && is_dead_alone(scan, marks, *pack) {
+        let dead =
+            !lived_in.contains(pack) && (living.is_empty() || is_dead_alone(scan, marks, *pack));
+        if dead && !is_newest {
             plan.dead.push(*pack);
             plan.retiring_bytes += info.length;
             continue;
