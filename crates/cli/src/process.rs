@@ -57,9 +57,18 @@ impl<'a> Context<'a> {
 
     /// Opens the workspace that the current folder belongs to.
     pub fn open(&self) -> Result<Rappel> {
+        let opened = self.open_silently()?;
+        for warning in opened.warnings() {
+            self.output.warning(&warning);
+        }
+        Ok(opened)
+    }
+
+    /// Opens it for a save, which says itself what stands in its way.
+    pub fn open_silently(&self) -> Result<Rappel> {
         let options = self.options()?;
         let home = options.home.display().to_string();
-        let opened = Rappel::open(options).map_err(|error| {
+        Rappel::open(options).map_err(|error| {
             let mut failure = Failure::from(error);
             // The system refused something in the home; whatever else fails has its own advice.
             if failure.message.starts_with("cannot ") && failure.message.contains(&home) {
@@ -67,11 +76,7 @@ impl<'a> Context<'a> {
                 failure.hint.get_or_insert_with(|| advice.into());
             }
             failure
-        })?;
-        for warning in opened.warnings() {
-            self.output.warning(&warning);
-        }
-        Ok(opened)
+        })
     }
 
     /// How the workspace is opened.

@@ -5,12 +5,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rappel_types::ObjectId;
 
+use crate::ambient;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::record::{self, Kind, Packing};
@@ -195,19 +196,40 @@ pub struct PackWriter {
 }
 
 impl PackWriter {
-    /// Creates a pack; its name must be new. A lock on the file tells gc that it is in use.
+    /// Creates a log pack; its number must be new.
     pub fn create(
         disk: &Arc<dyn Disk>,
         packs: &Path,
         id: PackId,
         header: PackHeader,
     ) -> Result<Self> {
-        let path = id.path(packs);
-        let file = DiskFile::create_new(disk, &path)?;
-        rustix::fs::flock(file.file(), rustix::fs::FlockOperation::NonBlockingLockExclusive)
-            .map_err(|errno| Error::io("lock", &path)(errno.into()))?;
+        let file = DiskFile::create_new(disk, &id.path(packs))?;
         file.write_at(&header.encode(id), 0)?;
         Ok(Self { id, file, length: HEADER, lines: Vec::new() })
+    }
+
+    /// Creates a bulk pack with a random name. A lock on the file tells gc that it is in use.
+    pub fn bulk(disk: &Arc<dyn Disk>, packs: &Path, home: u64) -> Result<Self> {
+        use rustix::io::Errno;
+        loop {
+            let id = PackId::Bulk(ambient::random());
+            let path = id.path(packs);
+            let file = DiskFile::create_new(disk, &path)?;
+            let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+            match rustix::fs::flock(file.file(), lock) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => continue,
+                Err(errno) => return Err(Error::io("lock", &path)(errno.into())),
+            }
+            // Before the lock, gc may have taken the file for one that a dead writer left.
+            let meta = file.file().metadata().map_err(Error::io("read", &path))?;
+            if meta.nlink() == 0 {
+                continue;
+            }
+            let header = PackHeader { home, previous_pack: 0, previous_end: 0 };
+            file.write_at(&header.encode(id), 0)?;
+            return Ok(Self { id, file, length: HEADER, lines: Vec::new() });
+        }
     }
 
     /// Opens the log's open pack for appending behind `length`.
@@ -328,7 +350,6 @@ impl PackReader {
 
     /// When the file was last written to, in milliseconds since the epoch.
     pub fn modified(&self) -> Result<i64> {
-        use std::os::unix::fs::MetadataExt;
         let meta = self.file.metadata().map_err(Error::io("read", &self.path))?;
         Ok(meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000)
     }

@@ -9,16 +9,16 @@ use crate::append::{Change, Space};
 use crate::block::{self, BLOCK_TARGET, DEPTH_MAX, Form, Item};
 use crate::closure::{Closure, Reference};
 use crate::codec::{self, Effort};
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
 use crate::lock::Lock;
 use crate::log::Tail;
 use crate::outline::Outline;
-use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
+use crate::pack::{PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::{Role, Sink, Source, id_of};
 use crate::store::{Store, encode_document};
-use crate::{ambient, disk};
 
 /// Objects beyond this much are compressed fast: the run is a first save or the like.
 const NORMAL_EFFORT_MAX: usize = 1 << 20;
@@ -379,12 +379,10 @@ impl Spool {
     /// Moves what waits in memory to a bulk pack; what follows goes there directly.
     fn spill(&mut self, store: &Store) -> Result<()> {
         store.check_space(self.bytes.len() as u64 * 2, Space::Ordinary)?;
-        let id = PackId::Bulk(ambient::random());
-        let header = PackHeader { home: store.home.id, previous_pack: 0, previous_end: 0 };
-        let mut bulk = PackWriter::create(&store.disk, &store.home.packs(), id, header)?;
+        let mut bulk = PackWriter::bulk(&store.disk, &store.home.packs(), store.home.id)?;
         let offset = bulk.append(&self.bytes)?;
         for entry in self.entries.iter_mut().filter(|entry| entry.pack == IN_RUN) {
-            entry.pack = id;
+            entry.pack = bulk.id;
             entry.offset += offset;
         }
         self.written += self.bytes.len() as u64;

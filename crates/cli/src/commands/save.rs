@@ -60,7 +60,7 @@ struct Answer<'a> {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     rappel::check_tags(&args.tags)?;
-    let mut rappel = context.open()?;
+    let mut rappel = context.open_silently()?;
     context.stop_cleanly();
     let options = SaveOptions {
         message: args.message.clone(),

@@ -6,13 +6,12 @@ use std::collections::HashSet;
 use rappel_types::ObjectId;
 
 use super::plan::Living;
-use crate::ambient;
 use crate::block::{self, BLOCK_TARGET, Block, Form, Item};
 use crate::codec::Effort;
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::{Entry, Place};
-use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
+use crate::pack::{PackId, PackWriter, Sealed};
 use crate::read::CHAIN_MAX;
 use crate::record::{self, Kind, Packing};
 use crate::scan::{Piece, Scan};
@@ -184,10 +183,8 @@ impl Copier<'_> {
         let pack = match &mut self.pack {
             Some(pack) => pack,
             None => {
-                let id = PackId::Bulk(ambient::random());
                 let home = self.store.home();
-                let header = PackHeader { home: home.id, previous_pack: 0, previous_end: 0 };
-                let pack = PackWriter::create(self.store.disk(), &home.packs(), id, header)?;
+                let pack = PackWriter::bulk(self.store.disk(), &home.packs(), home.id)?;
                 self.pack.insert(pack)
             }
         };

@@ -64,9 +64,9 @@ impl Store {
             }
         }
         report.others_reading = options.now && report.waiting_bytes > 0;
-        for (path, length) in self.leftovers(options.grace)? {
-            disk::unlink(&*self.disk, &path)?;
-            report.freed_bytes += length;
+        for leftover in self.leftovers(options.grace)? {
+            disk::unlink(&*self.disk, &leftover.id.path(&self.home.packs()))?;
+            report.freed_bytes += leftover.length()?;
             removed += 1;
         }
         report.packs_removed += removed;
@@ -79,7 +79,8 @@ impl Store {
 
     /// Bulk packs that no commit names, that no living writer works on, and that are older than the
     /// grace. None if the log is damaged: then the commit that named one may be lost.
-    fn leftovers(&self, grace: Duration) -> Result<Vec<(PathBuf, u64)>> {
+    /// They are locked as long as what this returns lives, so that no writer begins with one.
+    fn leftovers(&self, grace: Duration) -> Result<Vec<PackReader>> {
         let unnamed = self.unnamed_packs(grace)?;
         if unnamed.is_empty() {
             return Ok(Vec::new());
@@ -94,7 +95,7 @@ impl Store {
         for pack in self.unnamed_packs(grace)? {
             let reader = PackReader::open(&self.home.packs(), pack)?;
             if reader.is_abandoned() {
-                found.push((pack.path(&self.home.packs()), reader.length()?));
+                found.push(reader);
             }
         }
         Ok(found)
