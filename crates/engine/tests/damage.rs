@@ -1,4 +1,5 @@
 //! Damage is found and named, and what the workspace still has is brought back.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod support;
 

@@ -1,6 +1,13 @@
 //! Checkpoints that nobody would make who means well: whatever a tree or a manifest says, nothing is
 //! written outside the workspace or into `.git`, no wrong bytes come back, nothing hangs, and the
 //! other checkpoints are as good as before.
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::type_complexity,
+    clippy::assigning_clones,
+    reason = "tables of cases read better so"
+)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod hostile_home;
 mod support;
@@ -381,7 +388,11 @@ fn live_with(world: &World, good: &str, unreadable: &[&str]) {
     for id in unreadable {
         let error = rappel.show(&reference(id)).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Damage | ErrorKind::Failed), "{error}");
-        assert!(rappel.restore_to(&reference(id), world.home.path(), &Default::default()).is_err());
+        assert!(
+            rappel
+                .restore_to(&reference(id), world.home.path(), &RestoreOptions::default())
+                .is_err()
+        );
     }
     rappel.verify(None).unwrap();
     rappel.gc(true, false).unwrap();

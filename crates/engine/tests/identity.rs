@@ -1,4 +1,5 @@
 //! Which folder a history belongs to: moved, renamed, cloned, replaced.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod support;
 

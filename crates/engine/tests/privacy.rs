@@ -1,4 +1,5 @@
 //! Nobody else on the machine can read what is kept.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! What a save says, and when it returns what is there already.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Undo and redo, any number of steps, without losing an edit.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! A workspace with a home beside it, and short words for what tests do with them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::path::Path;
