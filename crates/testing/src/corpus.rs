@@ -27,6 +27,12 @@ pub fn run(name: &str, mutations: u64, check: fn(&[u8])) {
     }
 }
 
+/// One file of the corpus.
+pub fn seed(name: &str, file: &str) -> Vec<u8> {
+    let found = seeds(name).into_iter().find(|(path, _)| path.ends_with(file));
+    found.unwrap_or_else(|| panic!("no {file} in the corpus for {name}")).1
+}
+
 fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     let entries =
