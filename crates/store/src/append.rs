@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::index::Entry;
 use crate::lock::Lock;
 use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, home_text, run_hash};
-use crate::pack::{PackHeader, PackId, PackWriter, Sealed};
+use crate::pack::{LOG_MAX, PackHeader, PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::id_of;
 use crate::store::Store;
@@ -120,6 +120,14 @@ impl Store {
 
     fn new_log_pack(&self, tail: &Tail) -> Result<PackWriter> {
         let number = tail.pack.unwrap_or(0) + 1;
+        if number > LOG_MAX {
+            // Written under a longer name, it would be found by nobody.
+            let packs = self.home.packs();
+            return Err(Error::Damaged(format!(
+                "{} has a pack of an absurd number",
+                packs.display()
+            )));
+        }
         let (previous_pack, previous_end) = tail.reach;
         let header = PackHeader { home: self.home.id, previous_pack, previous_end };
         let id = PackId::Log(number);

@@ -339,6 +339,8 @@ impl Walk<'_> {
         let mut at = 0;
         let mut run_start = 0;
         let mut records: Vec<Found> = Vec::new();
+        // Where those begin that follow each other without a gap since damage was passed.
+        let mut connected = 0;
         let mut hurt = false;
         let mut sealed = false;
         while at < bytes.len() {
@@ -346,6 +348,7 @@ impl Walk<'_> {
                 Some(found) => found,
                 None => {
                     hurt = true;
+                    connected = records.len();
                     match record::resume(&bytes, at) {
                         Some(found) => found,
                         None => break,
@@ -366,6 +369,7 @@ impl Walk<'_> {
                         Err(error) => return Err(error),
                     };
                     if hurt && !self.is_ours(&commit) {
+                        records.truncate(connected);
                         continue;
                     }
                     let own = found.at.checked_sub(commit.length as usize).unwrap_or(run_start);
@@ -373,6 +377,7 @@ impl Walk<'_> {
                         // The commit between is damaged; its run was acknowledged all the same.
                         let earlier = records.iter().filter(|r| r.at < own).copied().collect();
                         records.retain(|r| r.at >= own);
+                        connected = 0;
                         let sequence = self.walked.tail.sequence + 1;
                         let place = start + run_start as u64;
                         self.damaged(reader, commit.sequence, format!("the run from {place} on"));
@@ -416,7 +421,12 @@ impl Walk<'_> {
                         position: Some(position),
                     })?;
                     run_start = at;
+                    connected = 0;
                     hurt = false;
+                }
+                // A footer that is not at the end is one of a pack inside a file.
+                Some(Kind::Footer) if hurt && start + at as u64 + pack::TRAILER != length => {
+                    records.truncate(connected);
                 }
                 Some(Kind::Footer) => {
                     sealed = true;

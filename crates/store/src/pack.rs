@@ -21,8 +21,11 @@ const SEAL: [u8; 8] = *b"RPLSEAL\x01";
 const VERSION: u32 = 1;
 /// Length of a pack's header.
 pub const HEADER: u64 = 64;
-const TRAILER: u64 = 16;
+/// Length of what follows a footer.
+pub const TRAILER: u64 = 16;
 const FOOTER_LINE: usize = 33;
+/// The last number that a log pack can have: names have ten digits.
+pub(crate) const LOG_MAX: u64 = 9_999_999_999;
 
 /// The name of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

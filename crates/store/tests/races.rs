@@ -98,6 +98,21 @@ fn what_is_committed_while_gc_copies_is_marked_too() {
 }
 
 #[test]
+fn a_reader_that_gc_overtakes_looks_again() {
+    let world = World::new();
+    let store = world.open();
+    let gone = save(&store, &files(&[("dead", &noise(1, 200_000))]));
+    let state = files(&[("kept", &noise(2, 150_000)), ("more", b"more")]);
+    let id = save(&store, &state);
+    let reader = world.open();
+    delete(&store, &gone, true);
+    let before = world.packs();
+    gc_now(&store);
+    assert!(before.iter().all(|name| !world.packs().contains(name)), "all of it moved");
+    assert_eq!(load(&reader, &id).unwrap(), state);
+}
+
+#[test]
 fn a_dead_object_whose_base_was_collected_is_stored_again() {
     let world = World::new().small();
     let store = world.open();

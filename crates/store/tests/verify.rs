@@ -266,36 +266,45 @@ fn damage_keeps_gc_from_what_it_might_have_needed() {
 
 #[test]
 fn a_pack_inside_a_file_is_not_taken_for_ours() {
-    let world = World::new();
     let stranger = World::new();
     let other = stranger.open();
-    for round in 0..5u64 {
-        save(&other, &files(&[("foreign", &noise(round, 600))]));
+    let mut before = 0;
+    for round in 0..6u64 {
+        before = stranger.pack_bytes();
+        save(&other, &files(&[("foreign", &noise(round, 400))]));
     }
+    // A whole run, whose commit has a higher number than any of ours will.
     let foreign = std::fs::read(packs(&stranger).remove(0)).unwrap();
-    let store = world.open();
-    // Noise around it keeps the object from being compressed, so that its records stand in the pack.
-    let mut carrier = noise(77, 140_000);
-    carrier.extend_from_slice(&foreign);
-    let one = save(&store, &files(&[("carrier", &carrier)]));
-    let last = files(&[("own", b"own")]);
-    let two = save(&store, &last);
-    drop(store);
-    let log = packs(&world).remove(0);
-    let bytes = std::fs::read(&log).unwrap();
-    assert!(
-        bytes.windows(8).any(|window| window == b"RAPPELPK" && window.as_ptr() != bytes.as_ptr())
-    );
-    // The header of the carrier's record: its length is not known any more.
-    flip(&log, 64 + 24, 0x40);
-    world.forget_index();
-    let store = world.open();
-    assert!(!store.damage().is_empty());
-    assert_eq!(load(&store, &two).unwrap(), last);
-    assert_eq!(ids(&store).last(), Some(&two));
-    assert!(ids(&store).contains(&one));
-    let third = save(&store, &files(&[("third", b"3")]));
-    assert_eq!(load(&store, &third).unwrap(), files(&[("third", b"3")]));
+    let foreign = foreign[if before > 0 { before as usize } else { 64 }..].to_vec();
+    for behind in [0, 700] {
+        let world = World::new();
+        let store = world.open();
+        // Noise around it keeps the object from being compressed: its records stand in the pack.
+        let carrier = [noise(77, 200_000), foreign.clone(), noise(78, behind)].concat();
+        let first = files(&[("carrier", &carrier), ("small", b"small")]);
+        let one = save(&store, &first);
+        let last = files(&[("own", b"own")]);
+        let two = save(&store, &last);
+        drop(store);
+        let log = packs(&world).remove(0);
+        let bytes = std::fs::read(&log).unwrap();
+        assert!(bytes.windows(foreign.len()).any(|window| window == foreign), "not as it is");
+        // The header of the carrier's record: its length is not known any more.
+        flip(&log, 64 + 24, 0x40);
+        world.forget_index();
+        let store = world.open();
+        assert!(!store.damage().is_empty());
+        assert_eq!(ids(&store), [one.clone(), two.clone()]);
+        assert_eq!(load(&store, &two).unwrap(), last);
+        let report = store.verify(&Scope::All, None).unwrap();
+        assert_eq!(report.hurt.len(), 1, "{report:?}");
+        assert_eq!(report.hurt[0].checkpoint, one);
+        let third = files(&[("third", b"3")]);
+        let three = save(&store, &third);
+        assert_eq!(three.as_str(), "chk_3");
+        world.forget_index();
+        assert_eq!(load(&world.open(), &three).unwrap(), third);
+    }
 }
 
 #[test]
@@ -345,4 +354,30 @@ fn saves_may_go_on_while_everything_is_checked() {
             assert!(report.is_clean(), "{report:?}");
         }
     });
+}
+
+#[test]
+fn a_missing_log_pack_is_told_from_a_retired_one() {
+    let world = World::new().small();
+    let store = world.open();
+    let mut made = Vec::new();
+    while world.packs().len() < 4 {
+        made.push(save(&store, &files(&[("a", &noise(made.len() as u64, 1_500))])));
+    }
+    // The first pack loses most of what it holds and goes; the others stay.
+    for id in &made[..made.len() / 3] {
+        delete(&store, id, true);
+    }
+    let before = world.packs();
+    store.gc(&rappel_store::gc::GcOptions::default()).unwrap();
+    world.clock.advance(2 * common::DAY);
+    store.gc(&rappel_store::gc::GcOptions::default()).unwrap();
+    let gone = before.iter().filter(|name| !world.packs().contains(name)).count();
+    assert!(gone > 0, "{before:?}");
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    let kept = before.into_iter().find(|name| world.packs().contains(name)).unwrap();
+    std::fs::remove_file(world.home.path().join("packs").join(&kept)).unwrap();
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(report.damage.contains(&format!("{kept}: it is missing")), "{report:?}");
 }
