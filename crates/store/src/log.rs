@@ -377,7 +377,6 @@ impl Walk<'_> {
                         // The commit between is damaged; its run was acknowledged all the same.
                         let earlier = records.iter().filter(|r| r.at < own).copied().collect();
                         records.retain(|r| r.at >= own);
-                        connected = 0;
                         let sequence = self.walked.tail.sequence + 1;
                         let place = start + run_start as u64;
                         self.damaged(reader, commit.sequence, format!("the run from {place} on"));
