@@ -169,7 +169,8 @@ fn a_disk_without_room_is_refused_before_anything_changes() {
     use rappel_types::{Content, Node};
     let mut scene = Scene::new(Project::new().file("a", "x"), &Project::new().file("a", "y"));
     let Node::File { content: Content::Whole(id), .. } = scene.target[0].node else { panic!() };
-    let node = Node::File { mode: 0o644, size: 1 << 60, content: Content::Whole(id) };
+    let content = Content::Chunked(id);
+    let node = Node::File { mode: 0o644, size: 1 << 45, content };
     scene.target.push(rappel_types::Entry { path: rel("huge"), node });
     let error = scene.restore().unwrap_err();
     assert!(error.to_string().contains("more bytes are needed"), "{error}");

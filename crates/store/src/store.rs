@@ -207,20 +207,22 @@ impl Store {
     }
 }
 
+/// Opens the index; true if it has to be filled. It is created and replaced under the lock alone:
+/// whoever removed one that another process is just creating would pull it from under its feet.
 fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
     let path = home.index();
-    let existed = path.exists();
-    if !existed && beside(&path, "-wal").exists() {
-        // SQLite would take a log that was left behind for that of the new database. Whoever sees it
-        // comes here, so that under the lock nobody else is creating one.
-        let _lock = Lock::acquire(&home.lock(), options.lock_limit, options.clock.now())?;
-        if !path.exists() {
-            remove_index(&path)?;
-        }
+    if path.exists()
+        && let Some(index) = Index::open(&path)?
+    {
+        return Ok((index, false));
     }
-    if let Some(index) = Index::open(&path)? {
-        return Ok((index, !existed));
+    let _lock = Lock::acquire(&home.lock(), options.lock_limit, options.clock.now())?;
+    if path.exists()
+        && let Some(index) = Index::open(&path)?
+    {
+        return Ok((index, false));
     }
+    // Also without a database: SQLite would take a log that was left behind for that of a new one.
     remove_index(&path)?;
     match Index::open(&path)? {
         Some(index) => Ok((index, true)),
