@@ -6,7 +6,7 @@
 //! [`recover`]. [`copy_out::restore_to`] writes a whole checkpoint into an empty folder.
 //!
 //! Nothing here decides while it writes, opens a path except through
-//! [`Root`](rappel_store::beneath::Root), or removes a file whose content no checkpoint holds.
+//! [`Root`], or removes a file whose content no checkpoint holds.
 
 pub mod apply;
 pub mod copy_out;

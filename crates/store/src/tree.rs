@@ -1,7 +1,7 @@
 //! The files of a checkpoint as a tree of nodes over the sorted list of their paths.
 //!
 //! A leaf holds a run of entries, a node above it a run of children. Where a run ends depends on
-//! the last path alone ([`boundary_level`]), so an edit never moves a boundary, and adding or
+//! the last path alone (`boundary_level`), so an edit never moves a boundary, and adding or
 //! removing a path moves at most the one beside it. Equal runs are equal objects: comparing two
 //! trees skips everything they share, and a changed entry costs one leaf and the few nodes above.
 

@@ -1,6 +1,6 @@
 //! What the last scan knew: one file for each workspace, a hint that may be deleted at any time.
 //!
-//! The file is a sequence of batches. The first holds a record of every folder ([`record`]), each
+//! The file is a sequence of batches. The first holds a record of every folder (`record`), each
 //! later one only the folders that changed since; the newest record of a folder counts. So a save
 //! that changed little writes little, and loading is one read and one pass over the records' heads.
 //! When more than half is outdated, everything is written anew.
