@@ -428,7 +428,7 @@ impl Rappel {
             }
             _ => None,
         };
-        let selector = Selector::recorded(&files.rules, SharedSource::new(&rule_file).reader())?;
+        let selector = Selector::recorded(&files.rules, rule_file)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let here =
             Side { state: present.state, skipped: &present.skipped, partial: &present.partial };
@@ -540,19 +540,6 @@ impl Target {
             message: format!("{} holds no files", self.manifest.id),
             hint: None,
         })
-    }
-}
-
-/// The selector asks from several threads; what it asks may be borrowed.
-struct SharedSource<'a>(&'a (dyn Fn(&RelPath) -> Option<Vec<u8>> + Sync));
-
-impl<'a> SharedSource<'a> {
-    fn new(read: &'a (dyn Fn(&RelPath) -> Option<Vec<u8>> + Sync)) -> Self {
-        Self(read)
-    }
-
-    fn reader(self) -> impl Fn(&RelPath) -> Option<Vec<u8>> + Send + Sync + 'a {
-        move |path: &RelPath| (self.0)(path)
     }
 }
 

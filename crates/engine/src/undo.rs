@@ -40,14 +40,7 @@ pub struct Step {
     #[serde(skip)]
     mixed: Vec<Entry>,
     #[serde(skip)]
-    kind: UndoKindOf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum UndoKindOf {
-    #[default]
-    Undo,
-    Redo,
+    kind: UndoKind,
 }
 
 /// What the documents say can be undone and redone.
@@ -117,7 +110,7 @@ impl Rappel {
                 paths: Some(last.paths.iter().cloned().collect()),
                 left_as: Some(last.to.clone()),
                 mixed: last.mixed.clone(),
-                kind: UndoKindOf::Undo,
+                kind: UndoKind::Undo,
             });
         }
         let below = history.undone.last().and_then(|(birth, undo)| {
@@ -134,7 +127,7 @@ impl Rappel {
             paths: None,
             left_as: None,
             mixed: Vec::new(),
-            kind: UndoKindOf::Undo,
+            kind: UndoKind::Undo,
         })
     }
 
@@ -186,7 +179,7 @@ impl Rappel {
             paths: Some(last.paths.iter().cloned().collect()),
             left_as: Some(last.to.clone()),
             mixed: last.mixed.clone(),
-            kind: UndoKindOf::Redo,
+            kind: UndoKind::Redo,
         })
     }
 
@@ -203,10 +196,7 @@ impl Rappel {
             nearest: Vec::new(),
         })?;
         let target = self.target_of(&row)?;
-        let kind = match step.kind {
-            UndoKindOf::Undo => UndoKind::Undo,
-            UndoKindOf::Redo => UndoKind::Redo,
-        };
+        let kind = step.kind;
         let Some(paths) = &step.paths else {
             let expected = options.expected.as_deref();
             return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);

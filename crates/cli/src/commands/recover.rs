@@ -29,8 +29,8 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let mut rappel = context.open()?;
     let output = context.output;
+    let unfinished = rappel.unfinished()?;
     if !args.finish && !args.rollback {
-        let unfinished = rappel.unfinished()?;
         if output.json {
             output.answer_json(&unfinished)?;
         } else {
@@ -41,11 +41,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         return Ok(Exit::Done);
     }
-    if rappel.unfinished()?.restores.is_empty() {
+    if unfinished.restores.is_empty() {
         // Asked for twice in a row: what was wanted is so.
-        let nothing = rappel.unfinished()?;
         if output.json {
-            output.answer_json(&nothing)?;
+            output.answer_json(&unfinished)?;
         } else if !output.quiet {
             output.answer(|out| Ok(writeln!(out, "No restore is unfinished")?))?;
         }

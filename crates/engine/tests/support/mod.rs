@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use rappel::ambient::{Clock, ManualClock};
+use rappel::ambient::ManualClock;
 use rappel::types::{Reference, RelPath};
 use rappel::{OpenOptions, Rappel, RestoreOptions, RestoreReport, SaveOptions};
 use rappel_testing::project::Snapshot;
@@ -122,8 +122,4 @@ pub fn reference(text: &str) -> Reference {
 
 pub fn path(text: &str) -> RelPath {
     RelPath::new(text).unwrap()
-}
-
-pub fn now(clock: &ManualClock) -> rappel::types::Timestamp {
-    clock.now()
 }
