@@ -2,8 +2,8 @@
 //!
 //! A [`Rappel`] is one workspace with its history. [`Rappel::save`] makes a checkpoint of
 //! everything the work consists of; any checkpoint can be looked into, compared and restored, and
-//! a restore can always be undone. The library needs no async runtime, and it reads neither the
-//! environment nor the terminal: what it has to know comes in through [`OpenOptions`].
+//! a restore can always be undone. The library needs no async runtime, and it takes no
+//! setting from the environment or the terminal: those come in through [`OpenOptions`].
 //!
 //! ```
 //! use rappel::{OpenOptions, Rappel, RestoreOptions, SaveOptions};

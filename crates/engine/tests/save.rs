@@ -162,3 +162,33 @@ fn an_open_workspace_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<rappel::Rappel>();
 }
+
+#[test]
+fn a_second_copy_of_a_project_shares_its_bytes() {
+    let noise: Vec<u8> =
+        (0..30_000u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
+    let world = World::new(Project::new().file("one/a", &noise).file("two/a", &noise));
+    let new_bytes = |name: &str| {
+        let options = world.options_at(&world.project.path(name));
+        let mut rappel = rappel::Rappel::open(options).unwrap();
+        rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.cost.new_bytes
+    };
+    let (first, second) = (new_bytes("one"), new_bytes("two"));
+    assert!(second * 10 < first, "{first} bytes, then {second}");
+}
+
+#[test]
+fn a_save_leaves_the_repository_alone() {
+    let world = World::new(Project::new().file("a", "1").file("b", "1"));
+    world.git(&["init", "-q"]);
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "first"]);
+    world.write("a", "2");
+    world.git(&["add", "a"]);
+    world.write("b", "2");
+    let before = world.snapshot();
+    assert!(before.contains_key(".git/index"));
+    world.save("first");
+    world.save("second");
+    assert_eq!(world.snapshot(), before);
+}
