@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod files;
+pub mod git;
 pub mod restore;
 
 pub use error::{Error, Result};

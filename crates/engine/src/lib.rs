@@ -41,6 +41,7 @@ mod checkpoint;
 mod diff;
 mod doctor;
 mod error;
+mod git;
 mod init;
 mod labels;
 mod patch;

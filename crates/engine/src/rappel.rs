@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rappel_capture::files::{self, Environment, Identity};
+use rappel_capture::git;
 use rappel_store::ambient::{Clock, SystemClock};
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::index::CheckpointRow;
@@ -170,9 +171,12 @@ impl Rappel {
         }
     }
 
-    /// Folders that are never captured because of what they are.
+    /// Folders that are never captured with the files because of what they are: our own home, and
+    /// the linked work trees of the repository, which are captured by themselves.
     pub(crate) fn excluded(&self) -> Vec<Identity> {
-        Identity::of(self.store.home().root()).into_iter().collect()
+        let linked = git::linked_folders(&self.root, &self.options.environment);
+        let folders = std::iter::once(self.store.home().root()).chain(linked.iter().map(|p| &**p));
+        folders.filter_map(|folder| Identity::of(folder).ok()).collect()
     }
 
     pub(crate) fn cache_path(&self, id: WorkspaceId) -> PathBuf {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Instant;
 
-use rappel_capture::files::{self, Cache, Progress, Request, Scanned};
+use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
 use rappel_capture::restore::Intent;
 use rappel_store::disk::DiskFile;
 use rappel_store::document::{self, Undo};
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
+use crate::git::CapturedGit;
 use crate::rappel::Rappel;
 use crate::workspace::{self, FirstCommit, Recognition};
 
@@ -104,9 +106,9 @@ impl Rappel {
         {
             return Err(problem);
         }
-        if !options.wants(Facet::Files) {
+        if !options.wants(Facet::Files) && !options.wants(Facet::Git) {
             return Err(Error::Usage {
-                message: "there is nothing to capture: this version captures files".into(),
+                message: "there is nothing to capture: this version captures files and git".into(),
                 hint: Some("leave out --only and --skip".into()),
             });
         }
@@ -150,10 +152,9 @@ impl Rappel {
         }
         let distrust_cache = distrust_cache || news;
         let writer = self.store.begin()?;
-        let mut files = match options.wants(Facet::Files) {
-            true => Some(self.capture_files(id, options, &writer, progress, distrust_cache)?),
-            false => None,
-        };
+        let (captured, git) =
+            self.capture_all(id, options, newest.as_ref(), &writer, progress, distrust_cache)?;
+        let mut files = options.wants(Facet::Files).then_some(captured);
         if let (Some(files), Some(newest)) = (&mut files, &newest)
             && files.base.is_none()
         {
@@ -164,16 +165,18 @@ impl Rappel {
             }
         }
         if lost.is_empty()
-            && let Some(existing) = self.existing(options, newest.as_ref(), files.as_ref())?
+            && let Some(existing) =
+                self.existing(options, newest.as_ref(), files.as_ref(), git.as_ref())?
         {
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
-        if let Some(captured) = &files {
-            writer.reuse(std::iter::once(captured.tree));
-        }
-        let base_checkpoint = files.as_ref().and_then(|captured| captured.base_checkpoint.clone());
-        let draft = self.draft(id, options, files.as_ref(), !interrupted.is_empty());
+        writer.reuse(files.iter().map(|captured| captured.tree));
+        writer.reuse(git.iter().flat_map(CapturedGit::trees));
+        let mut bases: Vec<CheckpointId> = Vec::new();
+        bases.extend(files.as_ref().and_then(|captured| captured.base_checkpoint.clone()));
+        bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
+        let draft = self.draft(id, options, files.as_ref(), git.as_ref(), !interrupted.is_empty());
         let trigger = options.trigger();
         let now = self.now();
         let evidence = &self.evidence;
@@ -184,10 +187,10 @@ impl Rappel {
             if begins && workspace::is_known_by_now(index, evidence)? {
                 return Err(rappel_store::Error::Moved);
             }
-            if let Some(base) = &base_checkpoint
-                && index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted)
-            {
-                return Err(rappel_store::Error::Moved);
+            for base in &bases {
+                if index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted) {
+                    return Err(rappel_store::Error::Moved);
+                }
             }
             let mut manifest = draft;
             place(&mut manifest, index, id, trigger, now)?;
@@ -214,6 +217,9 @@ impl Rappel {
             Some(known) => known.clone(),
             None => self.evidence.document(id, None, now),
         });
+        if let Some(git) = git {
+            self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
+        }
         if let Some(captured) = files {
             let mut cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             self.save_cache(&mut cache, id);
@@ -277,35 +283,39 @@ impl Rappel {
         }
     }
 
-    fn capture_files(
+    /// Looks at files and git until neither moved while the other was looked at.
+    fn capture_all(
         &self,
         id: WorkspaceId,
         options: &SaveOptions,
+        newest: Option<&CheckpointRow>,
         sink: &dyn Sink,
         progress: Option<&Progress>,
-        distrust_cache: bool,
-    ) -> Result<CapturedFiles> {
-        for _ in 0..LOOKS {
-            let before = self.intents().mark();
-            let captured = self.capture_once(id, options, sink, progress, distrust_cache)?;
-            if self.intents().mark() == before {
-                return Ok(captured);
+        distrust: bool,
+    ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let before = self.git_before(id, distrust)?;
+            let mark = self.intents().mark();
+            let cache = if distrust { None } else { self.load_cache(id)? };
+            let files = self.scan(sink, cache, &options.also, progress)?;
+            // A restore that began or ended meanwhile: its staged files are not the user's.
+            let restored = self.intents().mark() != mark && looks <= LOOKS;
+            if restored {
+                continue;
             }
-            // A restore began or ended meanwhile: its staged files are not the user's.
+            if !options.wants(Facet::Git) {
+                return Ok((files, None));
+            }
+            let newest = newest.filter(|_| !distrust);
+            let mut git = self.capture_git(id, before, &files, newest, sink, true)?;
+            if git.captured.moved && looks <= LOOKS {
+                continue;
+            }
+            git.say_if_moved();
+            return Ok((files, Some(git)));
         }
-        self.capture_once(id, options, sink, progress, distrust_cache)
-    }
-
-    fn capture_once(
-        &self,
-        id: WorkspaceId,
-        options: &SaveOptions,
-        sink: &dyn Sink,
-        progress: Option<&Progress>,
-        distrust_cache: bool,
-    ) -> Result<CapturedFiles> {
-        let cache = if distrust_cache { None } else { self.load_cache(id)? };
-        self.scan(sink, cache, &options.also, progress)
     }
 
     /// Without a cache everything looks new; what the newest checkpoint holds tells what is.
@@ -354,16 +364,29 @@ impl Rappel {
         also: &[RelPath],
         progress: Option<&Progress>,
     ) -> Result<CapturedFiles> {
+        let skip = (&*self.excluded(), &*self.staging_paths()?);
+        Ok(self.scan_at(&self.root, sink, cache, skip, also, progress)?)
+    }
+
+    /// Looks at a folder and makes the tree of what is there now.
+    pub(crate) fn scan_at(
+        &self,
+        root: &Path,
+        sink: &dyn Sink,
+        cache: Option<Cache>,
+        (excluded, excluded_paths): (&[Identity], &[RelPath]),
+        also: &[RelPath],
+        progress: Option<&Progress>,
+    ) -> rappel_capture::Result<CapturedFiles> {
         let base = cache.as_ref().map(|cache| *cache.base());
         let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
-        let excluded_paths = self.staging_paths()?;
         let scanned = files::scan(
             Request {
-                root: &self.root,
+                root,
                 config: &self.config.files,
                 environment: &self.options.environment,
-                excluded: &self.excluded(),
-                excluded_paths: &excluded_paths,
+                excluded,
+                excluded_paths,
                 cache,
                 also,
                 maybe_changed: None,
@@ -394,15 +417,16 @@ impl Rappel {
         options: &SaveOptions,
         newest: Option<&CheckpointRow>,
         files: Option<&CapturedFiles>,
+        git: Option<&CapturedGit>,
     ) -> Result<Option<Checkpoint>> {
-        let (Some(newest), Some(files)) = (newest, files) else { return Ok(None) };
+        let (Some(newest), Some(files), Some(git)) = (newest, files, git) else { return Ok(None) };
         if options.trigger() == Trigger::PreRestore {
             // `undo` goes by these: each restore has its own.
             return Ok(None);
         }
         let age = self.now().as_millis() - newest.created_at;
-        if !newest.holds_files || !(0..FRESH_MS).contains(&age) || !files.scanned.partial.is_empty()
-        {
+        let partial = !files.scanned.partial.is_empty() || !git.captured.partial.is_empty();
+        if !newest.holds_files || !(0..FRESH_MS).contains(&age) || partial {
             return Ok(None);
         }
         let mut existing = match self.view(newest) {
@@ -415,6 +439,7 @@ impl Rappel {
             .as_ref()
             .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
         if !same
+            || manifest.git != git.captured.part
             || manifest.partial
             || manifest.interrupted_restore
             || options.adds_to(manifest, self.environment(options).as_deref())
@@ -439,13 +464,18 @@ impl Rappel {
         id: WorkspaceId,
         options: &SaveOptions,
         files: Option<&CapturedFiles>,
+        git: Option<&CapturedGit>,
         interrupted_restore: bool,
     ) -> Manifest {
         let files_state = if files.is_some() { FacetState::Captured } else { FacetState::NotAsked };
         let mut facets: BTreeMap<Facet, FacetState> =
             Facet::ALL.into_iter().map(|facet| (facet, FacetState::NotAsked)).collect();
         facets.insert(Facet::Files, files_state);
-        let partial_reasons = files.map(|f| f.scanned.partial.clone()).unwrap_or_default();
+        let mut partial_reasons = files.map(|f| f.scanned.partial.clone()).unwrap_or_default();
+        if let Some(git) = git {
+            facets.insert(Facet::Git, git.captured.state);
+            partial_reasons.extend(git.captured.partial.iter().cloned());
+        }
         let name = self.root.file_name().map(|name| escape(name.as_bytes())).unwrap_or_default();
         let mut tags = options.tags.clone();
         tags.dedup();
@@ -477,7 +507,7 @@ impl Rappel {
                 skipped: files.scanned.skipped.clone(),
                 rules: files.scanned.rules.clone(),
             }),
-            git: None,
+            git: git.and_then(|git| git.captured.part.clone()),
             databases: Vec::new(),
             agents: None,
             knowledge: None,

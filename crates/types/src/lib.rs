@@ -8,6 +8,7 @@ pub mod duration;
 pub mod entry;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod git;
 pub mod id;
 pub mod manifest;
 pub mod path;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::git::GitPart;
 use crate::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger, WorkspaceId};
 
 /// The version that this build writes. Readers refuse a higher one and keep unknown keys out of
@@ -215,8 +216,8 @@ pub struct Manifest {
     pub interrupted_restore: bool,
     /// The files facet.
     pub files: Option<FilesPart>,
-    /// The git facet; not built yet.
-    pub git: Option<Value>,
+    /// The git facet.
+    pub git: Option<GitPart>,
     /// The databases facet; not built yet.
     #[serde(default)]
     pub databases: Vec<Value>,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::git::GitPlan;
 use crate::{Facet, Node, RelPath};
 
 /// What is to happen at a path.
@@ -55,6 +56,9 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// What forbids it; a plan with conflicts is shown but never applied.
     pub conflicts: Vec<Conflict>,
+    /// What happens to repositories.
+    #[serde(default, skip_serializing_if = "GitPlan::is_empty")]
+    pub git: GitPlan,
 }
 
 /// How many actions of each kind a plan has.
@@ -84,7 +88,7 @@ impl Plan {
 
     /// Whether carrying it out would change nothing.
     pub fn is_empty(&self) -> bool {
-        self.actions.iter().all(|action| action.action == ActionKind::Skip)
+        self.actions.iter().all(|action| action.action == ActionKind::Skip) && self.git.is_empty()
     }
 }
 
@@ -111,6 +115,7 @@ mod tests {
             ],
             warnings: vec!["b has hard links".into()],
             conflicts: vec![Conflict { path: "d".parse().unwrap(), reason: "a mount".into() }],
+            git: GitPlan::default(),
         };
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);

@@ -52,7 +52,7 @@ pub mod builtin;
 pub mod cache;
 mod choose;
 mod compare;
-mod git;
+pub(crate) mod git;
 mod globs;
 mod handle;
 pub(crate) mod names;
@@ -155,6 +155,8 @@ pub struct Scanned {
     pub partial: Vec<PartialReason>,
     /// The rules that were applied, for the manifest.
     pub rules: SelectionRules,
+    /// The folders in which a git repository starts, in order; `None` is the root.
+    pub repositories: Vec<Option<RelPath>>,
     /// What the next scan may know. Valid only once the tree with these changes is committed.
     pub next: CacheDraft,
 }

@@ -96,6 +96,9 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         excluded_roots,
     };
     let base = cache.as_ref().map(|cache| *cache.base());
+    // A repository above the root is not the workspace's to keep.
+    let here = found.repos.iter().filter(|repo| repo.is_repo && repo.above.is_none());
+    let repositories = sorted(here.map(|repo| repo.folder.clone()).collect());
     let memo = Memo {
         base: base.unwrap_or(ObjectId([0; 32])),
         checkpoint: None,
@@ -118,6 +121,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         skipped: sorted(found.skipped),
         partial: sorted(found.partial),
         rules,
+        repositories,
         next: CacheDraft { before: cache, drafts, memo },
     })
 }

@@ -6,7 +6,7 @@ use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
-use super::{Fields, capitalised, changes, count, saved, section, thousands, title};
+use super::{Fields, capitalised, changes, count, git, saved, section, thousands, title};
 use crate::output::{Output, Paint, clean};
 
 /// How many unreadable checkpoints are named.
@@ -59,6 +59,7 @@ fn in_brief(checkpoint: &Checkpoint) -> Vec<String> {
         facts.push(count(files.count, "file", "files"));
         facts.push(changes(files));
     }
+    facts.extend(manifest.git.as_ref().map(git::line));
     if manifest.partial {
         facts.push("partial".into());
     }
@@ -108,6 +109,7 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
             ),
         );
     }
+    fields.add_some("Git", manifest.git.as_ref().map(git::line));
     for facet in Facet::ALL {
         match manifest.state_of(facet) {
             FacetState::Failed => {
@@ -132,6 +134,9 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
     text.push_str(&fields.lines());
     if manifest.interrupted_restore {
         text.push_str("\nA restore was unfinished when it was made.\n");
+    }
+    if let Some(part) = &manifest.git {
+        text.push_str(&git::sections(part, paint));
     }
     let reasons: Vec<_> = manifest.partial_reasons.iter().map(saved::reason).collect();
     text.push_str(&section("Missing (should have been captured)", &reasons, paint));

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod diff;
+pub mod git;
 pub mod health;
 pub mod recover;
 pub mod restore;

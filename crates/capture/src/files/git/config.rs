@@ -11,6 +11,7 @@ const DEPTH: usize = 10;
 
 /// What the configuration says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct Settings {
     /// `core.excludesFile`, as it was written; an empty one means none.
     pub excludes_file: Option<Vec<u8>>,
@@ -20,6 +21,14 @@ pub(crate) struct Settings {
     pub sha256: bool,
     /// `extensions.worktreeConfig`.
     pub worktree_config: bool,
+    /// `extensions.refStorage` is `reftable`.
+    pub reftable: bool,
+    /// `extensions.partialClone`, or a remote that promises objects.
+    pub partial_clone: bool,
+    /// `core.autocrlf` is not `false`.
+    pub converts_line_ends: bool,
+    /// `core.fileMode` is `false`.
+    pub ignores_file_mode: bool,
 }
 
 /// Where configuration is looked for.
@@ -75,6 +84,18 @@ impl Settings {
             match (setting.section.as_slice(), setting.key.as_slice()) {
                 (b"core", b"excludesfile") => self.excludes_file = setting.value,
                 (b"core", b"ignorecase") => self.ignore_case = setting.is_true(),
+                (b"core", b"filemode") => self.ignores_file_mode = !setting.is_true(),
+                (b"core", b"autocrlf") => {
+                    let input = |value: &Vec<u8>| value.eq_ignore_ascii_case(b"input");
+                    self.converts_line_ends =
+                        setting.is_true() || setting.value.as_ref().is_some_and(input);
+                }
+                (b"extensions", b"partialclone") => self.partial_clone = true,
+                (b"remote", b"promisor") => self.partial_clone |= setting.is_true(),
+                (b"extensions", b"refstorage") => {
+                    self.reftable =
+                        setting.value.is_some_and(|value| value.eq_ignore_ascii_case(b"reftable"));
+                }
                 (b"extensions", b"worktreeconfig") => self.worktree_config = setting.is_true(),
                 (b"extensions", b"objectformat") => {
                     self.sha256 =

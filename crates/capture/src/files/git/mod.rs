@@ -264,15 +264,15 @@ impl Live {
 
 /// Where a work tree's repository is.
 #[derive(Debug)]
-struct Place {
+pub(crate) struct Place {
     /// What belongs to this work tree: HEAD and the index.
-    git_dir: PathBuf,
+    pub git_dir: PathBuf,
     /// What all work trees of the repository share.
-    common_dir: PathBuf,
+    pub common_dir: PathBuf,
 }
 
 /// The repository whose work tree starts at `folder`.
-fn locate(folder: &Path, reader: &mut Reader) -> Option<Place> {
+pub(crate) fn locate(folder: &Path, reader: &mut Reader) -> Option<Place> {
     let path_in = |bytes: &[u8], base: &Path| {
         let end = bytes.iter().rposition(|b| !matches!(b, b'\n' | b'\r')).map_or(0, |at| at + 1);
         (end > 0).then(|| base.join(std::ffi::OsStr::from_bytes(&bytes[..end])))

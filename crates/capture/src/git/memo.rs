@@ -1,0 +1,86 @@
+//! What the last capture knew, so that the next one reads only what moved. A view: losing it costs
+//! time, never data.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rappel_store::ambient;
+use rappel_store::disk::{self, Disk, DiskFile, Op};
+use rappel_types::git::GitPart;
+use rappel_types::{CheckpointId, Node, ObjectId, RelPath};
+use serde::{Deserialize, Serialize};
+
+use crate::files::stamp::Stamp;
+
+/// Raised when a memo means something else than before.
+const VERSION: u32 = 1;
+
+/// What is remembered of a workspace's repositories.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Memo {
+    version: u32,
+    /// The checkpoint that holds everything named here.
+    pub checkpoint: Option<CheckpointId>,
+    /// The files that the lists of dirty paths are about.
+    pub files: Option<ObjectId>,
+    /// What that checkpoint says of git.
+    pub part: GitPart,
+    /// Repository by repository.
+    pub repositories: Vec<RepositoryMemo>,
+}
+
+/// What is remembered of one repository.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RepositoryMemo {
+    /// Where it starts.
+    pub path: Option<RelPath>,
+    /// A hash of what is staged.
+    pub index: ObjectId,
+    /// The files of git's folder.
+    pub items: Vec<Remembered>,
+}
+
+/// A file of git's folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Remembered {
+    /// Where.
+    pub path: RelPath,
+    /// What stat said of it.
+    pub stamp: Stamp,
+    /// Whether an equal stamp means an equal content.
+    pub believed: bool,
+    /// What it was.
+    pub node: Node,
+}
+
+impl Memo {
+    /// A memo of what was just captured.
+    pub fn new(part: GitPart, repositories: Vec<RepositoryMemo>) -> Self {
+        Self { version: VERSION, checkpoint: None, files: None, part, repositories }
+    }
+
+    /// The memo at `path`, if there is one that can be read.
+    pub fn load(path: &Path) -> Option<Self> {
+        let memo: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        (memo.version == VERSION).then_some(memo)
+    }
+
+    /// Writes the memo; failing costs only time.
+    pub fn save(&self, disk: &Arc<dyn Disk>, path: &Path) {
+        let unfinished = path.with_extension(format!("{:016x}.tmp", ambient::random()));
+        let write = || {
+            let bytes = serde_json::to_vec(self).ok()?;
+            DiskFile::create_new(disk, &unfinished).ok()?.write_at(&bytes, 0).ok()?;
+            disk.gate(&Op::Rename { from: &unfinished, to: path }).ok()?;
+            std::fs::rename(&unfinished, path).ok()
+        };
+        if write().is_none() {
+            let _ = disk::unlink(&**disk, &unfinished);
+        }
+    }
+
+    /// What is remembered of the repository at `path`.
+    pub fn repository(&self, path: Option<&RelPath>) -> Option<&RepositoryMemo> {
+        self.repositories.iter().find(|memo| memo.path.as_ref() == path)
+    }
+}

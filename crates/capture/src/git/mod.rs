@@ -1,0 +1,22 @@
+//! The state of git repositories: everything that a reset, a rebase, a dropped stash or a removed
+//! work tree takes away.
+//!
+//! A capture reads git's folder file by file and asks the `git` program for objects that the
+//! home lacks; it changes nothing there and runs nothing of the user's ([`program`]). What moved
+//! since the last capture is told by stamps ([`memo`]); when nothing did, neither objects nor
+//! git are asked for.
+
+pub mod bundles;
+pub mod capture;
+pub mod folder;
+pub mod memo;
+pub mod place;
+pub mod program;
+pub mod refs;
+pub mod state;
+pub mod status;
+
+pub use capture::{Before, Captured, Request, WorktreeFiles, capture, folder_of, linked_folders};
+pub use memo::Memo;
+pub use place::Place;
+pub use state::State;

@@ -1,0 +1,144 @@
+//! One repository as a checkpoint holds it: refs, the files of git's folder, bundles of objects; and
+//! how that lies in the facet's tree.
+//!
+//! Below the repository's key: `dir/…` the files of the common folder, `gitfile` what stands at `.git`
+//! where that is not a folder, `refs` what every ref leads to, `tips` the objects from which all is
+//! followed, `objects/NAME.pack` and `NAME.ids` the bundles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gix_index::hash::ObjectId as Oid;
+use rappel_store::sink::{Sink, Source};
+use rappel_store::{content, tree};
+use rappel_types::git::{GitPart, RepositoryPart};
+use rappel_types::{Entry, Node, RelPath};
+
+use super::bundles::{Bundle, bytes_of};
+use super::refs::{self, Refs};
+use crate::error::Result;
+
+/// The key of the repository at the workspace's root.
+pub const ROOT_KEY: &str = "root";
+
+/// One repository as it was captured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// Where it starts; `None` is the workspace's root.
+    pub path: Option<RelPath>,
+    /// What the manifest says of it.
+    pub part: RepositoryPart,
+    /// What every ref leads to.
+    pub refs: Refs,
+    /// The objects from which everything was followed and found.
+    pub tips: BTreeSet<Oid>,
+    /// The files of the common folder.
+    pub files: BTreeMap<RelPath, Node>,
+    /// What stands at `.git`, where that is a file.
+    pub gitfile: Option<Node>,
+    /// Its objects.
+    pub bundles: Vec<Bundle>,
+}
+
+/// Where a repository is kept in the facet's tree.
+pub fn key_of(path: Option<&RelPath>) -> String {
+    match path {
+        None => ROOT_KEY.to_owned(),
+        Some(path) => blake3::hash(path.as_bytes()).to_hex()[..16].to_owned(),
+    }
+}
+
+impl State {
+    /// Reads all repositories of a checkpoint.
+    pub fn load(source: &dyn Source, part: &GitPart) -> Result<Vec<Self>> {
+        let Some(root) = &part.tree else { return Ok(Vec::new()) };
+        let entries = tree::read(source, root)?;
+        let states = part.repositories().map(|(path, part)| {
+            let mut state = Self { path: path.cloned(), part: part.clone(), ..Self::default() };
+            let prefix = format!("{}/", part.key);
+            for entry in &entries {
+                if let Some(rest) = entry.path.as_bytes().strip_prefix(prefix.as_bytes()) {
+                    state.take(rest, &entry.node, source);
+                }
+            }
+            state
+        });
+        Ok(states.collect())
+    }
+
+    fn take(&mut self, path: &[u8], node: &Node, source: &dyn Source) {
+        if let Some(path) = path.strip_prefix(b"dir/") {
+            if let Ok(path) = RelPath::new(path) {
+                self.files.insert(path, node.clone());
+            }
+        } else if let Some(name) = path.strip_prefix(b"objects/") {
+            let name = String::from_utf8_lossy(name);
+            let Some((name, kind)) = name.rsplit_once('.') else { return };
+            if self.bundles.last().is_none_or(|bundle| bundle.name != name) {
+                let (pack, ids) = (node.clone(), node.clone());
+                self.bundles.push(Bundle { name: name.to_owned(), pack, ids });
+            }
+            if let Some(bundle) = self.bundles.last_mut() {
+                match kind {
+                    "pack" => bundle.pack = node.clone(),
+                    _ => bundle.ids = node.clone(),
+                }
+            }
+        } else {
+            match path {
+                b"gitfile" => self.gitfile = Some(node.clone()),
+                b"refs" => {
+                    let bytes = bytes_of(source, node);
+                    self.refs = bytes.map(|bytes| refs::decode(&bytes)).unwrap_or_default();
+                }
+                b"tips" => {
+                    let bytes = bytes_of(source, node).unwrap_or_default();
+                    self.tips = decode_tips(&bytes);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The repository's part of the facet's tree. What is derived is put into `sink`.
+    pub fn entries(&self, sink: &dyn Sink) -> Result<Vec<Entry>> {
+        let key = &self.part.key;
+        let mut entries = BTreeMap::new();
+        let mut add = |path: Vec<u8>, node: &Node| {
+            if let Ok(path) = RelPath::new([key.as_bytes(), b"/", &path].concat()) {
+                for folder in path.ancestors() {
+                    entries.entry(folder).or_insert(Node::Directory { mode: 0o700 });
+                }
+                entries.insert(path, node.clone());
+            }
+        };
+        for (path, node) in &self.files {
+            add([b"dir/", path.as_bytes()].concat(), node);
+        }
+        for bundle in &self.bundles {
+            add(format!("objects/{}.pack", bundle.name).into_bytes(), &bundle.pack);
+            add(format!("objects/{}.ids", bundle.name).into_bytes(), &bundle.ids);
+        }
+        if let Some(node) = &self.gitfile {
+            add(b"gitfile".to_vec(), node);
+        }
+        let width = self.tips.first().map_or(0, |oid| oid.as_bytes().len() as u8);
+        let mut tips = vec![width];
+        self.tips.iter().for_each(|oid| tips.extend_from_slice(oid.as_bytes()));
+        add(b"refs".to_vec(), &stored(sink, &refs::encode(&self.refs))?);
+        add(b"tips".to_vec(), &stored(sink, &tips)?);
+        Ok(entries.into_iter().map(|(path, node)| Entry { path, node }).collect())
+    }
+}
+
+/// Bytes as a private file.
+fn stored(sink: &dyn Sink, bytes: &[u8]) -> Result<Node> {
+    let (content, size) = content::store(sink, &mut &*bytes, bytes.len() as u64, None)?;
+    Ok(Node::File { mode: 0o600, size, content })
+}
+
+/// The length of a name, then the names.
+fn decode_tips(bytes: &[u8]) -> BTreeSet<Oid> {
+    let Some((width, rest)) = bytes.split_first() else { return BTreeSet::new() };
+    let chunks = rest.chunks_exact(usize::from(*width).max(1));
+    chunks.filter_map(|bytes| Oid::try_from(bytes).ok()).collect()
+}

@@ -1,0 +1,198 @@
+//! Git as part of a checkpoint.
+
+use std::cell::RefCell;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rappel_capture::files::{Cache, CacheDraft};
+use rappel_capture::git::{self, Before, Captured, Memo, WorktreeFiles};
+use rappel_store::index::CheckpointRow;
+use rappel_store::sink::Sink;
+use rappel_types::git::GitPart;
+use rappel_types::manifest::{Facet, FilesPart, PartialReason};
+use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
+
+use crate::error::Result;
+use crate::rappel::Rappel;
+use crate::save::CapturedFiles;
+use crate::workspace;
+
+/// How many other workspaces are asked whether they hold the objects of a new repository.
+const OTHERS: usize = 32;
+
+/// What is known of git before a look at the files.
+pub(crate) struct GitBefore {
+    memo: Option<Memo>,
+    before: Before,
+}
+
+/// What a look at the repositories gave, and what to remember of it once it is committed.
+pub(crate) struct CapturedGit {
+    pub captured: Captured,
+    /// The checkpoint on which all depends that was taken over without a look.
+    pub base_checkpoint: Option<CheckpointId>,
+    worktrees: Vec<WorktreeCache>,
+}
+
+impl CapturedGit {
+    /// Everything that a manifest with this refers to.
+    pub fn trees(&self) -> impl Iterator<Item = ObjectId> {
+        let worktrees = self.worktrees.iter().map(|worktree| worktree.tree);
+        self.captured.part.iter().filter_map(|part| part.tree).chain(worktrees)
+    }
+
+    /// A repository that never held still may not fit the files.
+    pub fn say_if_moved(&mut self) {
+        if self.captured.moved {
+            let reason = "it kept changing while it was being captured".into();
+            let reason = PartialReason { facet: Facet::Git, path: None, reason };
+            self.captured.partial.push(reason);
+        }
+    }
+}
+
+struct WorktreeCache {
+    path: PathBuf,
+    draft: CacheDraft,
+    tree: ObjectId,
+}
+
+impl Rappel {
+    fn memo_path(&self, id: WorkspaceId) -> PathBuf {
+        self.cache_path(id).with_extension("git")
+    }
+
+    /// Looks at the repositories before the files are read.
+    pub(crate) fn git_before(&self, id: WorkspaceId, distrust: bool) -> Result<GitBefore> {
+        let memo = if distrust { None } else { self.load_memo(id)? };
+        let before = Before::look(&self.root, memo.as_ref(), &self.options.environment);
+        Ok(GitBefore { memo, before })
+    }
+
+    /// The memo, if the checkpoint that holds what it names is still there.
+    fn load_memo(&self, id: WorkspaceId) -> Result<Option<Memo>> {
+        let Some(memo) = Memo::load(&self.memo_path(id)) else { return Ok(None) };
+        let Some(checkpoint) = &memo.checkpoint else { return Ok(None) };
+        Ok(self.store.checkpoint(checkpoint)?.map(|_| memo))
+    }
+
+    /// Takes the state of the repositories. `objects` is false where nothing will be committed.
+    pub(crate) fn capture_git(
+        &self,
+        id: WorkspaceId,
+        before: GitBefore,
+        files: &CapturedFiles,
+        newest: Option<&CheckpointRow>,
+        sink: &dyn Sink,
+        objects: bool,
+    ) -> Result<CapturedGit> {
+        let prior = match (&before.memo, newest) {
+            (None, Some(newest)) => self.prior_git(id, newest)?,
+            _ => None,
+        };
+        let caches = RefCell::new(Vec::new());
+        let worktree = |folder: &Path| {
+            let Some((files, cache)) = self.worktree_files(id, folder, sink)? else {
+                return Ok(None);
+            };
+            caches.borrow_mut().push(cache);
+            Ok(Some(files))
+        };
+        let others = || self.others(id);
+        let captured = git::capture(
+            &git::Request {
+                root: &self.root,
+                environment: &self.options.environment,
+                repositories: &files.scanned.repositories,
+                before: &before.before,
+                memo: before.memo.as_ref(),
+                prior: prior.as_ref(),
+                others: &others,
+                base: files.base,
+                changes: &files.scanned.changes,
+                objects,
+                worktree: &worktree,
+                cancel: &self.options.cancel,
+            },
+            sink,
+        )?;
+        let base_checkpoint = before.memo.and_then(|memo| memo.checkpoint);
+        Ok(CapturedGit { captured, base_checkpoint, worktrees: caches.into_inner() })
+    }
+
+    /// What the newest checkpoint with git says of it.
+    fn prior_git(&self, id: WorkspaceId, newest: &CheckpointRow) -> Result<Option<GitPart>> {
+        if let Some(part) = self.store.manifest(newest)?.git {
+            return Ok(Some(part));
+        }
+        // The newest one may have been made without git.
+        let rows = self.store.with_index(|index| index.checkpoints(Some(id)))?;
+        let mut manifests = rows.iter().rev().take(OTHERS).map(|row| self.store.manifest(row));
+        Ok(manifests.find_map(|manifest| manifest.ok()?.git))
+    }
+
+    /// What the newest checkpoints of other workspaces say of git.
+    fn others(&self, own: WorkspaceId) -> Vec<GitPart> {
+        let Ok(workspaces) = workspace::all(&self.store) else { return Vec::new() };
+        let others = workspaces.iter().rev().filter(|other| other.id != own).take(OTHERS);
+        others
+            .filter_map(|other| {
+                let row = self.store.with_index(|index| index.newest(other.id)).ok()??;
+                self.store.manifest(&row).ok()?.git
+            })
+            .collect()
+    }
+
+    /// The files of a linked work tree, and what the next look at them may know.
+    fn worktree_files(
+        &self,
+        id: WorkspaceId,
+        folder: &Path,
+        sink: &dyn Sink,
+    ) -> rappel_capture::Result<Option<(WorktreeFiles, WorktreeCache)>> {
+        if rappel_capture::files::check_root(folder, self.options.environment.home.as_deref())
+            .is_err()
+        {
+            return Ok(None);
+        }
+        let name = blake3::hash(folder.as_os_str().as_bytes()).to_hex();
+        let path = self.cache_path(id).with_extension(format!("{}.files", &name[..16]));
+        let cache = Cache::load(&path).filter(|cache| {
+            let base = cache.checkpoint().and_then(|base| self.store.checkpoint(base).ok());
+            base.flatten().is_some()
+        });
+        let looked = self.scan_at(folder, sink, cache, (&self.excluded(), &[]), &[], None)?;
+        let scanned = looked.scanned;
+        let part = FilesPart {
+            tree: looked.tree,
+            count: scanned.count,
+            bytes: scanned.bytes,
+            added: scanned.added,
+            modified: scanned.modified,
+            deleted: scanned.deleted,
+            skipped: scanned.skipped,
+            rules: scanned.rules,
+        };
+        let files = WorktreeFiles { part, partial: scanned.partial };
+        Ok(Some((files, WorktreeCache { path, draft: scanned.next, tree: looked.tree })))
+    }
+
+    /// Remembers what was captured, now that a checkpoint holds it.
+    pub(crate) fn remember_git(
+        &self,
+        id: WorkspaceId,
+        git: CapturedGit,
+        files: Option<ObjectId>,
+        made: &CheckpointId,
+    ) {
+        let disk = self.store.disk();
+        for WorktreeCache { path, draft, tree } in git.worktrees {
+            let _ = draft.finish(tree, Some(made.clone())).save(disk, &path);
+        }
+        if let Some(mut memo) = git.captured.memo {
+            memo.checkpoint = Some(made.clone());
+            memo.files = files;
+            memo.save(disk, &self.memo_path(id));
+        }
+    }
+}
