@@ -110,8 +110,7 @@ impl Store {
     pub fn begin(&self) -> Result<Writer<'_>> {
         let (generation, empty) = self.with_index(|index| {
             index.reload()?;
-            let generation = index.position()?.map_or(0, |position| position.generation);
-            Ok((generation, index.is_empty()?))
+            Ok((index.generation(), index.is_empty()?))
         })?;
         let threads = rayon::current_num_threads() + 1;
         Ok(Writer {
@@ -416,7 +415,7 @@ impl Store {
         // What gc did until now is looked at before the lock, so that little is left for it.
         let now = self.with_index(|index| {
             index.reload()?;
-            Ok(index.position()?.map_or(0, |position| position.generation))
+            Ok(index.generation())
         })?;
         if generation != now {
             self.look_again(reused, roots)?;
