@@ -258,11 +258,18 @@ impl Writer<'_> {
         self,
         make: impl FnOnce(&mut Moment<'_>) -> Result<Vec<NewRecord>>,
     ) -> Result<Committed> {
+        // What the threads have left over shares a block, if it is not too much for one.
+        let mut rest = Builder::default();
         for builder in &self.builders {
-            let items =
-                std::mem::take(&mut builder.lock().unwrap_or_else(PoisonError::into_inner).items);
-            self.flush(&items)?;
+            let part = std::mem::take(&mut *builder.lock().unwrap_or_else(PoisonError::into_inner));
+            if rest.raw + part.raw > BLOCK_TARGET {
+                self.flush(&rest.items)?;
+                rest = Builder::default();
+            }
+            rest.items.extend(part.items);
+            rest.raw += part.raw;
         }
+        self.flush(&rest.items)?;
         let Shared { own, mut reused, mut roots, mut spool, .. } =
             std::mem::take(&mut *self.shared());
         reused.retain(|id| !own.contains(id));
