@@ -51,6 +51,10 @@ pub struct Job<'a> {
     pub cancel: &'a AtomicBool,
 }
 
+/// What is told of a restore once everything stands, before its intent is closed: whatever must not
+/// be missing when that is gone. If it fails, the restore is taken back.
+pub type Record<'a> = &'a mut dyn FnMut(&Outcome) -> rappel_store::Result<()>;
+
 impl Job<'_> {
     fn check_cancelled(&self) -> Result<()> {
         if self.cancel.load(Ordering::Relaxed) {

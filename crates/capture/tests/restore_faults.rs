@@ -91,6 +91,30 @@ fn any_operation_that_fails_leaves_all_or_nothing() {
     }
 }
 
+/// What each sync costs is what a restore of a few files costs.
+#[test]
+fn each_file_and_each_folder_is_synced_once() {
+    let (mut present, mut target) = (Project::in_memory(), Project::in_memory());
+    for file in 0..10 {
+        let path = format!("d{}/f{file}", file % 5);
+        present = present.file(&path, format!("old {file}"));
+        target = target.file(&path, format!("new {file}"));
+    }
+    let scene = Scene::new(present.file("d0/added", "").file("d5/added", ""), &target);
+    let disk = FaultDisk::in_memory(Fault::None);
+    scene.apply(&scene.plan(&|_| true), &(disk.clone() as Arc<dyn Disk>)).unwrap();
+    let trace = disk.trace();
+    let count = |op: &str, of: &str| {
+        let fits = |line: &&String| line.starts_with(op) && line.contains(of);
+        trace.iter().filter(fits).count()
+    };
+    assert_eq!(count("Sync(", "/project/"), 10, "{trace:#?}");
+    // The six folders, one of which is gone by then, and the one above it.
+    assert_eq!(count("SyncDir(", "/project"), 7, "{trace:#?}");
+    assert_eq!((count("Sync(", "intents"), count("SyncDir(", "intents")), (1, 2), "{trace:#?}");
+    assert_eq!(count("SyncAll(", ""), 0, "{trace:#?}");
+}
+
 /// Crashes a restore at `at`, loses power, and recovers.
 fn crash_and_recover(at: u64, loss: Loss, forward: bool, exchanges: bool) -> bool {
     let (present, target) = small();

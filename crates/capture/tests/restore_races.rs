@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rappel_capture::restore::{Error, Outcome, Result};
 use rappel_store::disk::{Disk, Op};
@@ -27,6 +28,17 @@ fn apply_while(
 
 fn is_exchange(name: &'static str) -> impl Fn(&Op<'_>) -> bool + Send + 'static {
     move |op| matches!(op, Op::Exchange { b, .. } if b.ends_with(name))
+}
+
+/// The intent gets its mark of that number: the first before the swaps, the second before what was
+/// displaced is removed.
+fn is_mark(number: u32) -> impl Fn(&Op<'_>) -> bool + Send + 'static {
+    let marks = AtomicU32::new(0);
+    move |op| {
+        let mark = matches!(op, Op::Write { path, offset: 1.., .. }
+            if path.parent().is_some_and(|folder| folder.ends_with("intents")));
+        mark && marks.fetch_add(1, Ordering::Relaxed) + 1 == number
+    }
 }
 
 fn is_first_sync_of_folders(op: &Op<'_>) -> bool {
@@ -156,7 +168,7 @@ fn a_write_right_before_the_removal_is_noticed() {
     // The writer opens the displaced file by its new name, after everybody looked for writers.
     let scene = two_files();
     let project = scene.project.root().to_owned();
-    let outcome = apply_while(&scene, is_first_sync_of_folders, move || {
+    let outcome = apply_while(&scene, is_mark(2), move || {
         for (name, thing) in snapshot(&project) {
             if matches!(&thing, Thing::File { bytes, .. } if bytes == b"old gone") {
                 std::fs::write(project.join(name), "written at the last moment").unwrap();

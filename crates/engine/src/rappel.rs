@@ -1,8 +1,8 @@
 //! The facade: one open workspace and its history.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rappel_capture::files::{self, Environment, Identity};
@@ -71,6 +71,8 @@ pub struct Rappel {
     /// What is wrong with `rappel.toml`, if something is.
     pub(crate) config_problem: Option<Error>,
     pub(crate) options: OpenOptions,
+    /// What was last known of the files, as it is on disk too.
+    pub(crate) cache: Mutex<Option<files::Cache>>,
 }
 
 impl Rappel {
@@ -96,8 +98,16 @@ impl Rappel {
         )?;
         let evidence = Evidence::of(&root, &options.machine)?;
         let recognition = workspace::recognise(&store, &evidence)?;
-        let mut rappel =
-            Self { store, root, evidence, recognition, config, config_problem, options };
+        let mut rappel = Self {
+            store,
+            root,
+            evidence,
+            recognition,
+            config,
+            config_problem,
+            options,
+            cache: Mutex::default(),
+        };
         rappel.fall_back()?;
         Ok(rappel)
     }

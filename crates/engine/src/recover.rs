@@ -2,14 +2,16 @@
 
 use rappel_capture::restore::{self, IntentId, Job, Outcome};
 use rappel_store::beneath::Root;
-use rappel_store::document::UndoKind;
+use rappel_store::document::{Undo, UndoKind};
+use rappel_store::record::Kind;
+use rappel_store::tree;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
-use crate::restore::{KeptFile, describe, kept_files};
+use crate::restore::{KeptFile, describe, kept_files, mixed};
 use crate::save::SaveOptions;
 
 /// What is unfinished in a home.
@@ -117,16 +119,33 @@ impl Rappel {
         })?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
-        let outcome: Outcome = match finish {
-            true => restore::finish(&job, opened)?,
-            false => restore::rollback(&job, opened)?,
+        let workspace = self.require_known()?;
+        let now = &saved.checkpoint.manifest.id;
+        // It may have come as far as that, and have been interrupted before its intent was closed.
+        let recorded = self.last_undo(workspace)?;
+        let recorded = recorded.filter(|undo| (&undo.from, &undo.to) == (&before, &target));
+        let outcome: Outcome = match (finish, recorded) {
+            (true, None) => restore::finish(&job, opened, &mut |outcome| {
+                // Otherwise `undo` would go to the half-done state.
+                let Some(row) = self.store.checkpoint(&target)? else { return Ok(()) };
+                let tree = self.store.manifest(&row)?.files.map(|files| files.tree);
+                let mixed = mixed(outcome, |path| match &tree {
+                    Some(tree) => tree::lookup(self.source(), tree, path),
+                    None => Ok(None),
+                })?;
+                self.remember(workspace, UndoKind::Restore, &before, &target, outcome, mixed)
+            })?,
+            (true, Some(_)) => restore::finish(&job, opened, &mut |_| Ok(()))?,
+            (false, None) => restore::rollback(&job, opened, &mut |_| Ok(()))?,
+            (false, Some(undo)) => restore::rollback(&job, opened, &mut |outcome| {
+                // What was recorded is not so any more.
+                let kind = match undo.kind {
+                    UndoKind::Restore | UndoKind::Redo => UndoKind::Undo,
+                    UndoKind::Undo => UndoKind::Redo,
+                };
+                self.remember(workspace, kind, now, &before, outcome, Vec::new())
+            })?,
         };
-        if finish {
-            // Otherwise `undo` would go to the half-done state.
-            if let Some(row) = self.store.checkpoint(&target)? {
-                self.remember(UndoKind::Restore, &before, &self.target_of(&row)?, &outcome)?;
-            }
-        }
         Ok(Recovered {
             id: id.to_string(),
             outcome: if finish { "finished" } else { "rolled-back" },
@@ -136,5 +155,12 @@ impl Rappel {
             conflicts: outcome.conflicts,
             warnings: outcome.warnings,
         })
+    }
+
+    /// The newest restore, undo or redo of a workspace.
+    fn last_undo(&self, workspace: WorkspaceId) -> Result<Option<Undo>> {
+        let key = workspace.to_string();
+        let rows = self.store.with_index(|index| index.documents(Kind::Undo, Some(&key)))?;
+        Ok(rows.last().and_then(|row| serde_json::from_str(&row.json).ok()))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::Instant;
 
-use rappel_capture::files::{Cache, Restored, Selector};
+use rappel_capture::files::{Restored, Selector};
 use rappel_capture::restore::{
     self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
 };
@@ -19,7 +19,7 @@ use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::{
     Action, ActionKind, CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, Plan,
-    Reference, RelPath, Timestamp, Trigger,
+    Reference, RelPath, Timestamp, Trigger, WorkspaceId,
 };
 use serde::Serialize;
 
@@ -166,6 +166,14 @@ pub(crate) struct Present {
     pub partial: Vec<PartialReason>,
 }
 
+impl Present {
+    /// What the target holds at a path that differs from it.
+    fn target_at(&self, path: &RelPath) -> Option<Node> {
+        let at = self.changes.binary_search_by(|change| change.path.cmp(path)).ok()?;
+        self.changes[at].new.clone()
+    }
+}
+
 impl Rappel {
     pub(crate) fn intents(&self) -> Intents {
         Intents::new(self.store.home().intents(), self.store.disk().clone())
@@ -268,18 +276,18 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
-        let outcome = {
-            let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
-            let request = restore::Request {
-                workspace,
-                target: &target.manifest.id,
-                safety: &safety,
-                plan: &plan,
-                now: self.now(),
-            };
-            restore::apply(&job, &self.intents(), &request)?
+        let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
+        let request = restore::Request {
+            workspace,
+            target: &target.manifest.id,
+            safety: &safety,
+            plan: &plan,
+            now: self.now(),
         };
-        self.remember(kind, &safety, target, &outcome)?;
+        let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
+            let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
+            self.remember(workspace, kind, &safety, &target.manifest.id, outcome, mixed)
+        })?;
         self.update_cache(&present, target, &outcome);
         let mut report = report_of(&target.manifest.id, plan, false);
         report.warnings.clone_from(&outcome.warnings);
@@ -331,6 +339,7 @@ impl Rappel {
             let changes = tree::diff(self.source(), cache.base(), &target.files()?.tree)?;
             also = self.unheld(&changes)?;
             known = Some((*cache.base(), changes));
+            self.keep_cache(cache);
         }
         loop {
             let saved = self.save(&SaveOptions {
@@ -422,7 +431,8 @@ impl Rappel {
                 Scope::All
             }
         };
-        let rule_file = |path: &RelPath| match tree::lookup(source, &files.tree, path).ok()?? {
+        let lookup = tree::Lookup::new(source, files.tree);
+        let rule_file = |path: &RelPath| match lookup.find(path).ok()?? {
             Node::File { size, content, .. } => {
                 content::read(source, &content, size, RULE_FILE_MAX).ok()
             }
@@ -441,44 +451,28 @@ impl Rappel {
         Ok(plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?)
     }
 
-    /// What was written and is not what the target holds there: chosen hunks.
-    fn mixed(&self, target: &Target, outcome: &Outcome) -> Result<Vec<Entry>> {
-        let mut mixed = Vec::new();
-        let tree = target.files()?.tree;
-        for written in &outcome.written {
-            let there = match outcome.written.len() {
-                // Looking each one up would be slow, and hunks are picked by hand.
-                0..=1000 => tree::lookup(self.source(), &tree, &written.path)?,
-                _ => Some(written.node.clone()),
-            };
-            if there.as_ref() != Some(&written.node) {
-                mixed.push(Entry { path: written.path.clone(), node: written.node.clone() });
-            }
-        }
-        Ok(mixed)
-    }
-
     /// Remembers what was done, for `undo` and `redo`.
     pub(crate) fn remember(
         &self,
+        workspace: WorkspaceId,
         kind: UndoKind,
         from: &CheckpointId,
-        target: &Target,
+        to: &CheckpointId,
         outcome: &Outcome,
-    ) -> Result<()> {
+        mixed: Vec<Entry>,
+    ) -> rappel_store::Result<()> {
         let mut paths: Vec<RelPath> =
             outcome.written.iter().map(|written| written.path.clone()).collect();
         paths.extend(outcome.deleted.iter().cloned());
         paths.sort();
         paths.dedup();
-        let workspace = self.require_known()?;
         let undo = Undo {
             version: DOCUMENT_VERSION,
             workspace,
             kind,
             from: from.clone(),
-            to: target.manifest.id.clone(),
-            mixed: self.mixed(target, outcome)?,
+            to: to.clone(),
+            mixed,
             facets: vec![Facet::Files],
             paths,
             at: self.now(),
@@ -506,22 +500,19 @@ impl Rappel {
             });
             let mut restored: Vec<Restored> = written.chain(deleted).collect();
             restored.sort_by(|a, b| a.path.cmp(&b.path));
-            let changes: Vec<(RelPath, Option<Node>)> =
-                restored.iter().map(|change| (change.path.clone(), change.node.clone())).collect();
-            let scratch = Scratch::over(self.source());
-            let now = tree::update(&scratch, &present.tree, &changes)?;
-            if now != files.tree || !outcome.is_clean() {
+            let wanted = present.changes.iter().map(|change| (&change.path, &change.new));
+            let done = restored.iter().map(|change| (&change.path, &change.node));
+            if !wanted.eq(done) || !outcome.is_clean() {
                 return Ok(());
             }
-            let path = self.cache_path(id);
-            let Some(cache) = Cache::load(&path) else { return Ok(()) };
+            let Some(cache) = self.load_cache(id)? else { return Ok(()) };
             if *cache.base() != present.tree {
                 // Another process has saved since: its cache knows nothing of this restore.
                 return Ok(());
             }
             let checkpoint = Some(target.manifest.id.clone());
-            let mut cache = cache.restored(&self.root, &restored, files.tree, checkpoint)?;
-            self.save_cache(&mut cache, id);
+            let cache = cache.restored(&self.root, &restored, files.tree, checkpoint)?;
+            self.save_cache(cache, id);
             Ok(())
         };
         // A cache that could not be updated makes the next save slower, not wrong.
@@ -541,6 +532,20 @@ impl Target {
             hint: None,
         })
     }
+}
+
+/// What was written and is not what the target holds there: chosen hunks.
+pub(crate) fn mixed(
+    outcome: &Outcome,
+    mut target: impl FnMut(&RelPath) -> rappel_store::Result<Option<Node>>,
+) -> rappel_store::Result<Vec<Entry>> {
+    let mut mixed = Vec::new();
+    for written in &outcome.written {
+        if target(&written.path)?.as_ref() != Some(&written.node) {
+            mixed.push(Entry { path: written.path.clone(), node: written.node.clone() });
+        }
+    }
+    Ok(mixed)
 }
 
 /// A path that neither the checkpoint nor the present knows is a mistake of the caller.

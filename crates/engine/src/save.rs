@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
@@ -221,8 +222,8 @@ impl Rappel {
             self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
         }
         if let Some(captured) = files {
-            let mut cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
-            self.save_cache(&mut cache, id);
+            let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
+            self.save_cache(cache, id);
             if news {
                 self.note_lost(id, &lost);
             }
@@ -342,16 +343,26 @@ impl Rappel {
     }
 
     /// Stores a cache. One that cannot be written makes the next save slower, not wrong.
-    pub(crate) fn save_cache(&self, cache: &mut Cache, id: WorkspaceId) {
+    pub(crate) fn save_cache(&self, mut cache: Cache, id: WorkspaceId) {
         let disk = self.store.disk();
-        if rappel_store::disk::create_dir(&**disk, &self.store.home().cache()).is_ok() {
-            let _ = cache.save(disk, &self.cache_path(id));
+        if rappel_store::disk::create_dir(&**disk, &self.store.home().cache()).is_ok()
+            && cache.save(disk, &self.cache_path(id)).is_ok()
+        {
+            self.keep_cache(cache);
         }
+    }
+
+    /// Keeps a cache in memory that is the one on disk, for the next to need it.
+    pub(crate) fn keep_cache(&self, cache: Cache) {
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
     }
 
     /// The cache of a workspace, if its base is still there.
     pub(crate) fn load_cache(&self, id: WorkspaceId) -> Result<Option<Cache>> {
-        let Some(cache) = Cache::load(&self.cache_path(id)) else { return Ok(None) };
+        let kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let path = self.cache_path(id);
+        let kept = kept.filter(|kept| kept.is_at(&path));
+        let Some(cache) = kept.or_else(|| Cache::load(&path)) else { return Ok(None) };
         let Some(base) = cache.checkpoint() else { return Ok(None) };
         Ok(self.store.checkpoint(base)?.map(|_| cache))
     }

@@ -3,9 +3,15 @@
 
 mod support;
 
-use rappel::{ErrorKind, RestoreOptions};
-use rappel_testing::Project;
-use support::{World, path};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rappel::{ErrorKind, Rappel, RestoreOptions};
+use rappel_store::disk::{Disk, Op};
+use rappel_testing::{FaultDisk, Project};
+use support::{World, path, reference};
 
 #[test]
 fn undo_reverses_just_what_the_restore_touched() {
@@ -140,4 +146,78 @@ fn hunks_that_were_taken_are_given_back() {
     let report = world.undo();
     assert_eq!(report.conflicts, []);
     assert_eq!(world.read("a"), lines("1", "2"));
+}
+
+/// Everything stands and is recorded, but the intent is still there.
+#[test]
+fn a_restore_killed_before_its_intent_is_closed_is_undone_once() {
+    for finish in [true, false] {
+        let world = World::new(Project::new().file("a", "1"));
+        world.save("first");
+        world.write("a", "2");
+        let second = world.save("second");
+        world.write("a", "3");
+        let disk = FaultDisk::new();
+        // The third mark of an intent, after swapping and swapped, says that it is over.
+        let marks = AtomicU32::new(0);
+        let is_over = move |op: &Op<'_>| {
+            let mark = matches!(op, Op::Write { path, offset: 1.., .. }
+                if path.parent().is_some_and(|folder| folder.ends_with("intents")));
+            mark && marks.fetch_add(1, Ordering::Relaxed) == 2
+        };
+        disk.before(is_over, || panic!("killed"));
+        let mut rappel = Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap();
+        let killed = catch_unwind(AssertUnwindSafe(|| {
+            rappel.restore(&reference(&second), &RestoreOptions::default())
+        }));
+        assert!(killed.is_err());
+        drop(rappel);
+        assert_eq!(world.open().next_undo().unwrap_err().kind(), ErrorKind::Conflict);
+
+        world.clock.advance(1000);
+        let recovered = world.open().recover(finish).unwrap();
+        assert!(recovered.conflicts.is_empty(), "{recovered:?}");
+        assert_eq!(world.read("a"), if finish { "2" } else { "3" });
+        let report = world.undo();
+        assert!(report.conflicts.is_empty(), "{report:?}");
+        // Taken back, the restore is no more: undo goes on from what was there before.
+        assert_eq!(world.read("a"), if finish { "3" } else { "2" });
+        world.undo();
+        assert_eq!(world.read("a"), if finish { "2" } else { "1" });
+    }
+}
+
+/// A disk on which nothing can be added to the log once a file has changed places.
+#[derive(Debug, Default)]
+struct FullAfterTheSwap(AtomicBool);
+
+impl Disk for FullAfterTheSwap {
+    fn gate(&self, op: &Op<'_>) -> io::Result<usize> {
+        match op {
+            Op::Exchange { .. } => self.0.store(true, Ordering::Relaxed),
+            Op::Write { path, .. }
+                if path.extension().is_some_and(|e| e == "pack")
+                    && self.0.load(Ordering::Relaxed) =>
+            {
+                return Err(io::Error::from_raw_os_error(28));
+            }
+            _ => {}
+        }
+        Ok(usize::MAX)
+    }
+}
+
+#[test]
+fn a_restore_that_could_not_be_undone_is_taken_back() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    let disk: Arc<dyn Disk> = Arc::new(FullAfterTheSwap::default());
+    let mut rappel = Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap();
+    rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
+    drop(rappel);
+    assert_eq!(world.read("a"), "2");
+    assert!(world.open().unfinished().unwrap().restores.is_empty());
+    world.restore(&first);
+    assert_eq!(world.read("a"), "1");
 }

@@ -51,34 +51,55 @@ pub fn compress(bytes: &[u8], effort: Effort) -> Result<Vec<u8>> {
 
 /// One zstd frame with `bytes`, readable only together with `base`.
 pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
-    let mut context = CCtx::create();
     // Large inputs have long matches anyway, which a fast level finds too.
     let level = if bytes.len() + base.len() > 512 << 10 { 3 } else { 5 };
-    context.set_parameter(CParameter::CompressionLevel(level)).map_err(failed)?;
-    context.ref_prefix(base).map_err(failed)?;
     let mut out = Vec::with_capacity(compress_bound(bytes.len()));
-    context.compress2(&mut out, bytes).map_err(failed)?;
+    if is_like_a_dictionary(base) {
+        let mut context = CCtx::create();
+        context.set_parameter(CParameter::CompressionLevel(level)).map_err(failed)?;
+        context.ref_prefix(base).map_err(failed)?;
+        context.compress2(&mut out, bytes).map_err(failed)?;
+    } else {
+        COMPRESSOR.with_borrow_mut(|context| {
+            context.compress_using_dict(&mut out, bytes, base, level).map_err(failed)
+        })?;
+    }
     Ok(out)
+}
+
+/// Whether zstd would take a base for one of its own dictionaries, rather than for bytes. Only a
+/// prefix is sure not to be, and that needs a context of its own, which costs more than a small
+/// frame does.
+fn is_like_a_dictionary(base: &[u8]) -> bool {
+    base.starts_with(&zstd::zstd_safe::zstd_sys::ZSTD_MAGIC_DICTIONARY.to_le_bytes())
 }
 
 /// The `length` bytes that a frame holds; anything else than exactly those is damage.
 pub fn decompress(frame: &[u8], length: u64) -> Result<Vec<u8>> {
-    DECOMPRESSOR.with_borrow_mut(|context| unpack(context, frame, length))
+    unpack(length, |out| DECOMPRESSOR.with_borrow_mut(|context| context.decompress(out, frame)))
 }
 
 /// As [`decompress`], for a frame made against `base`.
 pub fn decompress_against(frame: &[u8], length: u64, base: &[u8]) -> Result<Vec<u8>> {
-    let mut context = DCtx::create();
-    context.ref_prefix(base).map_err(failed)?;
-    unpack(&mut context, frame, length)
+    if is_like_a_dictionary(base) {
+        let mut context = DCtx::create();
+        context.ref_prefix(base).map_err(failed)?;
+        return unpack(length, |out| context.decompress(out, frame));
+    }
+    unpack(length, |out| {
+        DECOMPRESSOR.with_borrow_mut(|context| context.decompress_using_dict(out, frame, base))
+    })
 }
 
-fn unpack(context: &mut DCtx<'_>, frame: &[u8], length: u64) -> Result<Vec<u8>> {
+fn unpack(
+    length: u64,
+    decompress: impl FnOnce(&mut Vec<u8>) -> zstd::zstd_safe::SafeResult,
+) -> Result<Vec<u8>> {
     if length > OBJECT_MAX {
         return Err(Error::Damaged(format!("an object claims to be {length} bytes long")));
     }
     let mut out = Vec::with_capacity(length as usize);
-    let written = context.decompress(&mut out, frame).map_err(failed)?;
+    let written = decompress(&mut out).map_err(failed)?;
     if written as u64 != length {
         return Err(Error::Damaged(format!("an object has {written} bytes instead of {length}")));
     }
@@ -100,6 +121,31 @@ mod tests {
         let frame = compress_against(&edited, &base).unwrap();
         assert!(frame.len() < 200, "{}", frame.len());
         assert_eq!(decompress_against(&frame, edited.len() as u64, &base).unwrap(), edited);
+    }
+
+    #[test]
+    fn any_bytes_can_be_a_base() {
+        // What the first versions wrote, and what zstd's own tools understand.
+        let prefixed = |bytes: &[u8], base: &[u8]| {
+            let mut context = CCtx::create();
+            context.ref_prefix(base).unwrap();
+            let mut out = Vec::with_capacity(compress_bound(bytes.len()));
+            context.compress2(&mut out, bytes).unwrap();
+            out
+        };
+        let text = "a line of a file that was there before\n".repeat(50);
+        for magic in [&b""[..], &[0x37, 0xa4, 0x30, 0xec], &[0x28, 0xb5, 0x2f, 0xfd]] {
+            let base = [magic, text.as_bytes()].concat();
+            let edited = [&base[..], b"and one more\n"].concat();
+            for frame in [compress_against(&edited, &base).unwrap(), prefixed(&edited, &base)] {
+                assert!(frame.len() < 100, "{}", frame.len());
+                let again = decompress_against(&frame, edited.len() as u64, &base).unwrap();
+                assert_eq!(again, edited);
+            }
+        }
+        // A context that is used again has forgotten the base before.
+        let frame = compress(b"alone", Effort::Normal).unwrap();
+        assert_eq!(decompress(&frame, 5).unwrap(), b"alone");
     }
 
     #[test]

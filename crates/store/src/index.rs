@@ -154,6 +154,7 @@ pub struct Index {
     recent: HashMap<i64, Vec<(u32, u64, i32)>>,
     recent_count: usize,
     packs: HashMap<u32, PackId>,
+    generation: u64,
     data_version: i64,
 }
 
@@ -204,6 +205,7 @@ impl Index {
             recent: HashMap::new(),
             recent_count: 0,
             packs: HashMap::new(),
+            generation: 0,
             data_version: -1,
         };
         if tables == 0 && version == 0 {
@@ -249,6 +251,7 @@ impl Index {
         self.recent.clear();
         self.packs.clear();
         self.recent_count = 0;
+        self.generation = self.position()?.map_or(0, |position| position.generation);
         let mut statement =
             self.connection.prepare_cached("SELECT number, name FROM pack").map_err(&fail)?;
         let mut rows = statement.query([]).map_err(&fail)?;
@@ -270,6 +273,11 @@ impl Index {
             }
         }
         Ok(())
+    }
+
+    /// How often gc had taken something away when what is kept in memory was read.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The last commit that the index has taken in.
@@ -371,6 +379,9 @@ impl Index {
             Applied::Before => self.reload()?,
             Applied::Rearranged => self.load()?,
             Applied::Added { packs, recent } => {
+                if let Some(position) = batch.position {
+                    self.generation = position.generation;
+                }
                 self.packs.extend(packs);
                 self.recent_count += recent.len();
                 for (key, place) in recent {

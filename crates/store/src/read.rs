@@ -16,6 +16,9 @@ use crate::store::{GUESS, Store, held};
 
 /// How many decoded blocks are kept for the next reader.
 const BLOCKS_KEPT: usize = 48;
+/// How many bytes of objects are kept for the next reader, and how large one may be.
+const OBJECTS_KEPT_BYTES: usize = 8 << 20;
+const OBJECT_KEPT_MAX: usize = 128 << 10;
 /// How long a chain of bases may be for a reader. Writers stop much earlier, but where several
 /// records of one object exist, a chain can be read through another than it was built on.
 pub(crate) const CHAIN_MAX: u8 = 200;
@@ -33,6 +36,43 @@ struct Decoded {
     block: Block,
     payload: Vec<u8>,
     shared: OnceLock<Vec<u8>>,
+}
+
+/// Objects that were read and checked, for whoever asks next: a version of a tree is read along the
+/// versions before it, and most of those are wanted too.
+#[derive(Default)]
+pub(crate) struct Objects {
+    /// What gc had done when they were found. After it, they may be nowhere but here.
+    generation: u64,
+    kept: HashMap<ObjectId, Resolved>,
+    order: VecDeque<ObjectId>,
+    bytes: usize,
+}
+
+impl Objects {
+    fn get(&mut self, id: &ObjectId, generation: u64) -> Option<Resolved> {
+        if self.generation != generation {
+            *self = Self { generation, ..Self::default() };
+        }
+        self.kept.get(id).cloned()
+    }
+
+    fn keep(&mut self, id: &ObjectId, found: &Resolved, generation: u64) {
+        let length = found.0.len();
+        if self.generation != generation
+            || length > OBJECT_KEPT_MAX
+            || self.kept.insert(*id, found.clone()).is_some()
+        {
+            return;
+        }
+        self.order.push_back(*id);
+        self.bytes += length;
+        while self.bytes > OBJECTS_KEPT_BYTES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.bytes -= self.kept.remove(&oldest).map_or(0, |(bytes, _)| bytes.len());
+        }
+    }
 }
 
 impl Store {
@@ -98,36 +138,46 @@ impl Store {
 
     /// An object's bytes and the length of the chain that it ends.
     pub(crate) fn get_with_depth(&self, id: &ObjectId) -> Result<Resolved> {
-        let find = |id: &ObjectId| self.with_index(|index| index.find(id));
-        match self.resolve(id, CHAIN_MAX, &find) {
+        match self.indexed(id, CHAIN_MAX) {
             Err(error) if error.is_damage() => {
                 // Gc may have moved it: look at what the index says now.
                 self.with_index(Index::reload)?;
                 held(&self.packs).clear();
-                self.resolve(id, CHAIN_MAX, &find)
+                self.indexed(id, CHAIN_MAX)
             }
             other => other,
         }
     }
 
-    /// As [`Store::get_with_depth`], with the places from somewhere else than the index. With
-    /// several records for one id, any whose chain resolves will do.
+    /// An object from memory, or from where the index says that it is.
+    fn indexed(&self, id: &ObjectId, budget: u8) -> Result<Resolved> {
+        let mut kept = None;
+        let (generation, places) = self.with_index(|index| {
+            let generation = index.generation();
+            kept = held(&self.objects).get(id, generation);
+            let places = if kept.is_none() { index.find(id)? } else { Vec::new() };
+            Ok((generation, places))
+        })?;
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let found = any_of(id, &places, |place| {
+            let budget = less(budget, id)?;
+            self.read_against(id, place, &mut |base| self.indexed(base, budget))
+        })?;
+        held(&self.objects).keep(id, &found, generation);
+        Ok(found)
+    }
+
+    /// As [`Store::get_with_depth`], with the places from somewhere else than the index, and always
+    /// from the disk.
     pub(crate) fn resolve(
         &self,
         id: &ObjectId,
         budget: u8,
         find: &dyn Fn(&ObjectId) -> Result<Vec<Place>>,
     ) -> Result<Resolved> {
-        let mut failure = Error::Missing(*id);
-        for place in find(id)? {
-            match self.read_place(id, &place, budget, find) {
-                Ok(found) => return Ok(found),
-                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-                Err(Error::Missing(_)) => {}
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        any_of(id, &find(id)?, |place| self.read_place(id, place, budget, find))
     }
 
     pub(crate) fn read_place(
@@ -137,9 +187,7 @@ impl Store {
         budget: u8,
         find: &dyn Fn(&ObjectId) -> Result<Vec<Place>>,
     ) -> Result<Resolved> {
-        let Some(budget) = budget.checked_sub(1) else {
-            return Err(Error::Damaged(format!("object {id}: its chain of bases is too long")));
-        };
+        let budget = less(budget, id)?;
         self.read_against(id, place, &mut |base| self.resolve(base, budget, find))
     }
 
@@ -187,6 +235,30 @@ impl Store {
             }
         }
     }
+}
+
+/// Reads an object from one of its places: with several records for one id, any whose chain resolves
+/// will do.
+fn any_of(
+    id: &ObjectId,
+    places: &[Place],
+    mut read: impl FnMut(&Place) -> Result<Resolved>,
+) -> Result<Resolved> {
+    let mut failure = Error::Missing(*id);
+    for place in places {
+        match read(place) {
+            Ok(found) => return Ok(found),
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(Error::Missing(_)) => {}
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn less(budget: u8, id: &ObjectId) -> Result<u8> {
+    let long = || Error::Damaged(format!("object {id}: its chain of bases is too long"));
+    budget.checked_sub(1).ok_or_else(long)
 }
 
 fn check(id: &ObjectId, bytes: &[u8]) -> Result<()> {

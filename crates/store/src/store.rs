@@ -16,11 +16,11 @@ use crate::index::{CheckpointRow, Index, is_unusable};
 use crate::lock::{Claim, Lock};
 use crate::log;
 use crate::pack::{PackId, PackReader};
-use crate::read::Blocks;
+use crate::read::{Blocks, Objects};
 use crate::sink::Source;
 
 /// How much of a record is read at once when its length is not known.
-pub(crate) const GUESS: u64 = 64 << 10;
+pub(crate) const GUESS: u64 = 16 << 10;
 
 /// An open home.
 pub struct Store {
@@ -30,6 +30,7 @@ pub struct Store {
     index: Mutex<Index>,
     pub(crate) packs: Mutex<HashMap<PackId, Arc<PackReader>>>,
     pub(crate) blocks: Mutex<Blocks>,
+    pub(crate) objects: Mutex<Objects>,
     pub(crate) damage: Mutex<Vec<String>>,
     lock_limit: Duration,
     pub(crate) limits: Limits,
@@ -95,6 +96,7 @@ impl Store {
             index: Mutex::new(index),
             packs: Mutex::default(),
             blocks: Mutex::default(),
+            objects: Mutex::default(),
             damage: Mutex::default(),
             lock_limit: options.lock_limit,
             limits: options.limits,
@@ -177,10 +179,11 @@ impl Store {
         Ok(reader)
     }
 
-    /// Forgets open files and decoded blocks, so that the next look is at the disk.
+    /// Forgets open files, decoded blocks and objects, so that the next look is at the disk.
     pub(crate) fn forget_open_packs(&self) {
         held(&self.packs).clear();
         *held(&self.blocks) = Blocks::default();
+        *held(&self.objects) = Objects::default();
     }
 
     /// Packs that the log needs and that are not there, or are shorter than they were. Only names and

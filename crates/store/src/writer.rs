@@ -110,8 +110,7 @@ impl Store {
     pub fn begin(&self) -> Result<Writer<'_>> {
         let (generation, empty) = self.with_index(|index| {
             index.reload()?;
-            let generation = index.position()?.map_or(0, |position| position.generation);
-            Ok((generation, index.is_empty()?))
+            Ok((index.generation(), index.is_empty()?))
         })?;
         let threads = rayon::current_num_threads() + 1;
         Ok(Writer {
@@ -259,11 +258,18 @@ impl Writer<'_> {
         self,
         make: impl FnOnce(&mut Moment<'_>) -> Result<Vec<NewRecord>>,
     ) -> Result<Committed> {
+        // What the threads have left over shares a block, if it is not too much for one.
+        let mut rest = Builder::default();
         for builder in &self.builders {
-            let items =
-                std::mem::take(&mut builder.lock().unwrap_or_else(PoisonError::into_inner).items);
-            self.flush(&items)?;
+            let part = std::mem::take(&mut *builder.lock().unwrap_or_else(PoisonError::into_inner));
+            if rest.raw + part.raw > BLOCK_TARGET {
+                self.flush(&rest.items)?;
+                rest = Builder::default();
+            }
+            rest.items.extend(part.items);
+            rest.raw += part.raw;
         }
+        self.flush(&rest.items)?;
         let Shared { own, mut reused, mut roots, mut spool, .. } =
             std::mem::take(&mut *self.shared());
         reused.retain(|id| !own.contains(id));
@@ -416,7 +422,7 @@ impl Store {
         // What gc did until now is looked at before the lock, so that little is left for it.
         let now = self.with_index(|index| {
             index.reload()?;
-            Ok(index.position()?.map_or(0, |position| position.generation))
+            Ok(index.generation())
         })?;
         if generation != now {
             self.look_again(reused, roots)?;

@@ -218,8 +218,9 @@ impl FaultDisk {
             Names::Undone => 0,
             Names::Half => state.names.len() / 2,
         };
+        let mut again = HashMap::new();
         for op in state.names[kept..].iter().rev() {
-            op.undo();
+            op.undo(&mut again);
         }
         *state = State { without_exchange: state.without_exchange, ..State::default() };
     }

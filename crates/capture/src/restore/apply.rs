@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rappel_store::beneath::Kind;
 use rappel_types::{Action, ActionKind, CheckpointId, Node, Plan, RelPath, Timestamp, WorkspaceId};
 
-use super::Job;
 use super::drive::Drive;
 use super::error::{Error, Result};
 use super::intent::{ClosedFolder, Draft, Intents, OpenIntent};
@@ -14,6 +13,7 @@ use super::plan::{is_git_path, plan_hash};
 use super::probe::is_loop;
 use super::stage::check_space;
 use super::steps::Way;
+use super::{Job, Record};
 
 /// What is to be restored, and what it is called.
 #[derive(Debug, Clone)]
@@ -33,7 +33,12 @@ pub struct Request<'a> {
 /// Carries out a plan. An error means that nothing is changed any more, or, if it is
 /// [`Error::Interrupted`], that the intent is left for [`recover`](super::recover). An outcome with conflicts
 /// means that somebody changed files meanwhile: those are as they left them, or kept and named.
-pub fn apply(job: &Job<'_>, intents: &Intents, request: &Request<'_>) -> Result<Outcome> {
+pub fn apply(
+    job: &Job<'_>,
+    intents: &Intents,
+    request: &Request<'_>,
+    record: Record<'_>,
+) -> Result<Outcome> {
     let plan = request.plan;
     if !plan.conflicts.is_empty() {
         return Err(Error::Conflicts(plan.conflicts.clone()));
@@ -44,7 +49,9 @@ pub fn apply(job: &Job<'_>, intents: &Intents, request: &Request<'_>) -> Result<
         plan.actions.iter().filter(|action| action.action != ActionKind::Skip).cloned().collect();
     check(&actions)?;
     if actions.is_empty() {
-        return Ok(Outcome { warnings: plan.warnings.clone(), ..Outcome::default() });
+        let outcome = Outcome { warnings: plan.warnings.clone(), ..Outcome::default() };
+        record(&outcome)?;
+        return Ok(outcome);
     }
     check_space(job.root, actions.iter().filter_map(|action| action.new.as_ref()))?;
     let draft = Draft {
@@ -57,7 +64,7 @@ pub fn apply(job: &Job<'_>, intents: &Intents, request: &Request<'_>) -> Result<
         actions,
     };
     let mut intent = intents.begin(job.root, draft)?;
-    let driven = Drive::fresh(*job, &intent).and_then(|drive| drive.run(&mut intent));
+    let driven = Drive::fresh(*job, &intent).and_then(|drive| drive.run(&mut intent, record));
     match driven {
         Ok(mut outcome) => {
             outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
@@ -71,7 +78,8 @@ pub fn apply(job: &Job<'_>, intents: &Intents, request: &Request<'_>) -> Result<
 /// Undoes what an interrupted restore did, to the byte.
 fn take_back(job: &Job<'_>, mut intent: OpenIntent, cause: Error) -> Error {
     let id = intent.id();
-    let back = Drive::resumed(*job, &intent, Way::Backward).and_then(|d| d.run(&mut intent));
+    let back = Drive::resumed(*job, &intent, Way::Backward)
+        .and_then(|drive| drive.run(&mut intent, &mut |_| Ok(())));
     let cause = Box::new(cause);
     match back {
         Ok(mut outcome) => {

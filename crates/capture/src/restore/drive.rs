@@ -1,5 +1,9 @@
-//! Carrying an intent out, in either direction: swap, verify, sync, and only then remove what was
-//! displaced.
+//! Carrying an intent out, in either direction: stage, swap, verify, remove what was displaced, sync.
+//!
+//! New content is durable before the first swap. The swaps and removals themselves are synced once,
+//! after the last: until then the intent stands, and both contents of every path are in checkpoints,
+//! so whichever of them a power loss takes back, in whatever order, recovery finds a path old or new
+//! and has what it needs.
 //!
 //! [`apply`](super::apply) drives a fresh intent forward, assuming that everything is as the
 //! safety checkpoint holds it and checking that after the fact; [`recover`](super::recover) first
@@ -15,13 +19,13 @@ use rappel_store::Error as StoreError;
 use rappel_store::beneath::{Kind, Meta};
 use rappel_types::{Node, RelPath};
 
-use super::Job;
 use super::error::{Error, Result};
 use super::intent::{Header, OpenIntent, Phase};
 use super::matching::{Seen, look};
 use super::outcome::{Outcome, Written};
-use super::stage::{stage, sync_folders};
+use super::stage::{joined, stage, sync_folders};
 use super::steps::{Step, Way, steps_of};
+use super::{Job, Record};
 
 /// What is to be done about a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +79,9 @@ impl<'a> Drive<'a> {
         Ok(Self { job, header, way, fresh: false, steps, needs, proven, outcome })
     }
 
-    /// Does all of it. After an error nothing is lost: the intent can be driven again, either way.
-    pub fn run(mut self, intent: &mut OpenIntent) -> Result<Outcome> {
+    /// Does all of it. `record` is called when everything stands, and what it does becomes durable
+    /// beside it. After an error nothing is lost: the intent can be driven again, either way.
+    pub fn run(mut self, intent: &mut OpenIntent, record: Record<'_>) -> Result<Outcome> {
         self.open_folders()?;
         if !self.fresh {
             self.survey()?;
@@ -100,16 +105,18 @@ impl<'a> Drive<'a> {
         }
         let writers = self.find_writers()?;
         self.verify(&writers)?;
-        let folders = self.folders();
-        sync_folders(self.job.root, &folders, self.steps.len())?;
         if self.way == Way::Forward {
             intent.note(Phase::Swapped);
         }
-        if self.purge(&writers)? {
-            sync_folders(self.job.root, &folders, self.steps.len())?;
-        }
+        self.purge(&writers)?;
         self.set_modes()?;
         self.report()?;
+        let folders = self.folders();
+        std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| sync_folders(self.job.root, &folders, self.steps.len()));
+            let recorded = record(&self.outcome);
+            joined(syncing).and(recorded.map_err(Error::from))
+        })?;
         Ok(self.outcome)
     }
 

@@ -1,6 +1,7 @@
 //! Writing new content beside its target, complete and durable before anything changes.
 
 use std::num::NonZero;
+use std::thread::ScopedJoinHandle;
 
 use rappel_store::beneath::{Kind, NewFile, Root};
 use rappel_store::content;
@@ -13,8 +14,8 @@ use super::steps::Step;
 
 /// Up to this many entries are synced one by one; beyond, the whole file system is.
 pub const SYNC_EACH: usize = 64;
-/// Syncs that are under way together share the file system's commits.
-const SYNC_THREADS: usize = 8;
+/// Syncs that are under way together share the file system's commits: the more, the fewer of those.
+const SYNC_THREADS: usize = 16;
 /// Room for names, folders and the file system's own records.
 const SPACE_SLACK: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
@@ -150,15 +151,15 @@ fn in_parallel<T: Sync>(things: &[T], act: impl Fn(&T) -> Result<()> + Sync) -> 
             .chunks(share)
             .map(|part| scope.spawn(|| part.iter().try_for_each(&act)))
             .collect();
-        let mut result = Ok(());
-        for thread in threads {
-            let done = thread.join().unwrap_or_else(|_| {
-                let source = std::io::Error::other("a thread died");
-                let path = "the restored files".into();
-                Err(Error::Store(rappel_store::Error::Io { action: "sync", path, source }))
-            });
-            result = result.and(done);
-        }
-        result
+        threads.into_iter().map(joined).fold(Ok(()), Result::and)
+    })
+}
+
+/// What a thread that syncs came to.
+pub fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    thread.join().unwrap_or_else(|_| {
+        let source = std::io::Error::other("a thread died");
+        let path = "the restored files".into();
+        Err(Error::Store(rappel_store::Error::Io { action: "sync", path, source }))
     })
 }

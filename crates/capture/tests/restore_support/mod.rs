@@ -81,7 +81,7 @@ impl Scene {
 
     pub fn apply(&self, plan: &Plan, disk: &Arc<dyn Disk>) -> Result<Outcome> {
         let root = self.root(disk);
-        apply(&self.job(&root), &self.intents(disk), &request(plan))
+        apply(&self.job(&root), &self.intents(disk), &request(plan), &mut |_| Ok(()))
     }
 
     /// Plans and applies on a disk that works.
@@ -102,7 +102,11 @@ impl Scene {
             Ok(intent) => intent,
             Err(error) => return Some(Err(error)),
         };
-        Some(if forward { finish(&job, intent) } else { rollback(&job, intent) })
+        let record = &mut |_: &Outcome| Ok(());
+        Some(match forward {
+            true => finish(&job, intent, record),
+            false => rollback(&job, intent, record),
+        })
     }
 
     pub fn now(&self) -> Snapshot {

@@ -1,6 +1,6 @@
 //! Changes to names, each with what is needed to take it back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,7 @@ pub enum NameOp {
     },
     RemoveFolder {
         path: PathBuf,
+        file: FileId,
         mode: u32,
     },
     Remove {
@@ -76,7 +77,7 @@ impl NameOp {
             }
             Op::RemoveDir(path) => {
                 let mode = std::fs::symlink_metadata(path).ok()?.mode();
-                Some(Self::RemoveFolder { path: path.to_owned(), mode })
+                Some(Self::RemoveFolder { path: path.to_owned(), file: id(path)?, mode })
             }
             Op::Unlink(path) => {
                 Some(Self::Remove { path: path.to_owned(), saved: save(path, graveyard)? })
@@ -122,19 +123,22 @@ impl NameOp {
         matches!(self, Self::Mode { file: other, .. } if *other == file)
     }
 
-    /// Takes the change back, if it happened.
-    pub fn undo(&self) {
+    /// Takes the change back, if it happened. A removed folder comes back as another one; `again`
+    /// says which that is, for the changes before.
+    pub fn undo(&self, again: &mut HashMap<FileId, FileId>) {
+        let is = |path: &Path, file: &FileId| id(path) == Some(*again.get(file).unwrap_or(file));
         match self {
             Self::Add { path } => drop(std::fs::remove_file(path)),
             Self::AddFolder { path } => drop(std::fs::remove_dir(path)),
-            Self::RemoveFolder { path, mode } => {
+            Self::RemoveFolder { path, file, mode } => {
                 if std::fs::create_dir(path).is_ok() {
                     set_mode(path, *mode);
+                    again.extend(id(path).map(|now| (*file, now)));
                 }
             }
             Self::Remove { path, saved } => drop(std::fs::hard_link(saved, path)),
             Self::Rename { from, to, file, saved } => {
-                if id(to) == Some(*file) && id(from).is_none() {
+                if is(to, file) && id(from).is_none() {
                     std::fs::rename(to, from).unwrap();
                     if let Some(saved) = saved {
                         std::fs::hard_link(saved, to).unwrap();
@@ -142,12 +146,12 @@ impl NameOp {
                 }
             }
             Self::Exchange { a, b, file } => {
-                if id(b) == Some(*file) {
+                if is(b, file) {
                     renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).unwrap();
                 }
             }
             Self::Mode { path, file, mode } => {
-                if id(path) == Some(*file) {
+                if is(path, file) {
                     set_mode(path, *mode);
                 }
             }

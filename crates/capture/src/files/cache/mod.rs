@@ -155,6 +155,20 @@ impl Cache {
         Ok(())
     }
 
+    /// Whether the file at `path` is what this was loaded from, or saved to.
+    pub fn is_at(&self, path: &Path) -> bool {
+        File::open(path).is_ok_and(|file| self.is_in(&file))
+    }
+
+    /// A batch ends with a checksum that all before it goes into, so the end tells.
+    fn is_in(&self, file: &File) -> bool {
+        let Some(at) = self.saved.checked_sub(SUM) else { return false };
+        let mut end = [0; SUM];
+        file.metadata().is_ok_and(|meta| meta.len() == self.saved as u64)
+            && std::os::unix::fs::FileExt::read_exact_at(file, &mut end, at as u64).is_ok()
+            && self.bytes[at..self.saved] == end
+    }
+
     /// Adds to the file what it has not got; `false` if it is not the file that was loaded.
     fn append(&self, disk: &Arc<dyn Disk>, path: &Path) -> Result<bool> {
         let Ok(file) = DiskFile::open(disk, path) else { return Ok(false) };
@@ -162,12 +176,7 @@ impl Cache {
         if file.file().try_lock().is_err() {
             return Ok(false);
         }
-        let known = &self.bytes[..self.saved];
-        let mut end = [0; SUM];
-        let at = (self.saved - SUM) as u64;
-        let same = file.file().metadata().is_ok_and(|meta| meta.len() == self.saved as u64)
-            && std::os::unix::fs::FileExt::read_exact_at(file.file(), &mut end, at).is_ok()
-            && known.ends_with(&end);
+        let same = self.is_in(file.file());
         if same {
             file.write_at(&self.bytes[self.saved..], self.saved as u64)?;
         }

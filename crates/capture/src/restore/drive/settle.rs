@@ -139,10 +139,9 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Removes what was displaced, after one more look at its content. Says whether anything was
-    /// removed. What cannot be removed is kept and named; the restore itself is complete by now.
-    pub(super) fn purge(&mut self, writers: &HashSet<Identity>) -> Result<bool> {
-        let mut removed = false;
+    /// Removes what was displaced, after one more look at its content. What cannot be removed is
+    /// kept and named; the restore itself is complete by now.
+    pub(super) fn purge(&mut self, writers: &HashSet<Identity>) -> Result<()> {
         for at in (0..self.steps.len()).rev() {
             let step = self.steps[at].clone();
             for name in [&step.slot, &step.aside] {
@@ -176,16 +175,13 @@ impl Drive<'_> {
                         continue;
                     }
                 };
-                match gone {
-                    Ok(()) => removed = true,
-                    Err(error) => {
-                        self.outcome.keep(&step.path, name, format!("{error}"));
-                        self.outcome.warnings.push(format!("{error}; it can be removed by hand"));
-                    }
+                if let Err(error) = gone {
+                    self.outcome.keep(&step.path, name, format!("{error}"));
+                    self.outcome.warnings.push(format!("{error}; it can be removed by hand"));
                 }
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Whether a step's slot holds what we staged and nothing of the user's.
