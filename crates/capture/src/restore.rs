@@ -10,7 +10,7 @@
 
 pub mod apply;
 pub mod copy_out;
-mod drive;
+pub(crate) mod drive;
 pub mod error;
 mod fold;
 #[doc(hidden)]
@@ -23,13 +23,16 @@ pub mod probe;
 mod record;
 pub mod recover;
 mod stage;
-mod steps;
+pub(crate) mod steps;
 mod writers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rappel_store::beneath::Root;
 use rappel_store::sink::Source;
+use rappel_types::{CheckpointId, Node, RelPath};
+
+use crate::git::State;
 
 pub use apply::{Request, apply};
 pub use copy_out::restore_to;
@@ -49,14 +52,19 @@ pub struct Job<'a> {
     pub source: &'a dyn Source,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
+    /// The repositories that a checkpoint holds.
+    pub states: States<'a>,
 }
+
+/// Reads the repositories of a checkpoint.
+pub type States<'a> = &'a (dyn Fn(&CheckpointId) -> Result<Vec<State>> + Sync);
 
 /// What is told of a restore once everything stands, before its intent is closed: whatever must not
 /// be missing when that is gone. If it fails, the restore is taken back.
 pub type Record<'a> = &'a mut dyn FnMut(&Outcome) -> rappel_store::Result<()>;
 
 impl Job<'_> {
-    fn check_cancelled(&self) -> Result<()> {
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
         if self.cancel.load(Ordering::Relaxed) {
             return Err(rappel_store::Error::Cancelled.into());
         }
@@ -71,4 +79,10 @@ impl Job<'_> {
         }
         Err(Error::Replaced { root: self.root.path().to_owned() })
     }
+}
+
+/// Whether a path is exactly what a checkpoint holds there.
+pub(crate) fn is_at(root: &Root, source: &dyn Source, path: &RelPath, node: &Node) -> Result<bool> {
+    let Some(meta) = root.stat(path)? else { return Ok(false) };
+    matching::matches(root, source, path, &meta, node, matching::Modes::DoNotCount)
 }

@@ -1,11 +1,13 @@
 //! Git as part of a checkpoint.
 
+mod plan;
+
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rappel_capture::files::{Cache, CacheDraft};
-use rappel_capture::git::{self, Before, Captured, Memo, WorktreeFiles};
+use rappel_capture::git::{self, Before, Captured, Memo, State, WorktreeFiles};
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Sink;
 use rappel_types::git::GitPart;
@@ -16,6 +18,8 @@ use crate::error::Result;
 use crate::rappel::Rappel;
 use crate::save::CapturedFiles;
 use crate::workspace;
+
+pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
 
 /// How many other workspaces are asked whether they hold the objects of a new repository.
 const OTHERS: usize = 32;
@@ -175,6 +179,40 @@ impl Rappel {
         };
         let files = WorktreeFiles { part, partial: scanned.partial };
         Ok(Some((files, WorktreeCache { path, draft: scanned.next, tree: looked.tree })))
+    }
+
+    /// The repositories that a checkpoint holds.
+    pub(crate) fn states_of(&self, checkpoint: &CheckpointId) -> Result<Vec<State>> {
+        let Some(row) = self.store.checkpoint(checkpoint)? else { return Ok(Vec::new()) };
+        match self.store.manifest(&row)?.git {
+            Some(part) => Ok(State::load(self.source(), &part)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The repositories as they are now, in memory only.
+    pub(crate) fn look_at_git(&self, files: &CapturedFiles, sink: &dyn Sink) -> Result<GitPresent> {
+        let id = self.require_known()?;
+        let before = self.git_before(id, false)?;
+        let newest = self.store.with_index(|index| index.newest(id))?;
+        let known = before.memo.as_ref().map(|memo| memo.part.clone());
+        let found = self.capture_git(id, before, files, newest.as_ref(), sink, false)?.captured;
+        let mut states = found.fresh;
+        let old = match &known {
+            Some(part) => State::load(self.source(), part)?,
+            None => Vec::new(),
+        };
+        for (path, _) in found.part.iter().flat_map(GitPart::repositories) {
+            if states.iter().all(|state| state.path.as_ref() != path) {
+                states.extend(old.iter().find(|state| state.path.as_ref() == path).cloned());
+            }
+        }
+        // What is not fresh may have other lists than when it was.
+        for state in &mut states {
+            let part = found.part.as_ref().and_then(|part| part.repository(state.path.as_ref()));
+            state.part = part.cloned().unwrap_or_default();
+        }
+        Ok(GitPresent { state: found.state, states })
     }
 
     /// Remembers what was captured, now that a checkpoint holds it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rappel_store::content;
 use rappel_store::document::UndoKind;
 use rappel_store::sink::Sink;
-use rappel_types::{Action, ActionKind, Node, Plan, Reference, RelPath};
+use rappel_types::{Action, ActionKind, Facet, Node, Plan, Reference, RelPath};
 use similar::TextDiff;
 
 use crate::error::Result;
@@ -43,7 +43,7 @@ impl Rappel {
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<(RestoreReport, Vec<PathHunks>)> {
-        let report = self.plan_restore(reference, options)?;
+        let report = self.plan_restore(reference, &files_only(options))?;
         let root = rappel_store::beneath::Root::open(&self.root, self.options.disk.clone())?;
         let mut found = Vec::new();
         for action in &report.full_plan.actions {
@@ -72,6 +72,7 @@ impl Rappel {
         chosen: &BTreeMap<RelPath, Choice>,
     ) -> Result<RestoreReport> {
         let target = self.own_target(reference)?;
+        let options = &files_only(options);
         let expected = options.expected.clone();
         // Contents that were put together from both sides have to be in the store before the plan
         // can name them. The plan is the same one that the choice was made from, or it is refused.
@@ -108,6 +109,13 @@ impl Rappel {
         writer.commit(|_| Ok(Vec::new()))?;
         Ok(mixed)
     }
+}
+
+/// Hunks are picked from files; everything else stays as it is.
+fn files_only(options: &RestoreOptions) -> RestoreOptions {
+    let mut options = options.clone();
+    options.skip.insert(Facet::Git);
+    options
 }
 
 /// Whether an action replaces a file by a file, so that its lines can be told apart.

@@ -110,6 +110,7 @@ impl Rappel {
         let id: IntentId = intent.header.id;
         let (before, target) = (intent.header.safety.clone(), intent.header.target.clone());
         let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
+        let git = intent.header.git.clone();
         let opened = self.intents().take(id)?;
         let saved = self.save(&SaveOptions {
             message: Some("Pre-recover auto-save".into()),
@@ -118,7 +119,13 @@ impl Rappel {
             ..SaveOptions::default()
         })?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
-        let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
+        let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
+        let job = Job {
+            root: &root,
+            source: self.source(),
+            cancel: &self.options.cancel,
+            states: &states,
+        };
         let workspace = self.require_known()?;
         let now = &saved.checkpoint.manifest.id;
         // It may have come as far as that, and have been interrupted before its intent was closed.
@@ -133,7 +140,14 @@ impl Rappel {
                     Some(tree) => tree::lookup(self.source(), tree, path),
                     None => Ok(None),
                 })?;
-                self.remember(workspace, UndoKind::Restore, &before, &target, outcome, mixed)
+                self.remember(
+                    workspace,
+                    UndoKind::Restore,
+                    &before,
+                    &target,
+                    (outcome, &git),
+                    mixed,
+                )
             })?,
             (true, Some(_)) => restore::finish(&job, opened, &mut |_| Ok(()))?,
             (false, None) => restore::rollback(&job, opened, &mut |_| Ok(()))?,
@@ -143,7 +157,7 @@ impl Rappel {
                     UndoKind::Restore | UndoKind::Redo => UndoKind::Undo,
                     UndoKind::Undo => UndoKind::Redo,
                 };
-                self.remember(workspace, kind, now, &before, outcome, Vec::new())
+                self.remember(workspace, kind, now, &before, (outcome, &git), Vec::new())
             })?,
         };
         Ok(Recovered {

@@ -5,16 +5,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use rappel_capture::files::{Restored, Selector};
+use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
     self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
 };
 use rappel_store::beneath::Root;
 use rappel_store::content;
-use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
+use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoGit, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
+use rappel_types::git::GitPlan;
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::{
@@ -24,6 +26,7 @@ use rappel_types::{
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::git::{GitPlanned, GitPresent, GitWish};
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, SaveOptions, new_document};
 
@@ -41,21 +44,33 @@ pub struct RestoreOptions {
     pub skip: BTreeSet<Facet>,
     /// Carry it out only if the plan is still this one.
     pub expected: Option<String>,
+    /// Delete refs that were made after the checkpoint.
+    pub prune_refs: bool,
+    /// Other work trees to restore, by name; `all` is every one.
+    pub worktrees: Vec<String>,
 }
 
 impl RestoreOptions {
-    fn wants_files(&self) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&Facet::Files))
-            && !self.skip.contains(&Facet::Files)
+    fn wants(&self, facet: Facet) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    }
+
+    /// What to do about repositories; paths are about files alone.
+    pub(crate) fn git(&self) -> Option<GitWish> {
+        (self.wants(Facet::Git) && self.paths.is_empty()).then(|| GitWish {
+            prune: self.prune_refs,
+            worktrees: self.worktrees.clone(),
+            ..GitWish::default()
+        })
     }
 
     /// Facets that are not built yet cannot be asked for.
     fn check_facets(&self) -> Result<()> {
-        if self.wants_files() {
+        if self.wants(Facet::Files) || self.git().is_some() {
             return Ok(());
         }
         Err(Error::Usage {
-            message: "there is nothing to restore: this version restores files".into(),
+            message: "there is nothing to restore: this version restores files and git".into(),
             hint: Some("leave out --only and --skip".into()),
         })
     }
@@ -70,13 +85,13 @@ impl RestoreOptions {
 pub struct Summary {
     /// Files, by what happens to them.
     pub files: ActionCounts,
-    /// Git; not built yet.
+    /// Git.
     pub git: Option<String>,
     /// Databases; not built yet.
     pub databases: Option<String>,
     /// Agents; not built yet.
     pub agents: Option<String>,
-    /// Worktrees; not built yet.
+    /// Other work trees.
     pub worktrees: Option<String>,
 }
 
@@ -91,6 +106,9 @@ pub struct RestoreReport {
     pub plan: String,
     /// In numbers.
     pub summary: Summary,
+    /// What happens to git, line by line, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
     /// Step by step.
     pub actions: Vec<ShownAction>,
     /// What people should know.
@@ -152,8 +170,8 @@ pub struct ShownAction {
 pub(crate) enum Limit<'a> {
     /// What the options name.
     Options(&'a RestoreOptions),
-    /// Exactly these paths.
-    Exactly(&'a HashSet<RelPath>),
+    /// Exactly these paths, and this of repositories.
+    Exactly(&'a HashSet<RelPath>, Option<GitWish>),
 }
 
 /// The present, as a restore compares it.
@@ -164,6 +182,7 @@ pub(crate) struct Present {
     pub state: FacetState,
     pub skipped: Vec<rappel_types::manifest::Skipped>,
     pub partial: Vec<PartialReason>,
+    pub git: GitPresent,
 }
 
 impl Present {
@@ -189,8 +208,8 @@ impl Rappel {
         let target = self.own_target(reference)?;
         let scratch = Scratch::over(self.source());
         let present = self.look(&scratch, &target)?;
-        let plan = self.plan(&scratch, &present, &target, &Limit::Options(options))?;
-        let mut report = report_of(&target.manifest.id, plan, true);
+        let (plan, git) = self.plan(&scratch, &present, &target, &Limit::Options(options))?;
+        let mut report = report_of(&target.manifest.id, plan, git, true);
         report.confirm_with = Some(confirm_with(&target.manifest.id, options));
         Ok(report)
     }
@@ -217,14 +236,24 @@ impl Rappel {
     ) -> Result<Copied> {
         let target = self.target(reference)?;
         let files = target.files()?;
-        Ok(restore::restore_to(
+        let (disk, cancel) = (self.store.disk(), &self.options.cancel);
+        let mut copied = restore::restore_to(
             folder,
-            self.store.disk(),
+            disk,
             self.source(),
             &files.tree,
             &options.scope(),
-            &self.options.cancel,
-        )?)
+            cancel,
+        )?;
+        let git = target.manifest.git.as_ref().filter(|_| options.git().is_some());
+        for state in git.map(|part| State::load(self.source(), part)).transpose()?.iter().flatten()
+        {
+            let work_tree = folder_of(folder, state.path.as_ref());
+            if let Err(error) = create::standalone(&work_tree, state, disk, self.source(), cancel) {
+                copied.warnings.push(format!("the repository in {}: {error}", work_tree.display()));
+            }
+        }
+        Ok(copied)
     }
 
     pub(crate) fn target(&self, reference: &Reference) -> Result<Target> {
@@ -268,7 +297,7 @@ impl Rappel {
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let (safety, present) = self.save_present(target)?;
-        let plan = self.plan(self.source(), &present, target, limit)?;
+        let (plan, git) = self.plan(self.source(), &present, target, limit)?;
         let hash = plan_hash(&target.manifest.id, &plan);
         if let Some(expected) = expected
             && expected != hash
@@ -276,7 +305,13 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
-        let job = Job { root: &root, source: self.source(), cancel: &self.options.cancel };
+        let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
+        let job = Job {
+            root: &root,
+            source: self.source(),
+            cancel: &self.options.cancel,
+            states: &states,
+        };
         let request = restore::Request {
             workspace,
             target: &target.manifest.id,
@@ -286,17 +321,20 @@ impl Rappel {
         };
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
-            self.remember(workspace, kind, &safety, &target.manifest.id, outcome, mixed)
+            let to = &target.manifest.id;
+            self.remember(workspace, kind, &safety, to, (outcome, &plan.git), mixed)
         })?;
         self.update_cache(&present, target, &outcome);
-        let mut report = report_of(&target.manifest.id, plan, false);
+        let edited = git.edited.clone();
+        let mut report = report_of(&target.manifest.id, plan, git, false);
         report.warnings.clone_from(&outcome.warnings);
         report.conflicts.clone_from(&outcome.conflicts);
+        report.conflicts.extend(edited);
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),
             message: describe(&outcome),
-            recovery_complete: outcome.is_clean(),
+            recovery_complete: report.conflicts.is_empty(),
             safety_checkpoint: safety,
             verified: true,
             duration_ms: start.elapsed().as_millis() as u64,
@@ -364,6 +402,17 @@ impl Rappel {
                     state: FacetState::Captured,
                     skipped: files.skipped,
                     partial: manifest.partial_reasons,
+                    git: GitPresent {
+                        state: manifest
+                            .facets
+                            .get(&Facet::Git)
+                            .copied()
+                            .unwrap_or(FacetState::NotAsked),
+                        states: match &manifest.git {
+                            Some(part) => State::load(self.source(), part)?,
+                            None => Vec::new(),
+                        },
+                    },
                 };
                 return Ok((manifest.id, present));
             }
@@ -378,17 +427,20 @@ impl Rappel {
         let id = self.require_known()?;
         let mut also: Vec<RelPath> = Vec::new();
         loop {
-            let CapturedFiles { tree, scanned, .. } =
-                self.scan(scratch, self.load_cache(id)?, &also, None)?;
+            let files = self.scan(scratch, self.load_cache(id)?, &also, None)?;
+            let tree = files.tree;
             let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
+                let git = self.look_at_git(&files, scratch)?;
+                let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
                     tree,
                     changes,
                     state: FacetState::Captured,
                     skipped: scanned.skipped,
                     partial: scanned.partial,
+                    git,
                 });
             }
             also.extend(unheld);
@@ -415,21 +467,28 @@ impl Rappel {
         present: &Present,
         target: &Target,
         limit: &Limit<'_>,
-    ) -> Result<Plan> {
+    ) -> Result<(Plan, GitPlanned)> {
         if let Limit::Options(options) = limit {
             options.check_facets()?;
         }
         let files = target.files()?;
         let mut changes = present.changes.clone();
-        let scope = match limit {
+        let (scope, wish) = match limit {
             Limit::Options(options) => {
                 check_paths(options, &changes, source, present, target)?;
-                options.scope()
+                if !options.wants(Facet::Files) {
+                    changes.clear();
+                }
+                (options.scope(), options.git())
             }
-            Limit::Exactly(paths) => {
+            Limit::Exactly(paths, wish) => {
                 changes.retain(|change| paths.contains(&change.path));
-                Scope::All
+                (Scope::All, wish.clone())
             }
+        };
+        let git = match wish {
+            Some(wish) => self.plan_git(&present.git, &target.manifest, &wish)?,
+            None => GitPlanned::default(),
         };
         let lookup = tree::Lookup::new(source, files.tree);
         let rule_file = |path: &RelPath| match lookup.find(path).ok()?? {
@@ -448,7 +507,24 @@ impl Rappel {
             partial: &target.manifest.partial_reasons,
         };
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
-        Ok(plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?)
+        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?;
+        plan.git.clone_from(&git.plan);
+        plan.conflicts.extend(git.conflicts.iter().cloned());
+        plan.warnings.extend(git.warnings.iter().cloned());
+        Ok((plan, git))
+    }
+
+    pub(crate) fn states_for_restore(
+        &self,
+        checkpoint: &CheckpointId,
+    ) -> restore::Result<Vec<State>> {
+        self.states_of(checkpoint).map_err(|error| match error {
+            Error::Store(error) => restore::Error::Store(error),
+            other => {
+                let reason = format!("the repositories of {checkpoint}: {other}");
+                restore::Error::Store(rappel_store::Error::Damaged(reason))
+            }
+        })
     }
 
     /// Remembers what was done, for `undo` and `redo`.
@@ -458,7 +534,7 @@ impl Rappel {
         kind: UndoKind,
         from: &CheckpointId,
         to: &CheckpointId,
-        outcome: &Outcome,
+        (outcome, git): (&Outcome, &GitPlan),
         mixed: Vec<Entry>,
     ) -> rappel_store::Result<()> {
         let mut paths: Vec<RelPath> =
@@ -473,7 +549,11 @@ impl Rappel {
             from: from.clone(),
             to: to.clone(),
             mixed,
-            facets: vec![Facet::Files],
+            facets: match git.is_empty() {
+                true => vec![Facet::Files],
+                false => vec![Facet::Files, Facet::Git],
+            },
+            git: touched(git),
             paths,
             at: self.now(),
         };
@@ -571,7 +651,23 @@ fn check_paths(
     Ok(())
 }
 
-fn report_of(checkpoint: &CheckpointId, plan: Plan, dry_run: bool) -> RestoreReport {
+/// What a plan moves in repositories, for who wants to take it back.
+fn touched(plan: &GitPlan) -> Vec<UndoGit> {
+    let repositories = plan.repositories.iter().filter(|one| !one.create && !one.is_empty());
+    repositories
+        .map(|one| UndoGit {
+            path: one.path.clone(),
+            refs: one.refs.iter().map(|step| step.name.clone()).collect(),
+        })
+        .collect()
+}
+
+fn report_of(
+    checkpoint: &CheckpointId,
+    plan: Plan,
+    git: GitPlanned,
+    dry_run: bool,
+) -> RestoreReport {
     let shown = |action: &Action| ShownAction {
         facet: action.facet,
         action: action.action,
@@ -582,8 +678,14 @@ fn report_of(checkpoint: &CheckpointId, plan: Plan, dry_run: bool) -> RestoreRep
         checkpoint: checkpoint.clone(),
         dry_run,
         plan: plan_hash(checkpoint, &plan),
-        summary: Summary { files: plan.counts(), ..Summary::default() },
-        actions: plan.actions.iter().map(shown).collect(),
+        summary: Summary {
+            files: plan.counts(),
+            git: git.summary,
+            worktrees: git.worktrees,
+            ..Summary::default()
+        },
+        details: git.details,
+        actions: plan.actions.iter().chain(&git.actions).map(shown).collect(),
         warnings: plan.warnings.clone(),
         conflicts: plan.conflicts.clone(),
         confirm_with: None,

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use rappel_store::document::{Undo, UndoKind};
+use rappel_store::document::{Undo, UndoGit, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
@@ -16,6 +16,7 @@ use rappel_types::{CheckpointId, Entry, ObjectId, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::git::GitWish;
 use crate::rappel::Rappel;
 use crate::restore::{Limit, RestoreOptions, RestoreReport};
 
@@ -39,6 +40,9 @@ pub struct Step {
     /// Paths that were left otherwise.
     #[serde(skip)]
     mixed: Vec<Entry>,
+    /// What of repositories it is about.
+    #[serde(skip)]
+    git: Vec<UndoGit>,
     #[serde(skip)]
     kind: UndoKind,
 }
@@ -110,6 +114,7 @@ impl Rappel {
                 paths: Some(last.paths.iter().cloned().collect()),
                 left_as: Some(last.to.clone()),
                 mixed: last.mixed.clone(),
+                git: last.git.clone(),
                 kind: UndoKind::Undo,
             });
         }
@@ -127,6 +132,7 @@ impl Rappel {
             paths: None,
             left_as: None,
             mixed: Vec::new(),
+            git: Vec::new(),
             kind: UndoKind::Undo,
         })
     }
@@ -179,6 +185,7 @@ impl Rappel {
             paths: Some(last.paths.iter().cloned().collect()),
             left_as: Some(last.to.clone()),
             mixed: last.mixed.clone(),
+            git: last.git.clone(),
             kind: UndoKind::Redo,
         })
     }
@@ -215,7 +222,8 @@ impl Rappel {
         };
         paths.retain(|path| !edited.contains(path));
         let expected = options.expected.as_deref();
-        let mut report = self.go_to(&target, &Limit::Exactly(&paths), kind, expected, &Ok)?;
+        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?);
+        let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
         report.conflicts.extend(edited.into_iter().map(|path| Conflict {
             reason: format!(
                 "edited since, kept (rappel restore {} --path {path} takes it)",
@@ -227,6 +235,19 @@ impl Rappel {
             done.recovery_complete = report.conflicts.is_empty();
         }
         Ok(report)
+    }
+
+    /// What a step takes back of what was done to repositories.
+    fn git_wish(&self, step: &Step, options: &RestoreOptions) -> Result<Option<GitWish>> {
+        if step.git.is_empty() || options.git().is_none() {
+            return Ok(None);
+        }
+        let left = match &step.left_as {
+            Some(left_as) => self.states_of(left_as)?,
+            None => Vec::new(),
+        };
+        let touched = Some(step.git.clone());
+        Ok(Some(GitWish { touched, left, ..GitWish::default() }))
     }
 
     /// What an undo or redo would do, without doing it.

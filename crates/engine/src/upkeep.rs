@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rappel_store::content;
 use rappel_store::gc::{GcOptions, GcReport};
 use rappel_store::index::CheckpointRow;
-use rappel_store::sink::{Role, Scratch, Sink, Source, id_of};
+use rappel_store::sink::{Nothing, Role, Scratch, Sink, Source, id_of};
 use rappel_store::verify::{RepairReport, Scope, VerifyReport};
 use rappel_types::{CheckpointId, Content, Node, ObjectId, Reference, RelPath};
 
@@ -100,18 +100,23 @@ impl Rappel {
     /// Brings back what can be brought back: from other records, or from the workspace's files.
     /// Never removes anything.
     pub fn repair(&self) -> Result<RepairReport> {
+        // What is damaged in a tree is made again with the tree of the present files.
+        let trees = Scratch::over(&Nothing);
         let files: OnceCell<Vec<(RelPath, Content, u64)>> = OnceCell::new();
         let fetch = |id: &ObjectId| {
-            let files = files.get_or_init(|| self.present_files().unwrap_or_default());
-            files.iter().find_map(|(path, content, size)| self.fetch_from(path, content, *size, id))
+            let files = files.get_or_init(|| self.present_files(&trees).unwrap_or_default());
+            let node = trees.get(id).ok().map(|bytes| bytes.to_vec());
+            node.or_else(|| {
+                let mut files = files.iter();
+                files.find_map(|(path, content, size)| self.fetch_from(path, content, *size, id))
+            })
         };
         Ok(self.store.repair(&fetch, None)?)
     }
 
     /// The workspace's files as they are now, with what they would be stored as.
-    fn present_files(&self) -> Result<Vec<(RelPath, Content, u64)>> {
-        let scratch = Scratch::over(self.source());
-        let now = self.scan(&scratch, None, &[], None)?;
+    fn present_files(&self, trees: &Scratch<'_>) -> Result<Vec<(RelPath, Content, u64)>> {
+        let now = self.scan(trees, None, &[], None)?;
         let files = now.scanned.changes.into_iter().filter_map(|(path, node)| match node? {
             Node::File { content, size, .. } => Some((path, content, size)),
             _ => None,

@@ -82,11 +82,23 @@ pub struct Undo {
     pub facets: Vec<Facet>,
     /// The paths it touched.
     pub paths: Vec<RelPath>,
-    /// Those of them that were left with something else than `to` holds: chosen hunks.
+    /// The refs it touched, repository by repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub git: Vec<UndoGit>,
+    /// Those of the paths that were left with something else than `to` holds: chosen hunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<Entry>,
     /// When.
     pub at: Timestamp,
+}
+
+/// What a restore did to one repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoGit {
+    /// Where it starts; `None` is the workspace's root.
+    pub path: Option<RelPath>,
+    /// The refs that moved.
+    pub refs: Vec<RelPath>,
 }
 
 /// What an [`Undo`] document records.

@@ -396,7 +396,7 @@ impl Work<'_> {
             }
         };
         let refs = match place.reftable {
-            true => refs_of_tables(place)?,
+            true => refs_of_tables(&place.git_dir, &place.common_dir)?,
             false => refs_of_files(&read.items, &mut text),
         };
         let mut named: BTreeSet<Oid> = BTreeSet::new();
@@ -754,9 +754,36 @@ fn refs_of_files(items: &[Remembered], text: &mut dyn FnMut(&RelPath) -> Option<
     found
 }
 
+/// What every ref is right now.
+pub fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Failure> {
+    if common_dir.join("reftable").is_dir() {
+        return refs_of_tables(git_dir, common_dir);
+    }
+    let node = Node::Directory { mode: 0 };
+    let items = folder::list(common_dir)?.into_iter().map(|item| {
+        let full = common_dir.join(std::ffi::OsStr::from_bytes(item.path.as_bytes()));
+        let node = match item.stamp.kind() {
+            Kind::Symlink => std::fs::read_link(full).map_or(node.clone(), |target| {
+                Node::Symlink { target: target.as_os_str().as_bytes().to_vec() }
+            }),
+            Kind::File => Node::File {
+                mode: 0,
+                size: 0,
+                content: rappel_types::Content::Whole(ObjectId([0; 32])),
+            },
+            _ => node.clone(),
+        };
+        Remembered { path: item.path, stamp: item.stamp, believed: false, node }
+    });
+    let items: Vec<Remembered> = items.collect();
+    Ok(refs_of_files(&items, &mut |path| {
+        std::fs::read(common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
+    }))
+}
+
 /// Refs that are kept in tables, as git tells them.
-fn refs_of_tables(place: &Place) -> Result<Refs, Failure> {
-    let git = Git::at(&place.git_dir);
+fn refs_of_tables(git_dir: &Path, common_dir: &Path) -> Result<Refs, Failure> {
+    let git = Git::at(git_dir);
     let format = "--format=%(objectname) %(refname) %(symref)";
     let answer = git.ask(&["for-each-ref", format], b"")?;
     let mut found = Refs::new();
@@ -773,9 +800,9 @@ fn refs_of_tables(place: &Place) -> Result<Refs, Failure> {
             found.insert(name, target);
         }
     }
-    let admin = place.common_dir.join("worktrees");
+    let admin = common_dir.join("worktrees");
     let linked = std::fs::read_dir(&admin).into_iter().flatten().flatten();
-    let mut places = vec![(b"HEAD".to_vec(), place.common_dir.clone())];
+    let mut places = vec![(b"HEAD".to_vec(), common_dir.to_owned())];
     places.extend(linked.map(|entry| {
         let name = [b"worktrees/", entry.file_name().as_bytes(), b"/HEAD"].concat();
         (name, entry.path())

@@ -167,7 +167,9 @@ fn entries(root: &Path, folder: &[u8]) -> Result<Vec<Found>> {
     for entry in listed {
         let entry = entry.map_err(Error::io("list", &full))?;
         let name = entry.file_name().as_bytes().to_vec();
-        if name.ends_with(b".lock") {
+        // Locks, and what a restore of ours stages or marks.
+        if name.ends_with(b".lock") || name.starts_with(b".rappel-") || name.starts_with(b"rappel-")
+        {
             continue;
         }
         let path = if folder.is_empty() { name.clone() } else { [folder, b"/", &name].concat() };

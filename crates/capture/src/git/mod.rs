@@ -6,11 +6,14 @@
 //! since the last capture is told by stamps ([`memo`]); when nothing did, neither objects nor
 //! git are asked for.
 
+pub mod apply;
 pub mod bundles;
 pub mod capture;
+pub mod create;
 pub mod folder;
 pub mod memo;
 pub mod place;
+pub mod plan;
 pub mod program;
 pub mod refs;
 pub mod state;

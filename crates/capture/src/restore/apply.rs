@@ -14,6 +14,7 @@ use super::probe::is_loop;
 use super::stage::check_space;
 use super::steps::Way;
 use super::{Job, Record};
+use crate::git::apply::GitDrive;
 
 /// What is to be restored, and what it is called.
 #[derive(Debug, Clone)]
@@ -48,7 +49,7 @@ pub fn apply(
     let actions: Vec<Action> =
         plan.actions.iter().filter(|action| action.action != ActionKind::Skip).cloned().collect();
     check(&actions)?;
-    if actions.is_empty() {
+    if actions.is_empty() && plan.git.is_empty() {
         let outcome = Outcome { warnings: plan.warnings.clone(), ..Outcome::default() };
         record(&outcome)?;
         return Ok(outcome);
@@ -62,10 +63,10 @@ pub fn apply(
         plan: plan_hash(request.target, plan),
         closed: closed_folders(job, &actions)?,
         actions,
+        git: plan.git.clone(),
     };
     let mut intent = intents.begin(job.root, draft)?;
-    let driven = Drive::fresh(*job, &intent).and_then(|drive| drive.run(&mut intent, record));
-    match driven {
+    match drive(job, &mut intent, Way::Forward, true, record) {
         Ok(mut outcome) => {
             outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
             close(intent, &mut outcome);
@@ -75,11 +76,29 @@ pub fn apply(
     }
 }
 
+/// Carries an intent out, in either direction: repositories first, since a folder in which one was
+/// made can only be removed without it.
+pub(super) fn drive(
+    job: &Job<'_>,
+    intent: &mut OpenIntent,
+    way: Way,
+    fresh: bool,
+    record: Record<'_>,
+) -> Result<Outcome> {
+    let mut git = GitDrive::new(*job, intent, way, fresh)?;
+    git.run(intent)?;
+    let header = intent.header().clone();
+    let mut outcome = Drive::new(*job, header, way, fresh)?.run(intent, record)?;
+    outcome.conflicts.append(&mut git.conflicts);
+    outcome.warnings.append(&mut git.warnings);
+    git.settle();
+    Ok(outcome)
+}
+
 /// Undoes what an interrupted restore did, to the byte.
 fn take_back(job: &Job<'_>, mut intent: OpenIntent, cause: Error) -> Error {
     let id = intent.id();
-    let back = Drive::resumed(*job, &intent, Way::Backward)
-        .and_then(|drive| drive.run(&mut intent, &mut |_| Ok(())));
+    let back = drive(job, &mut intent, Way::Backward, false, &mut |_| Ok(()));
     let cause = Box::new(cause);
     match back {
         Ok(mut outcome) => {

@@ -44,8 +44,22 @@ pub fn restore_to(
     scope: &Scope,
     cancel: &AtomicBool,
 ) -> Result<Copied> {
+    let mut warnings = Vec::new();
+    let entries = entries_of(source, tree, scope, &mut warnings)?;
+    let copied = write_entries(folder, disk, source, entries, cancel)?;
+    Ok(Copied { warnings, ..copied })
+}
+
+/// Writes entries into a folder that is absent or empty.
+pub(crate) fn write_entries(
+    folder: &Path,
+    disk: &Arc<dyn Disk>,
+    source: &dyn Source,
+    entries: Vec<Entry>,
+    cancel: &AtomicBool,
+) -> Result<Copied> {
     let mut copied = Copied::default();
-    let entries = entries_of(source, tree, scope, &mut copied)?;
+    let entries = with_folders(entries);
     let made = prepare(folder, &**disk)?;
     let root = Root::open(folder, disk.clone())?;
     if !root.list(None)?.is_empty() {
@@ -91,18 +105,18 @@ fn prepare(folder: &Path, disk: &dyn Disk) -> Result<bool> {
     }
 }
 
-/// What is to be written, in order, with the folders that a tree leaves unsaid.
+/// What is to be written.
 fn entries_of(
     source: &dyn Source,
     tree: &ObjectId,
     scope: &Scope,
-    copied: &mut Copied,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<Entry>> {
     let mut entries = tree::read(source, tree)?;
     entries.retain(|entry| {
         let git = is_git_path(&entry.path);
         if git {
-            copied.warnings.push(format!("{}: only git writes to a `.git` folder", entry.path));
+            warnings.push(format!("{}: only git writes to a `.git` folder", entry.path));
         }
         !git
     });
@@ -112,6 +126,12 @@ fn entries_of(
             entries.iter().filter(chosen).flat_map(|entry| entry.path.ancestors()).collect();
         entries.retain(|entry| scope.includes(&entry.path) || above.contains(&entry.path));
     }
+    Ok(entries)
+}
+
+/// Adds the folders that are not listed by themselves.
+fn with_folders(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
     let mut known: BTreeSet<RelPath> = BTreeSet::new();
     let mut unsaid = Vec::new();
     for entry in &entries {
@@ -131,7 +151,7 @@ fn entries_of(
         entries.extend(unsaid);
         entries.sort_by(|a, b| a.path.cmp(&b.path));
     }
-    Ok(entries)
+    entries
 }
 
 fn write_all(

@@ -58,25 +58,13 @@ pub struct Drive<'a> {
 const EDITED: &str = "it was changed since; it is left as it is";
 
 impl<'a> Drive<'a> {
-    /// A restore that has just been written down.
-    pub fn fresh(job: Job<'a>, intent: &OpenIntent) -> Result<Self> {
-        let mut drive = Self::new(job, intent, Way::Forward)?;
-        drive.fresh = true;
-        drive.needs = drive.steps.iter().map(assumed).collect();
-        Ok(drive)
-    }
-
-    /// One that was interrupted: what to do about each path follows from what stands there.
-    pub fn resumed(job: Job<'a>, intent: &OpenIntent, way: Way) -> Result<Self> {
-        Self::new(job, intent, way)
-    }
-
-    fn new(job: Job<'a>, intent: &OpenIntent, way: Way) -> Result<Self> {
-        let header = intent.header().clone();
+    /// The actions of an intent, below the folder of the job. A fresh one has just been written
+    /// down; with any other, what to do about each path follows from what stands there.
+    pub fn new(job: Job<'a>, header: Header, way: Way, fresh: bool) -> Result<Self> {
         let steps = steps_of(&header, way)?;
-        let (needs, outcome) = (Vec::new(), Outcome::default());
-        let proven = vec![None; steps.len()];
-        Ok(Self { job, header, way, fresh: false, steps, needs, proven, outcome })
+        let needs = if fresh { steps.iter().map(assumed).collect() } else { Vec::new() };
+        let (proven, outcome) = (vec![None; steps.len()], Outcome::default());
+        Ok(Self { job, header, way, fresh, steps, needs, proven, outcome })
     }
 
     /// Does all of it. `record` is called when everything stands, and what it does becomes durable

@@ -86,7 +86,7 @@ impl Error {
     }
 
     /// A conflict at one path.
-    pub(super) fn conflict(path: &rappel_types::RelPath, reason: impl Into<String>) -> Self {
+    pub(crate) fn conflict(path: &rappel_types::RelPath, reason: impl Into<String>) -> Self {
         Self::Conflicts(vec![Conflict { path: path.clone(), reason: reason.into() }])
     }
 }

@@ -25,7 +25,7 @@ pub fn intent(bytes: &[u8]) {
 
 /// The file of an intent whose plan is `json`, whatever that is.
 pub fn file(json: &[u8]) -> Vec<u8> {
-    record::encode_json(ID, json)
+    record::encode_json(ID, record::VERSION, json)
 }
 
 fn check(header: &Header) {

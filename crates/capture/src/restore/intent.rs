@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rappel_store::beneath::{Identity, Root};
 use rappel_store::disk::{self, Disk, DiskFile, Op};
 use rappel_store::{Error as StoreError, ambient};
+use rappel_types::git::GitPlan;
 use rappel_types::path::{escape, unescape};
 use rappel_types::{Action, CheckpointId, RelPath, Timestamp, WorkspaceId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -146,6 +147,9 @@ pub struct Header {
     pub actions: Vec<Action>,
     /// Folders to open up and to close again.
     pub closed: Vec<ClosedFolder>,
+    /// What is to be done to repositories.
+    #[serde(default, skip_serializing_if = "GitPlan::is_empty")]
+    pub git: GitPlan,
 }
 
 impl Header {
@@ -181,9 +185,11 @@ impl Intent {
             return Vec::new();
         };
         let names = steps.into_iter().flat_map(|step| [step.slot, step.aside, step.unfinished]);
+        let names = names.map(|name| own.join(std::ffi::OsStr::from_bytes(name.as_bytes())));
+        let made = crate::git::create::staging_folders(&self.header.git, self.header.id);
         names
-            .filter_map(|name| {
-                let path = own.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
+            .chain(made)
+            .filter_map(|path| {
                 let below = path.strip_prefix(&root).ok()?;
                 RelPath::new(below.as_os_str().as_bytes()).ok()
             })
@@ -226,6 +232,8 @@ pub struct Draft {
     pub actions: Vec<Action>,
     /// Folders to open up and to close again.
     pub closed: Vec<ClosedFolder>,
+    /// What is to be done to repositories.
+    pub git: GitPlan,
 }
 
 /// The folder of a home's intents.
@@ -324,6 +332,7 @@ impl Intents {
             plan: draft.plan,
             actions: draft.actions,
             closed: draft.closed,
+            git: draft.git,
         };
         let bytes = record::encode(&header)?;
         let path = self.path_of(header.id);

@@ -18,7 +18,9 @@ use super::intent::{Header, IntentId, Phase};
 use super::plan::is_git_path;
 
 const MAGIC: &[u8; 7] = b"RAPPELI";
-const VERSION: u8 = 1;
+pub const VERSION: u8 = 1;
+/// What a reader that knows nothing of repositories must not carry out.
+const VERSION_WITH_GIT: u8 = 2;
 const KIND_HEADER: u8 = 1;
 const KIND_MARK: u8 = 2;
 const CHECKSUM: usize = 16;
@@ -49,17 +51,18 @@ pub fn encode(header: &Header) -> Result<Vec<u8>> {
     if json.len() >= u32::MAX as usize {
         return Err(Error::Damaged("the plan is too large to be written down".into()));
     }
-    Ok(encode_json(header.id, &json))
+    let version = if header.git.is_empty() { VERSION } else { VERSION_WITH_GIT };
+    Ok(encode_json(header.id, version, &json))
 }
 
 /// A new intent's file with a plan that is JSON already.
-pub fn encode_json(id: IntentId, json: &[u8]) -> Vec<u8> {
+pub fn encode_json(id: IntentId, version: u8, json: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(json.len() + 1);
     payload.push(KIND_HEADER);
     payload.extend_from_slice(json);
     let mut out = Vec::with_capacity(payload.len() + 64);
     out.extend_from_slice(MAGIC);
-    out.push(VERSION);
+    out.push(version);
     frame(&mut out, id, 0, &payload);
     out
 }
@@ -88,7 +91,7 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         return Err(cursor.bad("it has no magic"));
     }
     match cursor.byte()? {
-        VERSION => {}
+        VERSION | VERSION_WITH_GIT => {}
         // A later version would have been written with a checksum of its own; a damaged byte
         // looks the same, so this is damage unless the rest makes sense to whoever wrote it.
         found => return Err(cursor.bad(&format!("it has version {found}, which is unknown"))),

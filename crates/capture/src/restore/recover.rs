@@ -4,8 +4,7 @@
 //! there: the old content, the new content, or neither. What is neither was edited since; it is
 //! left and listed, and the rest is carried on.
 
-use super::apply::close;
-use super::drive::Drive;
+use super::apply::{self, close};
 use super::error::{Error, Result};
 use super::intent::OpenIntent;
 use super::outcome::Outcome;
@@ -28,7 +27,7 @@ fn drive(job: &Job<'_>, mut intent: OpenIntent, way: Way, record: Record<'_>) ->
     if job.root.identity().inode != intent.header().inode {
         return Err(Error::Replaced { root: intent.header().root_path() });
     }
-    let mut outcome = Drive::resumed(*job, &intent, way)?.run(&mut intent, record)?;
+    let mut outcome = apply::drive(job, &mut intent, way, false, record)?;
     close(intent, &mut outcome);
     Ok(outcome)
 }

@@ -76,7 +76,7 @@ impl Scene {
     }
 
     pub fn job<'a>(&'a self, root: &'a Root) -> Job<'a> {
-        Job { root, source: &self.store, cancel: &self.cancel }
+        Job { root, source: &self.store, cancel: &self.cancel, states: &|_| Ok(Vec::new()) }
     }
 
     pub fn apply(&self, plan: &Plan, disk: &Arc<dyn Disk>) -> Result<Outcome> {

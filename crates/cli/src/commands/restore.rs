@@ -62,6 +62,13 @@ pub struct How {
     /// Restore only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
+    /// Delete branches and other refs that were made after the checkpoint
+    #[arg(long)]
+    pub prune_refs: bool,
+    /// Restore this other work tree of the repository too, or `all`; one that is gone comes back
+    /// without being asked for; repeatable
+    #[arg(long = "worktree", value_name = "NAME")]
+    pub worktrees: Vec<String>,
     /// Pick the changes to take back, one by one, on a terminal
     #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
     pub patch: bool,
@@ -78,6 +85,8 @@ impl How {
             only: (!self.only.is_empty()).then(|| self.only.iter().copied().collect()),
             skip: self.skip.iter().copied().collect(),
             expected: self.plan.clone(),
+            prune_refs: self.prune_refs,
+            worktrees: self.worktrees.clone(),
         })
     }
 
@@ -92,6 +101,12 @@ impl How {
         }
         for path in &self.paths {
             command.push_str(&format!(" --path {}", quote(&as_written(path))));
+        }
+        for name in &self.worktrees {
+            command.push_str(&format!(" --worktree {}", quote(name)));
+        }
+        if self.prune_refs {
+            command.push_str(" --prune-refs");
         }
         context.suggest(&command)
     }
@@ -182,13 +197,13 @@ pub fn approve(
     }
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
     if how.dry_run {
-        if !output.json && !output.quiet && !changes_nothing(report.summary.files) {
+        if !output.json && !output.quiet && !changes_nothing(report) {
             let text = format!("\n{PROMISE}\nGo ahead with: {confirm_with}\n");
             output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
         }
         return Ok(false);
     }
-    if changes_nothing(report.summary.files) {
+    if changes_nothing(report) {
         return Ok(false);
     }
     confirm::require(context, &format!("\n{PROMISE} Go ahead?"), confirm_with)?;

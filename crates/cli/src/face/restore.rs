@@ -1,8 +1,8 @@
 //! A restore before it is confirmed, and after it was done.
 
-use rappel::{Checkpoint, Done, KeptFile, RestoreReport};
+use rappel::{Checkpoint, Done, KeptFile, RestoreReport, ShownAction};
 use rappel_types::plan::{ActionCounts, Conflict};
-use rappel_types::{ActionKind, Timestamp, time};
+use rappel_types::{ActionKind, Facet, Timestamp, time};
 
 use super::{Fields, count, tally, thousands, title};
 use crate::output::{Output, Paint, clean};
@@ -32,6 +32,12 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
         fields.add_some(label, text.as_deref().map(clean));
     }
     let mut text = fields.lines();
+    if !report.details.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Git:")));
+        for line in &report.details {
+            text.push_str(&format!("  {}\n", clean(line)));
+        }
+    }
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
         text.push_str(&actions(report, kind, paint));
     }
@@ -52,8 +58,8 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
 }
 
 /// Whether carrying the plan out would change nothing.
-pub fn changes_nothing(counts: ActionCounts) -> bool {
-    counts.create + counts.overwrite + counts.delete == 0
+pub fn changes_nothing(report: &RestoreReport) -> bool {
+    report.full_plan.is_empty()
 }
 
 fn planned(counts: ActionCounts) -> String {
@@ -78,7 +84,10 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
         ActionKind::Delete => ("Delete", paint.bad("-")),
         ActionKind::Skip => ("Leave as they are", "=".to_owned()),
     };
-    let found: Vec<_> = report.actions.iter().filter(|action| action.action == kind).collect();
+    let is_shown = |action: &&ShownAction| {
+        action.action == kind && (action.facet == Facet::Files || kind == ActionKind::Skip)
+    };
+    let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
     if found.is_empty() {
         return String::new();
     }
@@ -117,6 +126,8 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
         false => clean(&done.message),
     };
     fields.add("Files", files);
+    fields.add_some("Git", report.summary.git.as_deref().map(clean));
+    fields.add_some("Worktrees", report.summary.worktrees.as_deref().map(clean));
     fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
     if report.summary.files.skip > 0 {
         let left = count(report.summary.files.skip, "path", "paths");

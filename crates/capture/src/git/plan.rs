@@ -1,0 +1,267 @@
+//! What restoring a repository would do: a pure comparison of how it is with how it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rappel_types::git::{RefMove, RepositoryPlan};
+use rappel_types::plan::Conflict;
+use rappel_types::{Action, ActionKind, Facet, Node, RelPath};
+
+use super::folder::{Role, role, split};
+use super::refs::Target;
+use super::state::State;
+
+/// Which refs that the target does not have are deleted.
+#[derive(Debug, Clone, Default)]
+pub enum Prune {
+    /// None: they were made after it.
+    #[default]
+    Nothing,
+    /// All of them.
+    All,
+    /// Just these: a restore made them.
+    Only(BTreeSet<RelPath>),
+}
+
+/// What a restore of a repository is about.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// Refs to delete.
+    pub prune: Prune,
+    /// If given: only these refs are moved.
+    pub only: Option<BTreeSet<RelPath>>,
+    /// Names of linked work trees that are restored with it.
+    pub worktrees: BTreeSet<Vec<u8>>,
+}
+
+/// A plan for one repository, and what to say about it.
+#[derive(Debug, Clone, Default)]
+pub struct Planned {
+    /// What would be done.
+    pub plan: RepositoryPlan,
+    /// What forbids it.
+    pub conflicts: Vec<Conflict>,
+    /// Refs that stay as they are, and why.
+    pub kept: Vec<(RelPath, String)>,
+}
+
+/// Compares a repository with how it was. `present` is what the safety checkpoint holds.
+pub fn plan(present: &State, target: &State, wish: &Wish) -> Planned {
+    let mut planned = Planned::default();
+    let own = own_prefix(target);
+    let elsewhere = checked_out_elsewhere(present, &own, wish);
+    let concerns = |name: &RelPath| -> bool {
+        match split(name.as_bytes()) {
+            // HEAD and what belongs to one work tree: only for those that are restored.
+            (Some(worktree), _) => {
+                name.as_bytes().starts_with(&own) && !own.is_empty()
+                    || wish.worktrees.contains(worktree)
+            }
+            (None, b"HEAD") => own.is_empty(),
+            (None, _) => !is_private(name) || own.is_empty(),
+        }
+    };
+    let asked = |name: &RelPath| wish.only.as_ref().is_none_or(|only| only.contains(name));
+    let names: BTreeSet<&RelPath> = present.refs.keys().chain(target.refs.keys()).collect();
+    let mut settled: BTreeSet<&RelPath> = BTreeSet::new();
+    for name in names.into_iter().filter(|name| concerns(name)) {
+        let (old, new) = (present.refs.get(name), target.refs.get(name));
+        if old == new {
+            settled.insert(name);
+            continue;
+        }
+        if !asked(name) {
+            continue;
+        }
+        if let Some(place) = elsewhere.get(name) {
+            let reason = format!("it is checked out in {place}, which is not restored");
+            planned.kept.push((name.clone(), reason));
+            continue;
+        }
+        let stays = match (&wish.prune, new) {
+            (_, Some(_)) | (Prune::All, None) => false,
+            (Prune::Only(these), None) => !these.contains(name),
+            (Prune::Nothing, None) => !is_private(name),
+        };
+        if stays {
+            planned.kept.push((name.clone(), "it was made after the checkpoint".into()));
+            continue;
+        }
+        settled.insert(name);
+        planned.plan.refs.push(RefMove {
+            name: name.clone(),
+            old: old.map(value),
+            new: new.map(value),
+        });
+    }
+    conflicting_names(present, &mut planned);
+    files(present, target, &own, wish, &settled, &mut planned.plan);
+    planned
+}
+
+/// A ref's value as plans have it.
+pub fn value(target: &Target) -> String {
+    match target {
+        Target::Object(oid) => oid.to_string(),
+        Target::Symbolic(name) => format!("ref: {}", rappel_types::path::escape(name)),
+    }
+}
+
+fn own_prefix(state: &State) -> Vec<u8> {
+    match &state.part.linked {
+        Some(name) => [b"worktrees/", name.as_bytes(), b"/"].concat(),
+        None => Vec::new(),
+    }
+}
+
+/// Refs of an operation under way, which come and go with it.
+fn is_private(name: &RelPath) -> bool {
+    let (_, rest) = split(name.as_bytes());
+    [&b"refs/bisect/"[..], b"refs/rewritten/", b"refs/worktree/"]
+        .iter()
+        .any(|prefix| rest.starts_with(prefix))
+}
+
+/// Branches that other work trees stand on, which this restore leaves alone.
+fn checked_out_elsewhere(present: &State, own: &[u8], wish: &Wish) -> BTreeMap<RelPath, String> {
+    let mut found = BTreeMap::new();
+    for (name, target) in &present.refs {
+        let (worktree, rest) = split(name.as_bytes());
+        let is_own = name.as_bytes().strip_prefix(own) == Some(b"HEAD");
+        let restored = worktree.is_some_and(|worktree| wish.worktrees.contains(worktree));
+        if rest != b"HEAD" || is_own || restored {
+            continue;
+        }
+        if let Target::Symbolic(branch) = target
+            && let Ok(branch) = RelPath::new(&**branch)
+        {
+            let place = worktree.map_or("the main work tree".into(), |worktree| {
+                format!("the work tree {}", rappel_types::path::escape(worktree))
+            });
+            found.insert(branch, place);
+        }
+    }
+    found
+}
+
+/// A ref cannot stand where another one needs a folder.
+fn conflicting_names(present: &State, planned: &mut Planned) {
+    let gone: BTreeSet<&RelPath> =
+        planned.plan.refs.iter().filter(|step| step.new.is_none()).map(|step| &step.name).collect();
+    let stays: Vec<&RelPath> = present.refs.keys().filter(|name| !gone.contains(name)).collect();
+    let made = planned.plan.refs.iter().filter(|step| step.old.is_none());
+    for step in made {
+        let in_the_way = stays.iter().find(|name| {
+            **name != &step.name && (name.is_within(&step.name) || step.name.is_within(name))
+        });
+        if let Some(name) = in_the_way {
+            planned.conflicts.push(Conflict {
+                path: step.name.clone(),
+                reason: format!("{name}, which was made after the checkpoint, is in its way"),
+            });
+        }
+    }
+}
+
+/// The files of git's folder that change with it.
+fn files(
+    present: &State,
+    target: &State,
+    own: &[u8],
+    wish: &Wish,
+    settled: &BTreeSet<&RelPath>,
+    plan: &mut RepositoryPlan,
+) {
+    let paths: BTreeSet<&RelPath> = present.files.keys().chain(target.files.keys()).collect();
+    for path in paths {
+        let (old, new) = (present.files.get(path), target.files.get(path));
+        if old == new {
+            continue;
+        }
+        let (worktree, rest) = split(path.as_bytes());
+        let returns = worktree.is_some_and(|worktree| wish.worktrees.contains(worktree));
+        let is_own = path.as_bytes().starts_with(own) && (worktree.is_some() || own.is_empty());
+        let is_folder = |node: Option<&Node>| matches!(node, Some(Node::Directory { .. }));
+        if is_folder(old) && is_folder(new) {
+            continue;
+        }
+        let step = match role(path.as_bytes()) {
+            // The folder of a work tree that is gone comes back whole.
+            _ if returns && gone(present, worktree) => Some(false),
+            Role::Log => {
+                let name = rest.strip_prefix(b"logs/").unwrap_or_default();
+                let mut full = path.as_bytes()[..path.as_bytes().len() - rest.len()].to_vec();
+                full.extend_from_slice(name);
+                let shared = worktree.is_none() && name != b"HEAD";
+                let of_ref = RelPath::new(full).is_ok_and(|name| settled.contains(&name));
+                // A log follows its ref; what was logged for one that stays, stays.
+                ((is_own || returns || shared) && of_ref && !is_folder(old) && !is_folder(new))
+                    .then_some(true)
+            }
+            Role::Index | Role::Operation if is_own || returns => {
+                let is_shared_index = rest.starts_with(b"sharedindex.");
+                (!(is_shared_index && new.is_none())).then_some(false)
+            }
+            Role::LargeFile => (old.is_none() && new.is_some()).then_some(false),
+            _ => None,
+        };
+        let Some(is_log) = step else { continue };
+        let action = match (old, new) {
+            (None, _) => ActionKind::Create,
+            (Some(_), Some(_)) => ActionKind::Overwrite,
+            (Some(_), None) => ActionKind::Delete,
+        };
+        let action = Action {
+            facet: Facet::Git,
+            action,
+            path: path.clone(),
+            reason: "it differs".into(),
+            old: old.cloned(),
+            new: new.cloned(),
+        };
+        if is_log { plan.logs.push(action) } else { plan.files.push(action) }
+    }
+    with_folders(present, target, &mut plan.files);
+    // What its folder brings back need not be moved.
+    plan.refs.retain(|step| {
+        let (worktree, _) = split(step.name.as_bytes());
+        !(worktree.is_some() && gone(present, worktree))
+    });
+}
+
+/// Whether git's folder of a linked work tree is not there.
+fn gone(present: &State, worktree: Option<&[u8]>) -> bool {
+    worktree.is_some_and(|worktree| {
+        let path = RelPath::new([b"worktrees/", worktree].concat());
+        path.is_ok_and(|path| !present.files.contains_key(&path))
+    })
+}
+
+/// Adds the folders that new files need and that are not there.
+fn with_folders(present: &State, target: &State, actions: &mut Vec<Action>) {
+    let known: BTreeSet<RelPath> = actions.iter().map(|action| action.path.clone()).collect();
+    let mut missing: BTreeMap<RelPath, u32> = BTreeMap::new();
+    for action in actions.iter().filter(|action| action.new.is_some()) {
+        for folder in action.path.ancestors() {
+            let there = present.files.contains_key(&folder) || known.contains(&folder);
+            // Some folders are not listed by themselves.
+            let implied =
+                present.files.keys().any(|path| path != &folder && path.is_within(&folder));
+            if !there && !implied {
+                let mode = match target.files.get(&folder) {
+                    Some(Node::Directory { mode }) => *mode,
+                    _ => 0o755,
+                };
+                missing.insert(folder, mode);
+            }
+        }
+    }
+    actions.extend(missing.into_iter().map(|(path, mode)| Action {
+        facet: Facet::Git,
+        action: ActionKind::Create,
+        path,
+        reason: "it is missing".into(),
+        old: None,
+        new: Some(Node::Directory { mode }),
+    }));
+    actions.sort_by(|a, b| a.path.cmp(&b.path));
+}
