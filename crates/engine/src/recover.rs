@@ -95,6 +95,7 @@ impl Rappel {
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
     pub fn recover(&mut self, finish: bool) -> Result<Recovered> {
+        self.store.require_writable()?;
         let open = self.open_intents()?;
         let Some(intent) = open.iter().find(|intent| intent.header.root_path() == self.root) else {
             return match open.first() {
@@ -121,6 +122,7 @@ impl Rappel {
             true => restore::finish(&job, opened)?,
             false => restore::rollback(&job, opened)?,
         };
+        tracing::info!(intent = %id, finish, conflicts = outcome.conflicts.len(), "recovered");
         if finish {
             // Otherwise `undo` would go to the half-done state.
             if let Some(row) = self.store.checkpoint(&target)? {
@@ -130,7 +132,7 @@ impl Rappel {
         Ok(Recovered {
             id: id.to_string(),
             outcome: if finish { "finished" } else { "rolled-back" },
-            message: describe(&outcome),
+            message: describe(&outcome, None),
             safety_checkpoint: saved.checkpoint.manifest.id,
             kept: kept_files(&outcome),
             conflicts: outcome.conflicts,

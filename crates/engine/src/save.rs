@@ -13,7 +13,7 @@ use rappel_store::record::Kind;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
-use rappel_types::path::escape;
+use rappel_types::path::escape_bytes;
 use rappel_types::{
     CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
 };
@@ -61,13 +61,18 @@ impl SaveOptions {
         self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
     }
 
+    /// The user's words, if they are any.
+    fn message(&self) -> Option<&str> {
+        self.message.as_deref().filter(|message| !message.trim().is_empty())
+    }
+
     fn trigger(&self) -> Trigger {
         self.trigger.unwrap_or(Trigger::Manual)
     }
 
     /// Whether the request adds anything to a checkpoint that exists.
     fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
-        self.message.is_some()
+        self.message().is_some()
             || !self.tags.is_empty()
             || !self.metadata.is_empty()
             || environment != existing.environment.as_deref()
@@ -116,6 +121,9 @@ impl Rappel {
                 // Gc took something that the cache still believed in, or somebody else began this
                 // folder's history: look at everything anew.
                 Err(Error::Store(rappel_store::Error::Moved)) => {
+                    tracing::debug!(
+                        "the store was compacted meanwhile; looking at everything anew"
+                    );
                     distrust_cache = true;
                     self.recognition = workspace::recognise(&self.store, &self.evidence)?;
                 }
@@ -221,6 +229,13 @@ impl Rappel {
                 self.note_lost(id, &lost);
             }
         }
+        tracing::info!(
+            checkpoint = %manifest.id,
+            trigger = %manifest.trigger,
+            new_bytes = manifest.cost.new_bytes,
+            took = ?start.elapsed(),
+            "saved"
+        );
         notes.extend(self.config.notes.iter().cloned());
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
     }
@@ -357,6 +372,8 @@ impl Rappel {
         let base = cache.as_ref().map(|cache| *cache.base());
         let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
         let excluded_paths = self.staging_paths()?;
+        let start = Instant::now();
+        let remembered = cache.is_some();
         let scanned = files::scan(
             Request {
                 root: &self.root,
@@ -372,6 +389,15 @@ impl Rappel {
             },
             sink,
         )?;
+        tracing::debug!(
+            remembered,
+            files = scanned.count,
+            changes = scanned.changes.len(),
+            skipped = scanned.skipped.len(),
+            partial = scanned.partial.len(),
+            took = ?start.elapsed(),
+            "looked at the workspace"
+        );
         let tree = match base {
             Some(base) => tree::update(sink, &base, &scanned.changes)?,
             None => {
@@ -446,7 +472,9 @@ impl Rappel {
             Facet::ALL.into_iter().map(|facet| (facet, FacetState::NotAsked)).collect();
         facets.insert(Facet::Files, files_state);
         let partial_reasons = files.map(|f| f.scanned.partial.clone()).unwrap_or_default();
-        let name = self.root.file_name().map(|name| escape(name.as_bytes())).unwrap_or_default();
+        let root = escape_bytes(self.root.as_os_str().as_bytes());
+        let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
+        let name = name.unwrap_or_default();
         let mut tags = options.tags.clone();
         tags.dedup();
         Manifest {
@@ -456,12 +484,12 @@ impl Rappel {
             parent: None,
             created_at: self.now(),
             trigger: options.trigger(),
-            description: options.message.clone(),
+            description: options.message().map(str::to_owned),
             tags,
             environment: self.environment(options),
             variables: BTreeMap::new(),
             session_id: options.session.clone(),
-            workspace: WorkspacePart { id, root: escape(self.root.as_os_str().as_bytes()), name },
+            workspace: WorkspacePart { id, root, name },
             facets,
             partial: !partial_reasons.is_empty(),
             partial_reasons,

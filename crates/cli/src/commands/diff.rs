@@ -35,6 +35,8 @@ pub struct Args {
     pub only: Vec<Facet>,
 }
 
+/// Longer names stand out of line.
+const STAT_WIDTH: usize = 60;
 const NOT_COMPARED: &str = "files were not compared";
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -61,8 +63,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         if args.stat {
             let mut files: Vec<FileText> = Vec::new();
             rappel.diff_text(&diff, &mut |file| files.push(FileText { text: None, ..file }))?;
-            let width =
-                files.iter().map(|file| file.path.to_string().chars().count()).max().unwrap_or(0);
+            let lengths = files.iter().map(|file| file.path.to_string().chars().count());
+            // One long name does not push the numbers of all others out of sight.
+            let width = lengths.filter(|length| *length <= STAT_WIDTH).max().unwrap_or(0);
             for file in &files {
                 writeln!(out, "{}", face::diff::stat(file, width, paint))?;
             }
