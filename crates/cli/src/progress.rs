@@ -34,13 +34,13 @@ pub fn scan<T>(context: &Context, progress: &Progress, work: impl FnOnce() -> T)
     })
 }
 
-/// Does `work` and shows how far the restore is.
-pub fn restore<T>(context: &Context, work: impl FnOnce() -> T) -> T {
+/// Does `work` and shows how far the restore is; `first` is what it does before anything is written.
+pub fn restore<T>(context: &Context, first: &'static str, work: impl FnOnce() -> T) -> T {
     let progress = &context.restoring;
     watched(context, work, |bar| {
         let all = progress.files_to_write.load(Ordering::Relaxed);
         if all == 0 {
-            bar.set_message("Saving the present");
+            bar.set_message(first);
             return;
         }
         if bar.length().is_none() {

@@ -91,6 +91,14 @@ fn the_view_is_made_anew_in_memory_where_it_is_missing_or_lags() {
         let _ = std::fs::copy(old.join(name), world.home.join(name));
     }
     assert!(text(&run(&world, &["list"]).stdout).contains("\"third\""));
+    // Spoilt: the header is whole, nothing else is.
+    let index = world.home.join("index.db");
+    let mut bytes = std::fs::read(&index).unwrap();
+    bytes.resize(bytes.len().max(8192), 0);
+    bytes[100..].fill(0x5a);
+    std::fs::write(&index, bytes).unwrap();
+    let _ = std::fs::remove_file(world.home.join("index.db-wal"));
+    assert!(text(&run(&world, &["list"]).stdout).contains("\"third\""));
     for name in ["index.db", "index.db-wal", "index.db-shm", "readers", "lock"] {
         let _ = std::fs::remove_file(world.home.join(name));
     }

@@ -9,7 +9,7 @@ use rappel_store::disk::{Disk, Op};
 /// Counters that a running restore keeps up to date.
 #[derive(Debug, Default)]
 pub struct RestoreProgress {
-    /// Files and links that the plan writes; 0 until it is known.
+    /// Files and links that are to be written; 0 as long as that is not known.
     pub files_to_write: AtomicU64,
     /// Those whose new content has been begun.
     pub files_written: AtomicU64,

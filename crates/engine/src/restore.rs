@@ -12,6 +12,7 @@ use rappel_capture::restore::{
 };
 use rappel_store::beneath::Root;
 use rappel_store::content;
+use rappel_store::disk::Disk;
 use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
@@ -198,8 +199,8 @@ impl Rappel {
         to: &CheckpointId,
         paths: &HashSet<RelPath>,
     ) -> Result<RestoreReport> {
-        let missing = || Error::NoCheckpoint { reference: to.to_string(), nearest: Vec::new() };
-        let target = self.target_of(&self.store.checkpoint(to)?.ok_or_else(missing)?)?;
+        let deleted = || Error::Deleted { checkpoint: to.clone() };
+        let target = self.target_of(&self.store.checkpoint(to)?.ok_or_else(deleted)?)?;
         let scratch = Scratch::over(self.source());
         let present = self.look(&scratch, &target)?;
         let plan = self.plan(&scratch, &present, &target, &Limit::Exactly(paths))?;
@@ -228,9 +229,14 @@ impl Rappel {
     ) -> Result<Copied> {
         let target = self.target(reference)?;
         let files = target.files()?;
+        let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
+        if options.paths.is_empty() {
+            progress.files_to_write.store(files.count, Ordering::Relaxed);
+        }
+        let disk: Arc<dyn Disk> = Arc::new(Counted { disk, progress });
         Ok(restore::restore_to(
             folder,
-            self.store.disk(),
+            &disk,
             self.source(),
             &files.tree,
             &options.scope(),

@@ -191,10 +191,8 @@ impl Rappel {
         overwrite: bool,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        let row = self.store.checkpoint(&step.to)?.ok_or_else(|| Error::NoCheckpoint {
-            reference: step.to.to_string(),
-            nearest: Vec::new(),
-        })?;
+        let deleted = || Error::Deleted { checkpoint: step.to.clone() };
+        let row = self.store.checkpoint(&step.to)?.ok_or_else(deleted)?;
         let target = self.target_of(&row)?;
         let kind = step.kind;
         let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {

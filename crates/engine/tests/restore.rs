@@ -363,4 +363,11 @@ fn whoever_watches_sees_how_many_files_are_written() {
     let seen =
         |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (3, 3));
+
+    let options = world.options();
+    let progress = options.progress.clone();
+    let rappel = rappel::Rappel::open(options).unwrap();
+    let there = world.project.outside().join("there");
+    rappel.restore_to(&reference(&first), &there, &RestoreOptions::default()).unwrap();
+    assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (4, 4));
 }

@@ -495,9 +495,13 @@ fn copy_into(path: &Path, copy: &mut Connection) -> rusqlite::Result<()> {
         return Err(rusqlite::Error::QueryReturnedNoRows);
     }
     let backup = rusqlite::backup::Backup::new(&original, copy)?;
-    match backup.step(-1)? {
-        rusqlite::backup::StepResult::Done => Ok(()),
-        _ => Err(rusqlite::Error::QueryReturnedNoRows),
+    let done = backup.step(-1)? == rusqlite::backup::StepResult::Done;
+    drop(backup);
+    // A spoilt database could not be removed later, as it is where the home can be written to.
+    let found: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    match done && found == "ok" {
+        true => Ok(()),
+        false => Err(rusqlite::Error::QueryReturnedNoRows),
     }
 }
 

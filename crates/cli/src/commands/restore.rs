@@ -96,6 +96,9 @@ impl How {
     }
 }
 
+/// What a restore does first.
+pub const SAVING: &str = "Saving the present";
+
 /// A path as it can be written again: text as it was, other bytes escaped.
 fn as_written(path: &OsStr) -> String {
     path.to_str().map_or_else(|| escape(path.as_bytes()), str::to_owned)
@@ -130,7 +133,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let report = progress::restore(context, || rappel.restore(&reference, &options))?;
+    let report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
     let head = head("Restored", &report.checkpoint, &rappel, context);
     tell(&context.output.paint().good(&head), &report, &report, "undo", context)
 }
@@ -238,7 +241,7 @@ pub fn copy_out(
     let folder = context.absolute(folder);
     let id = rappel.resolve(reference, true)?.id;
     context.stop_cleanly();
-    let copied = progress::spinner(context, "Writing", || {
+    let copied = progress::restore(context, "Writing", || {
         rappel.restore_to(&exactly(&id), &folder, options)
     })?;
     let output = context.output;

@@ -84,7 +84,9 @@ pub(super) fn take(
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let report = progress::restore(context, || rappel.step(step, args.overwrite, &options))?;
+    let report = progress::restore(context, restore::SAVING, || {
+        rappel.step(step, args.overwrite, &options)
+    })?;
     let answer = Answer { step, report: &report };
     restore::tell(&head, &answer, &report, back, context)
 }
