@@ -1,9 +1,10 @@
 //! `rappel diff`.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 
 use rappel::{Diff, DiffOptions, FileText, FilesDiff};
-use rappel_types::{Facet, Reference};
+use rappel_types::{Facet, Reference, RelPath};
 
 use crate::errors::{Exit, Result};
 use crate::process::Context;
@@ -53,6 +54,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer_json(&diff)?;
         return Ok(Exit::Done);
     }
+    // Folders whose content tells the story are not told themselves.
+    let FilesDiff { added, modified, deleted } = &diff.files;
+    let told: HashSet<RelPath> = added.iter().chain(modified).chain(deleted).cloned().collect();
+    diff.changes.retain(|change| told.contains(&change.path));
     output.answer(|out| {
         let paint = output.paint();
         if !output.quiet {
