@@ -226,6 +226,10 @@ fn space_is_given_back_at_once_if_asked() {
     assert_face!(world, "delete_now", "delete", &first, "--now", "--confirm");
     let output = world.run(&["undelete", &first]);
     assert_ne!(output.status.code(), Some(0));
+    assert_eq!(world.json(&["list", "--deleted"])["total"], 0);
+    let output = world.run(&["show", &first]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && !said.contains("undelete"), "{said}");
     assert_eq!(world.json(&["restore", "latest", "-y"])["verified"], true);
 }
 

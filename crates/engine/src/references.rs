@@ -1,6 +1,8 @@
 //! From what people write to the checkpoint that they mean.
 
+use rappel_store::document::Tombstone;
 use rappel_store::index::CheckpointRow;
+use rappel_store::record::Kind;
 use rappel_types::reference::Base;
 use rappel_types::{Reference, Trigger};
 
@@ -105,10 +107,23 @@ impl Rappel {
     pub(crate) fn deleted_rows(&self) -> Result<Vec<CheckpointRow>> {
         let Some(id) = self.workspace_id() else { return Ok(Vec::new()) };
         let mut rows = self.store.with_index(|index| index.deleted())?;
-        // Gc takes what they held sooner or later; their names may stay for longer.
         rows.retain(|row| row.workspace == id && self.store.manifest(row).is_ok());
-        rows.sort_by_key(|row| row.sequence);
-        Ok(rows)
+        let mut found = Vec::with_capacity(rows.len());
+        for row in rows {
+            if !self.deleted_for_good(&row)? {
+                found.push(row);
+            }
+        }
+        found.sort_by_key(|row| row.sequence);
+        Ok(found)
+    }
+
+    /// Whether a deleted checkpoint was deleted without a day of grace.
+    fn deleted_for_good(&self, row: &CheckpointRow) -> Result<bool> {
+        let key = Some(row.id.as_str());
+        let tombstones = self.store.with_index(|index| index.documents(Kind::Tombstone, key))?;
+        let last = tombstones.last().and_then(|row| serde_json::from_str(&row.json).ok());
+        Ok(last.is_some_and(|tombstone: Tombstone| tombstone.now))
     }
 
     /// Whoever asks for a deleted checkpoint is told that it was one.
