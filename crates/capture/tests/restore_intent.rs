@@ -8,11 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rappel_capture::restore::intent::Draft;
 use rappel_capture::restore::intent::staging_name;
 use rappel_capture::restore::{Error, Phase};
+use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, Op};
 use rappel_testing::{Fault, FaultDisk, Loss, Project};
-use rappel_types::{Action, ActionKind, Content, Facet, Node, ObjectId, Plan};
+use rappel_types::{Action, ActionKind, Content, Facet, Node, ObjectId, Plan, WorkspaceId};
 use restore_support::*;
 
 /// A restore that stopped in the middle of its swaps, and the file of its intent.
@@ -31,7 +33,9 @@ fn interrupted() -> (Scene, PathBuf) {
     disk.lose(Loss::all()[0]);
     let open = scene.intents(&real()).list().unwrap().open;
     assert_eq!(open[0].phase, Phase::Swapping);
-    let file = scene.home.path().join(format!("intents/{}.intent", open[0].header.id));
+    let header = &open[0].header;
+    let name = format!("intents/{}-{}.intent", header.id, header.workspace);
+    let file = scene.home.path().join(name);
     (scene, file)
 }
 
@@ -235,4 +239,63 @@ fn a_link_in_the_workspace_is_never_written_through() {
     assert!(error.is_conflict() || is_rolled_back(&error), "{error}");
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     assert_eq!(scene.now(), scene.before);
+}
+
+/// A restore of another folder, in the same home.
+fn elsewhere(scene: &Scene, workspace: WorkspaceId) -> Result<(), Error> {
+    let other = Project::in_memory().file("a", "1");
+    let root = Root::open(other.root(), real()).unwrap();
+    let plan = Plan::default();
+    let draft = Draft { workspace, ..draft(&plan) };
+    scene.intents(&real()).begin(&root, draft).map(drop)
+}
+
+fn draft(plan: &Plan) -> Draft {
+    let request = request(plan);
+    Draft {
+        created_at: request.now,
+        workspace: request.workspace,
+        target: request.target.clone(),
+        safety: request.safety.clone(),
+        plan: String::new(),
+        actions: Vec::new(),
+        closed: Vec::new(),
+        git: rappel_types::git::GitPlan::default(),
+    }
+}
+
+#[test]
+fn a_damaged_intent_blocks_its_own_workspace_and_no_other() {
+    let (scene, file) = interrupted();
+    std::fs::write(&file, "nothing of it is left").unwrap();
+    let damaged = scene.intents(&real()).list().unwrap().damaged;
+    assert_eq!(damaged[0].workspace, Some(WorkspaceId(7)));
+    let error = elsewhere(&scene, WorkspaceId(7)).unwrap_err();
+    assert!(matches!(&error, Error::Store(error) if error.is_damage()), "{error}");
+    elsewhere(&scene, WorkspaceId(8)).unwrap();
+    // One whose name says nothing is told, and stands in nobody's way.
+    std::fs::rename(&file, file.with_file_name("x.intent")).unwrap();
+    elsewhere(&scene, WorkspaceId(7)).unwrap();
+    assert_eq!(scene.intents(&real()).list().unwrap().damaged.len(), 1);
+}
+
+#[test]
+fn nobody_waits_for_ever_for_another_restore_that_is_written_down() {
+    let scene =
+        Scene::new(Project::in_memory().file("a", "1"), &Project::in_memory().file("a", "2"));
+    let folder = scene.home.path().join("intents");
+    std::fs::create_dir(&folder).unwrap();
+    let guard = std::fs::File::open(&folder).unwrap();
+    guard.lock().unwrap();
+    let limit = std::time::Duration::from_millis(60);
+    let intents = scene.intents(&real()).with_patience(limit.into());
+    let root = Root::open(scene.project.root(), real()).unwrap();
+    let error = intents.begin(&root, draft(&Plan::default())).unwrap_err();
+    let busy = matches!(
+        &error,
+        Error::Store(rappel_store::Error::Busy { waited_ms, .. }) if *waited_ms >= 60
+    );
+    assert!(busy, "{error}");
+    drop(guard);
+    intents.begin(&root, draft(&Plan::default())).unwrap();
 }

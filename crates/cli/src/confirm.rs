@@ -2,23 +2,29 @@
 
 use std::io::{self, BufRead, Write};
 
-use crate::errors::{Failure, Result};
+use rappel::ErrorKind;
+
+use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
 
-/// Goes on only if the user says yes: asks on a terminal, and elsewhere stops with the command
-/// that would have gone on.
-pub fn require(context: &Context, question: &str, confirm_with: &str) -> Result<()> {
+/// Whether to go on: asks on a terminal, and elsewhere stops with the command that would have gone
+/// on. Where the answer is no, that is told here.
+pub fn require(context: &Context, question: &str, confirm_with: &str) -> Result<bool> {
     if !context.can_ask() {
         return Err(Failure::unconfirmed(
             "this needs a confirmation, and there is no terminal to ask on",
             confirm_with,
         ));
     }
-    if yes(question)? {
-        return Ok(());
+    let confirmed = yes(question)?;
+    if !confirmed {
+        context.output.tell("Nothing changed.");
     }
-    Err(Failure::unconfirmed("not confirmed; nothing was changed", confirm_with))
+    Ok(confirmed)
 }
+
+/// How a command ends that was not confirmed.
+pub const DECLINED: Exit = Exit::Bad(ErrorKind::Confirmation);
 
 fn yes(question: &str) -> Result<bool> {
     let mut stderr = io::stderr().lock();

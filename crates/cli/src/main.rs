@@ -6,6 +6,7 @@ mod confirm;
 mod detached;
 mod errors;
 mod face;
+mod logging;
 mod output;
 mod process;
 mod progress;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Ok(cli) => {
             let flags = &cli.flags;
             let output = Output::new(flags.json, flags.quiet, flags.color.into());
+            logging::start(&output);
             let result = Context::new(flags, &output).and_then(|context| run(&cli, &context));
             finish(result, &output)
         }

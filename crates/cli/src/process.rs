@@ -11,12 +11,12 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
-use rappel::{Environment, ErrorKind, OpenOptions, Rappel};
+use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress};
 use rappel_types::{RelPath, Timestamp, When};
 
 use crate::args::Flags;
 use crate::errors::{Failure, Result};
-use crate::output::Output;
+use crate::output::{Output, clean};
 use crate::values;
 
 /// What every command works with.
@@ -28,6 +28,8 @@ pub struct Context<'a> {
     /// The flags that choose home and folder, to be repeated in commands that are suggested.
     chosen: Vec<String>,
     cancel: Arc<AtomicBool>,
+    /// How far a restore is.
+    pub restoring: Arc<RestoreProgress>,
 }
 
 impl<'a> Context<'a> {
@@ -52,7 +54,7 @@ impl<'a> Context<'a> {
                 chosen.extend([flag.to_owned(), quote(&path.to_string_lossy())]);
             }
         }
-        Ok(Self { output, folder, home, chosen, cancel: Arc::default() })
+        Ok(Self { output, folder, home, chosen, cancel: Arc::default(), restoring: Arc::default() })
     }
 
     /// Opens the workspace that the current folder belongs to.
@@ -88,6 +90,8 @@ impl<'a> Context<'a> {
                 .and_then(|name| name.into_string().ok()),
             zone: self.zone(),
             cancel: self.cancel.clone(),
+            progress: self.restoring.clone(),
+            waiting: (!self.output.json).then(|| Arc::new(|who: &str| waiting(who)) as _),
             ..OpenOptions::new(self.root(), self.home()?)
         })
     }
@@ -207,6 +211,13 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Says who is waited for. From any thread, so not through an [`Output`].
+fn waiting(who: &str) {
+    use std::io::Write;
+    // Nobody is left to be told that stderr cannot be written.
+    let _ = writeln!(std::io::stderr().lock(), "waiting for the store: {}", clean(who));
+}
+
 /// A word that a shell takes as it is.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c);
@@ -214,6 +225,11 @@ pub fn quote(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// What `RAPPEL_LOG` asks to be logged.
+pub fn log_filter() -> Option<String> {
+    variable("RAPPEL_LOG").map(|filter| filter.to_string_lossy().into_owned())
 }
 
 /// An environment variable that says something.

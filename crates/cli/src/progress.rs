@@ -8,6 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rappel::Progress;
 
+use crate::face::thousands;
 use crate::process::Context;
 
 /// Work that takes less than this shows nothing.
@@ -29,7 +30,26 @@ pub fn scan<T>(context: &Context, progress: &Progress, work: impl FnOnce() -> T)
         bar.set_length(to_read);
         bar.set_position(load(&progress.bytes_read).min(to_read));
         let (read, files) = (load(&progress.files_read), load(&progress.files_to_read));
-        bar.set_message(format!("{read} of {files} files"));
+        bar.set_message(format!("{} of {} files", thousands(read), thousands(files)));
+    })
+}
+
+/// Does `work` and shows how far the restore is; `first` is what it does before anything is written.
+pub fn restore<T>(context: &Context, first: &'static str, work: impl FnOnce() -> T) -> T {
+    let progress = &context.restoring;
+    watched(context, work, |bar| {
+        let all = progress.files_to_write.load(Ordering::Relaxed);
+        if all == 0 {
+            bar.set_message(first);
+            return;
+        }
+        if bar.length().is_none() {
+            bar.set_style(style("{bar:30} {msg}"));
+        }
+        let written = progress.files_written.load(Ordering::Relaxed).min(all);
+        bar.set_length(all);
+        bar.set_position(written);
+        bar.set_message(format!("{} of {} files", thousands(written), thousands(all)));
     })
 }
 

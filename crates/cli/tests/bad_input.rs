@@ -27,6 +27,9 @@ fn references_that_mean_nothing_or_too_much() {
     assert_face!(world, "no_such_path", "cat", "latest:nope");
     assert_face!(world, "no_path_given", "cat", "latest");
     assert_face!(world, "a_folder", "cat", "latest:src");
+    world.json(&["tag", "1", "green"]);
+    assert_face!(world, "a_tag_for_a_reference", "show", "green");
+    assert_face!(world, "unknown_prefix", "show", "chk_1999");
     let near = format!("{}zzzz", &first[..20]);
     let output = world.run(&["show", &near]);
     assert_eq!(output.status.code(), Some(3));
@@ -68,6 +71,15 @@ fn a_configuration_with_mistakes_names_each() {
     let world = World::new();
     world.write("rappel.toml", "[files]\nmax_file_size = \"256XB\"\ninclude = 3\n");
     assert_face!(world, "bad_configuration", "save");
+    world.write("rappel.toml", "[files]\nexclude = [\n  \"tmp/**\",\n  \"a[\",\n]\n");
+    assert_face!(world, "bad_pattern", "save");
+}
+
+#[test]
+fn what_is_no_json_says_so() {
+    let world = World::new();
+    assert_json_face!(world, "help_as_json", "help", "save");
+    assert_json_face!(world, "completions_as_json", "completions", "bash");
 }
 
 #[test]

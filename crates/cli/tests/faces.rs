@@ -104,6 +104,16 @@ fn diff_shows_lines_or_names() {
 }
 
 #[test]
+fn one_long_name_does_not_move_the_numbers_of_the_others() {
+    let world = World::new();
+    world.save("first");
+    world.write(&format!("{}end.txt", "deep/".repeat(15)), "x\n");
+    world.write("b.txt", &"line\n".repeat(1234));
+    world.write("longer-name.txt", "x\n");
+    assert_face!(world, "diff_stat_long", "diff", "1", "--stat");
+}
+
+#[test]
 fn cat_prints_a_file_as_it_was() {
     let world = edited();
     assert_face!(world, "cat", "cat", "1:a.txt");
@@ -145,6 +155,7 @@ fn undo_keeps_what_was_edited_since() {
     let world = edited();
     world.json(&["restore", "1", "--confirm"]);
     world.write("a.txt", "edited after the restore\n");
+    assert_face!(world, "undo_edited_since_dry_run", "undo", "--dry-run");
     assert_face!(world, "undo_edited_since", "undo");
     assert_eq!(world.read("a.txt"), "edited after the restore\n");
 }
@@ -175,6 +186,28 @@ fn restore_goes_elsewhere_without_a_question() {
     assert_face!(world, "restore_to", "restore", "1", "--to", there.to_str().unwrap());
     assert_eq!(std::fs::read(there.join("a.txt")).unwrap(), b"one\ntwo\nthree\n");
     assert_face!(world, "restore_to_full", "restore", "1", "--to", there.to_str().unwrap());
+}
+
+#[test]
+fn undo_says_where_there_is_nothing_to_undo() {
+    let world = World::new();
+    assert_face!(world, "undo_never_saved", "undo", "--dry-run");
+    world.save("first");
+    assert_face!(world, "undo_nothing_dry_run", "undo", "--dry-run");
+}
+
+#[test]
+fn folders_are_not_counted_as_files() {
+    let world = World::new();
+    world.save("first");
+    world.remove("src/main.rs");
+    std::fs::remove_dir(world.project.path("src")).unwrap();
+    std::fs::create_dir(world.project.path("empty")).unwrap();
+    assert_face!(world, "restore_with_folders", "restore", "1", "-y");
+    std::fs::create_dir(world.project.path("empty")).unwrap();
+    assert_face!(world, "restore_folders_alone", "restore", "1", "--dry-run");
+    world.json(&["restore", "1", "-y"]);
+    assert!(!world.project.path("empty").exists());
 }
 
 #[test]

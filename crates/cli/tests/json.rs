@@ -125,3 +125,15 @@ fn the_environment_names_session_environment_and_home() {
     saved(&[("RAPPEL_HOME", world.home.to_str().unwrap())]);
     assert!(world.home.join("format").exists());
 }
+
+#[test]
+fn a_file_is_text_or_base_64() {
+    let world = World::of(
+        rappel_testing::Project::new().file("text", "h\u{e4}user\n").file("bytes", b"\xff\x00"),
+    );
+    world.save("first");
+    let text = world.json(&["cat", "latest:text"]);
+    assert_eq!(text, serde_json::json!({"path": "text", "bytes": 8, "content": "h\u{e4}user\n"}));
+    let bytes = world.json(&["cat", "latest:bytes"]);
+    assert_eq!(bytes, serde_json::json!({"path": "bytes", "bytes": 2, "content_base64": "/wA="}));
+}

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::time::{Duration, Instant};
 
 use rappel_testing::Project;
@@ -53,6 +53,19 @@ fn text_from_elsewhere_cannot_steer_the_terminal() {
 }
 
 #[test]
+fn messages_of_several_lines_are_shown_as_a_whole() {
+    let world = World::new();
+    world.save("Before Stripe\n\n- keys are in \u{1b}[1mthe vault\n- tests pass\n");
+    assert_face!(world, "long_message", "show", "latest");
+    world.write("a.txt", "changed\n");
+    world.json(&["save", " \n\t"]);
+    let blank = world.json(&["show", "latest"]);
+    assert_eq!(blank["description"], serde_json::Value::Null);
+    assert_eq!(blank["sequence"], 2);
+    assert_face!(world, "blank_message_adds_nothing", "save", "  ");
+}
+
+#[test]
 fn odd_names_are_escaped_and_can_be_given_back() {
     let world = World::of(
         Project::new()
@@ -64,6 +77,12 @@ fn odd_names_are_escaped_and_can_be_given_back() {
     world.save("odd");
     assert_face!(world, "odd_names", "show", "latest", "--files");
     assert_eq!(world.run(&["cat", r"latest:caf\xe9\x0a"]).stdout, b"x");
+    let json = world.json(&["show", "latest", "--files"]);
+    let names: Vec<_> =
+        json["entries"].as_array().unwrap().iter().map(|entry| &entry["path"]).collect();
+    assert_eq!(names, [r"back\\slash", "caf\\xe9\n"]);
+    let held = world.json(&["cat", "latest:caf\\xe9\n"]);
+    assert_eq!(held, serde_json::json!({"path": "caf\\xe9\n", "bytes": 1, "content": "x"}));
     std::fs::remove_file(world.project.path(b"caf\xe9\n")).unwrap();
     let output = world.run(&["restore", "latest", "--path", r"caf\xe9\x0a", "-y"]);
     assert!(output.status.success());
@@ -77,7 +96,7 @@ fn a_terminal_is_asked() {
     world.write("a.txt", "changed\n");
     let shown = world.on_terminal(&["restore", "latest"], &[("[y/N]", "n\n")]);
     assert_eq!(shown.code, 4);
-    assert!(shown.text.contains("nothing was changed"), "{}", shown.text);
+    assert!(shown.text.ends_with("Go ahead? [y/N] n\nNothing changed.\n"), "{}", shown.text);
     assert_eq!(world.read("a.txt"), "changed\n");
     let shown = world.on_terminal(&["restore", "latest"], &[("[y/N]", "y\n")]);
     assert_eq!(shown.code, 0, "{}", shown.text);
@@ -91,6 +110,7 @@ fn deleting_is_asked_about_too() {
     world.save("first");
     let shown = world.on_terminal(&["delete", "1"], &[("Delete it? [y/N]", "\n")]);
     assert_eq!(shown.code, 4);
+    assert!(shown.text.ends_with("Nothing changed.\n"), "{}", shown.text);
     assert_eq!(world.json(&["list"])["total"], 1);
 }
 
@@ -127,6 +147,128 @@ fn an_interrupted_save_stops_soon_and_leaves_nothing() {
     let total = world.json(&["list"])["total"].as_u64().unwrap();
     // A save that was quicker than the signal is there; any other left nothing.
     assert_eq!(total, u64::from(output.status.success()));
+}
+
+/// Waits until `sign` is there; the other end has a minute for it.
+fn wait_until(mut sign: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !sign() {
+        if start.elapsed() > Duration::from_secs(60) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    true
+}
+
+#[test]
+fn an_interrupted_restore_stops_soon_and_is_rolled_back_or_left_for_recover() {
+    let mut project = Project::new();
+    for number in 0..1500 {
+        project = project.file(format!("d{}/f{number}", number % 40), support::noise(300));
+    }
+    let world = World::of(project);
+    let first = world.save("first");
+    for number in 0..1500 {
+        world.write(&format!("d{}/f{number}", number % 40), &format!("changed {number}\n"));
+    }
+    let changed = world.project.snapshot();
+    let mut interrupted = 0;
+    for _ in 0..5 {
+        let mut child = world.command(&["restore", &first, "-y"]).spawn().unwrap();
+        // From here on it has begun to change the workspace.
+        let intents = world.home.join("intents");
+        let begun = || {
+            let mut found = std::fs::read_dir(&intents).into_iter().flatten().flatten();
+            found.any(|entry| entry.path().extension().is_some_and(|end| end == "intent"))
+        };
+        wait_until(|| begun() || child.try_wait().unwrap().is_some());
+        let start = Instant::now();
+        let _ = kill_process(Pid::from_child(&child), Signal::INT);
+        let output = child.wait_with_output().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        let unfinished = world.json(&["recover"])["restores"].as_array().unwrap().len();
+        if output.status.success() {
+            // It was quicker than the signal.
+            assert_eq!(unfinished, 0);
+            world.json(&["undo"]);
+        } else {
+            interrupted += 1;
+            if unfinished > 0 {
+                world.json(&["recover", "--rollback"]);
+            }
+            assert_eq!(world.json(&["recover"])["restores"].as_array().unwrap().len(), 0);
+        }
+        assert!(world.project.snapshot() == changed, "everything is as it was");
+        if interrupted == 2 {
+            break;
+        }
+    }
+    assert!(interrupted > 0, "the restore was always quicker than the signal");
+}
+
+#[test]
+fn who_is_waited_for_is_told() {
+    let world = World::new();
+    world.save("first");
+    let lock = std::fs::File::open(world.home.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let mut child = world.command(&["save", "second"]).spawn().unwrap();
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("waiting for the store: held by rappel (pid "), "{line}");
+    drop(lock);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(world.json(&["list"])["total"], 2);
+}
+
+#[test]
+fn what_happens_inside_is_logged_for_whoever_asks() {
+    let world = World::new();
+    world.write("key.pem", "-----BEGIN PRIVATE KEY-----");
+    let logged = |filter: Option<&str>, arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        command.envs(filter.map(|filter| ("RAPPEL_LOG", filter)));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(logged(None, &["save", "one"]), "");
+    let first = world.json(&["show", "latest"])["id"].as_str().unwrap().to_owned();
+    world.write("a.txt", "changed\n");
+    for (arguments, word) in [
+        (&["save", "two"][..], "saved"),
+        (&["restore", &first, "-y"], "restored"),
+        (&["gc"], "collected garbage"),
+        (&["verify"], "verified"),
+    ] {
+        let said = logged(Some("debug"), arguments);
+        assert!(said.contains(word), "{arguments:?}: {said}");
+        assert!(!said.contains("key.pem") && !said.contains("PRIVATE"), "{said}");
+    }
+    assert_eq!(logged(Some("error"), &["list"]), "");
+    let said = logged(Some("=/="), &["list"]);
+    assert!(said.starts_with("warning: RAPPEL_LOG==/=: "), "{said}");
+}
+
+#[test]
+fn pipes_in_the_place_of_settings_are_not_waited_for() {
+    for name in ["rappel.toml", ".env", ".gitignore", ".git", ".git/index", ".git/HEAD"] {
+        let world = World::new();
+        let place = world.project.path(name);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &place, kind, mode, 0).unwrap();
+        for command in ["status", "save", "init"] {
+            let mut child = world.command(&[command]).spawn().unwrap();
+            if !wait_until(|| child.try_wait().unwrap().is_some()) {
+                child.kill().unwrap();
+                panic!("{command} waits for {name}");
+            }
+        }
+    }
 }
 
 #[test]

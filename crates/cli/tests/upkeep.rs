@@ -80,6 +80,27 @@ fn a_moved_folder_adopts_its_history() {
 }
 
 #[test]
+fn what_a_moved_folder_saved_before_it_was_adopted_is_named() {
+    let world = World::new();
+    world.save("first");
+    let moved = world.project.outside().join("renamed");
+    std::fs::rename(world.project.root(), &moved).unwrap();
+    let from_there = |arguments: &[&str]| {
+        let output = world.command(arguments).current_dir(&moved).output().unwrap();
+        let streams = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(streams).unwrap())
+    };
+    let (_, id) = from_there(&["save", "apart", "-q"]);
+    let id = id.lines().next().unwrap();
+    let (code, said) = from_there(&["adopt", "../project"]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains(&format!("rappel restore {id}")), "{said}");
+    std::fs::write(moved.join("a.txt"), "edited\n").unwrap();
+    assert_eq!(from_there(&["restore", id, "-y"]).0, Some(0));
+    assert_eq!(std::fs::read(moved.join("a.txt")).unwrap(), b"one\ntwo\nthree\n");
+}
+
+#[test]
 fn a_living_original_keeps_its_history() {
     let world = World::new();
     world.save("first");
@@ -110,6 +131,11 @@ fn verify_names_what_is_hurt_and_repairs_what_it_can() {
     let output = world.run(&["verify", "--repair"]);
     assert!(output.status.success(), "the workspace still has the bytes");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 checkpoint whole again"));
+    let output = world.run(&["verify"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("Every checkpoint is whole") && said.contains("seen by a repair"));
+    assert_eq!(world.json(&["status"])["state"], "protected");
     let there = world.project.outside().join("there");
     world.json(&["restore", "latest", "--to", there.to_str().unwrap()]);
     assert_eq!(std::fs::read_to_string(there.join("noise.txt")).unwrap(), noise);
@@ -141,6 +167,53 @@ fn deleted_checkpoints_come_back_for_a_day() {
 }
 
 #[test]
+fn deleted_checkpoints_are_told_from_unknown_ones() {
+    let world = World::new();
+    assert_face!(world, "list_deleted_none", "list", "--deleted");
+    let first = world.save("first");
+    world.write("a.txt", "changed\n");
+    let second = world.save("second");
+    world.json(&["pin", &second]);
+    assert_face!(world, "delete_pinned", "delete", "1", "2", "-y");
+    assert_eq!(world.json(&["list"])["total"], 2);
+    world.json(&["delete", &first, "-y"]);
+    assert_face!(world, "list_deleted", "list", "--deleted");
+    assert_face!(world, "show_deleted", "show", &first);
+    assert_face!(world, "restore_deleted_number", "restore", "1");
+    assert_face!(world, "undelete_unknown_of_some", "undelete", "chk_1999");
+    assert_face!(world, "undelete_prefix", "undelete", &first[..first.len() - 2]);
+    assert_eq!(world.json(&["list"])["total"], 2);
+    world.json(&["delete", &first, "-y"]);
+    world.json(&["undelete", "1"]);
+    assert_eq!(world.json(&["list"])["total"], 2);
+}
+
+#[test]
+fn a_save_starts_the_gc_that_is_due() {
+    let world = World::new();
+    world.save("first");
+    // What a writer left behind that died two days ago.
+    let left = world.home.join("packs/bulk-00000000000000ff.pack");
+    let file = std::fs::File::create(&left).unwrap();
+    file.set_len(5000).unwrap();
+    let now = left.metadata().unwrap().modified().unwrap();
+    let then = now - std::time::Duration::from_secs(2 * 24 * 3600);
+    file.set_modified(then).unwrap();
+    drop(file);
+    // Leftovers are looked for once an hour; that was just now.
+    for name in ["index.db", "index.db-wal", "index.db-shm"] {
+        let _ = std::fs::remove_file(world.home.join(name));
+    }
+    world.save("second");
+    let start = std::time::Instant::now();
+    while left.exists() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "no gc came");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(world.run(&["verify"]).status.success());
+}
+
+#[test]
 fn space_is_given_back_at_once_if_asked() {
     let world = World::new();
     let noise = support::noise(40_000);
@@ -153,6 +226,10 @@ fn space_is_given_back_at_once_if_asked() {
     assert_face!(world, "delete_now", "delete", &first, "--now", "--confirm");
     let output = world.run(&["undelete", &first]);
     assert_ne!(output.status.code(), Some(0));
+    assert_eq!(world.json(&["list", "--deleted"])["total"], 0);
+    let output = world.run(&["show", &first]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && !said.contains("undelete"), "{said}");
     assert_eq!(world.json(&["restore", "latest", "-y"])["verified"], true);
 }
 

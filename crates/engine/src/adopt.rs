@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rappel_store::document;
-use rappel_types::WorkspaceId;
+use rappel_types::{CheckpointId, WorkspaceId};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -22,8 +22,9 @@ pub struct Adopted {
     pub to: String,
     /// How many checkpoints came along.
     pub checkpoints: usize,
-    /// How many were made here before, and stay in a history of their own.
-    pub left_behind: usize,
+    /// Those that were made here before. They stay in a history of their own, and can be shown and
+    /// restored here by their ids.
+    pub left_behind: Vec<CheckpointId>,
 }
 
 impl Rappel {
@@ -42,7 +43,7 @@ impl Rappel {
                 ),
             });
         }
-        let left_behind = self.rows()?.len();
+        let left_behind = self.rows()?.into_iter().rev().map(|row| row.id).collect();
         let first_commit = found.first_commit.clone();
         let document = self.evidence.document(found.id, first_commit, self.now());
         let record = workspace_record(&document)?;

@@ -30,6 +30,8 @@ pub struct ListFilter {
     pub all: bool,
     /// Of every workspace in the home.
     pub all_workspaces: bool,
+    /// Those that were deleted and can still be brought back, instead.
+    pub deleted: bool,
 }
 
 /// Checkpoints, newest first.
@@ -48,9 +50,10 @@ pub struct Listing {
 impl Rappel {
     /// Lists checkpoints, newest first.
     pub fn list(&self, filter: &ListFilter) -> Result<Listing> {
-        let mut rows = match filter.all_workspaces {
-            true => self.store.with_index(|index| index.checkpoints(None))?,
-            false => self.rows()?,
+        let mut rows = match (filter.deleted, filter.all_workspaces) {
+            (true, _) => self.deleted_rows()?,
+            (false, true) => self.store.with_index(|index| index.checkpoints(None))?,
+            (false, false) => self.rows()?,
         };
         rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.birth)));
         if !filter.all_workspaces {

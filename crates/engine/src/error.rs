@@ -65,6 +65,26 @@ pub enum Error {
         /// Ids that look like it.
         nearest: Vec<String>,
     },
+    /// The checkpoint that is meant was deleted.
+    #[error("{checkpoint} was deleted")]
+    Deleted {
+        /// Which.
+        checkpoint: rappel_types::CheckpointId,
+    },
+    /// No deleted checkpoint is meant.
+    #[error("no deleted checkpoint {reference:?} in this workspace")]
+    NotDeleted {
+        /// As it was given.
+        reference: String,
+        /// Some that were deleted.
+        deleted: Vec<String>,
+    },
+    /// A checkpoint is to be kept for good.
+    #[error("{checkpoint} is pinned: it is not deleted")]
+    Pinned {
+        /// Which.
+        checkpoint: rappel_types::CheckpointId,
+    },
     /// Several checkpoints are meant by the reference.
     #[error("{reference:?} could be {}", candidates.join(", "))]
     Ambiguous {
@@ -127,6 +147,14 @@ pub enum Error {
         /// What.
         message: String,
     },
+    /// What a restore of this workspace left undone cannot be told.
+    #[error("a restore of this workspace was interrupted, and {} cannot be read: {reason}", path.display())]
+    DamagedIntent {
+        /// The intent's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A file beside the store could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -173,14 +201,17 @@ impl Error {
             )
             | Self::Usage { .. }
             | Self::Ambiguous { .. }
+            | Self::Pinned { .. }
             | Self::Config(_) => ErrorKind::Usage,
-            Self::NoCheckpoint { .. } | Self::NoPath { .. } | Self::NoWorkspace { .. } => {
-                ErrorKind::NotFound
-            }
+            Self::NoCheckpoint { .. }
+            | Self::Deleted { .. }
+            | Self::NotDeleted { .. }
+            | Self::NoPath { .. }
+            | Self::NoWorkspace { .. } => ErrorKind::NotFound,
             Self::PlanChanged { .. } | Self::ForeignWorkspace { .. } | Self::Changed { .. } => {
                 ErrorKind::Conflict
             }
-            Self::Damaged { .. } => ErrorKind::Damage,
+            Self::Damaged { .. } | Self::DamagedIntent { .. } => ErrorKind::Damage,
             Self::Capture(_) | Self::Nothing { .. } | Self::Io { .. } => ErrorKind::Failed,
         }
     }
@@ -195,10 +226,20 @@ impl Error {
     /// What to do next, if there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoCheckpoint { nearest, .. } if nearest.is_empty() => Some("rappel list".into()),
-            Self::NoCheckpoint { nearest, .. } => {
-                Some(format!("did you mean {}? `rappel list` shows them all", nearest.join(", ")))
+            Self::NoCheckpoint { nearest, .. } if nearest.is_empty() => {
+                Some("rappel save makes the first one".into())
             }
+            Self::NoCheckpoint { nearest, .. } => {
+                Some(format!("rappel list shows them all; near it are {}", nearest.join(", ")))
+            }
+            Self::Deleted { checkpoint } => Some(format!("rappel undelete {checkpoint}")),
+            Self::NotDeleted { deleted, .. } if deleted.is_empty() => {
+                Some("none can be brought back; rappel list shows those that are there".into())
+            }
+            Self::NotDeleted { deleted, .. } => {
+                Some(format!("rappel list --deleted shows them: {}", deleted.join(", ")))
+            }
+            Self::Pinned { checkpoint } => Some(format!("rappel unpin {checkpoint}")),
             Self::Ambiguous { .. } => Some("give more letters of the id".into()),
             Self::NoPath { checkpoint, .. } => {
                 Some(format!("rappel show {checkpoint} --files lists what it holds"))
@@ -220,6 +261,11 @@ impl Error {
                 Some("name a folder that does not exist yet".into())
             }
             Self::Damaged { .. } => Some(VERIFY.into()),
+            Self::DamagedIntent { .. } => Some(
+                "`rappel list --trigger pre-restore` has what was there before it; compare with \
+                 `rappel diff`, then remove that file"
+                    .into(),
+            ),
             Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
                 store_hint(error)
             }
@@ -258,6 +304,9 @@ fn store_hint(error: &rappel_store::Error) -> Option<String> {
         Store::Newer { .. } => "update rappel",
         Store::NoSpace { .. } => {
             "free some space, or `rappel delete` old checkpoints and `rappel gc --now`"
+        }
+        Store::ReadOnly { .. } => {
+            "make it writable again, or choose another folder with --home or RAPPEL_HOME"
         }
         Store::Unsuitable { .. } => "choose another folder with --home or RAPPEL_HOME",
         Store::Damaged(_) | Store::Missing(_) => VERIFY,

@@ -70,7 +70,12 @@ impl Rappel {
     fn databases_in_env_files(&self) -> Vec<(String, String)> {
         let mut found: Vec<(String, String)> = Vec::new();
         for file in ENV_FILES {
-            let Ok(text) = std::fs::read_to_string(self.root.join(file)) else { continue };
+            let path = self.root.join(file);
+            // A pipe would be waited for without end.
+            if !path.is_file() {
+                continue;
+            }
+            let Ok(text) = std::fs::read_to_string(path) else { continue };
             for line in text.lines() {
                 let line = line.trim().trim_start_matches("export ");
                 let Some((name, value)) = line.split_once('=') else { continue };

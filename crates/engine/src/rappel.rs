@@ -14,6 +14,7 @@ use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
 
 use crate::error::{Error, Result};
+use crate::progress::RestoreProgress;
 use crate::workspace::{self, Evidence, Recognition};
 
 /// How a workspace is opened. Everything the library would otherwise have to ask the process for
@@ -38,8 +39,12 @@ pub struct OpenOptions {
     pub disk: Arc<dyn Disk>,
     /// How long to wait for the store's lock.
     pub lock_limit: Duration,
+    /// Told when that takes a while, and who is waited for.
+    pub waiting: Option<rappel_store::lock::Told>,
     /// Set to make long work stop.
     pub cancel: Arc<AtomicBool>,
+    /// Told how far a restore is.
+    pub progress: Arc<RestoreProgress>,
 }
 
 impl OpenOptions {
@@ -55,7 +60,9 @@ impl OpenOptions {
             clock: Arc::new(SystemClock),
             disk: Arc::new(RealDisk),
             lock_limit: Duration::from_secs(30),
+            waiting: None,
             cancel: Arc::default(),
+            progress: Arc::default(),
         }
     }
 }
@@ -93,11 +100,19 @@ impl Rappel {
                 disk: options.disk.clone(),
                 clock: options.clock.clone(),
                 lock_limit: options.lock_limit,
+                waiting: options.waiting.clone(),
                 ..Default::default()
             },
         )?;
         let evidence = Evidence::of(&root, &options.machine)?;
         let recognition = workspace::recognise(&store, &evidence)?;
+        tracing::debug!(
+            home = %options.home.display(),
+            root = %root.display(),
+            known = !matches!(recognition, Recognition::New { .. }),
+            damage = store.damage().len(),
+            "opened"
+        );
         let mut rappel = Self {
             store,
             root,
@@ -133,6 +148,9 @@ impl Rappel {
         let mut warnings = Vec::new();
         if let Some(problem) = &self.config_problem {
             warnings.push(format!("{problem} (the rules of the last checkpoint are used)"));
+        }
+        if let Err(problem) = self.store.require_writable() {
+            warnings.push(format!("{problem}; nothing can be saved"));
         }
         if self.store.damage_seen() {
             warnings.push("the store is damaged; `rappel verify` tells what is hurt".into());

@@ -97,6 +97,7 @@ impl Rappel {
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
     pub fn recover(&mut self, finish: bool) -> Result<Recovered> {
+        self.store.require_writable()?;
         let open = self.open_intents()?;
         let Some(intent) = open.iter().find(|intent| intent.header.root_path() == self.root) else {
             return match open.first() {
@@ -160,10 +161,11 @@ impl Rappel {
                 self.remember(workspace, kind, now, &before, (outcome, &git), Vec::new())
             })?,
         };
+        tracing::info!(intent = %id, finish, conflicts = outcome.conflicts.len(), "recovered");
         Ok(Recovered {
             id: id.to_string(),
             outcome: if finish { "finished" } else { "rolled-back" },
-            message: describe(&outcome),
+            message: describe(&outcome, None),
             safety_checkpoint: saved.checkpoint.manifest.id,
             kept: kept_files(&outcome),
             conflicts: outcome.conflicts,

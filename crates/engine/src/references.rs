@@ -1,11 +1,17 @@
 //! From what people write to the checkpoint that they mean.
 
+use rappel_store::document::Tombstone;
 use rappel_store::index::CheckpointRow;
+use rappel_store::record::Kind;
 use rappel_types::reference::Base;
 use rappel_types::{Reference, Trigger};
 
+use crate::browse::ListFilter;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+
+/// How many ids are named where none is meant.
+const NEAREST: usize = 3;
 
 impl Rappel {
     /// The checkpoint that a reference means. With `files_only`, checkpoints of agent state alone
@@ -39,11 +45,15 @@ impl Rappel {
                 .or_else(|| rows.iter().rev().find(counts))
                 .cloned()
                 .ok_or_else(|| missing(Vec::new())),
-            Base::Sequence(number) => rows
-                .iter()
-                .find(|row| row.sequence == *number)
-                .cloned()
-                .ok_or_else(|| missing(Vec::new())),
+            Base::Sequence(number) => match rows.iter().find(|row| row.sequence == *number) {
+                Some(row) => Ok(row.clone()),
+                None => {
+                    self.refuse_deleted(|row| row.sequence == *number)?;
+                    let mut near: Vec<_> = rows.iter().collect();
+                    near.sort_by_key(|row| row.sequence.abs_diff(*number));
+                    Err(missing(ids(near)))
+                }
+            },
             Base::At(when) => {
                 let at = when.resolve_end(self.now(), &self.options.zone).map_err(|error| {
                     Error::Usage { message: error.to_string(), hint: Some(error.hint()) }
@@ -53,9 +63,7 @@ impl Rappel {
                     .filter(counts)
                     .find(|row| row.created_at <= at.as_millis())
                     .cloned()
-                    .ok_or_else(|| {
-                        missing(rows.first().map(|row| row.id.to_string()).into_iter().collect())
-                    })
+                    .ok_or_else(|| missing(ids(rows.first())))
             }
             Base::Imported { id, .. } | Base::Id(id) => {
                 self.by_prefix(id.as_str(), rows, reference)
@@ -78,16 +86,65 @@ impl Rappel {
             rows.iter().filter(|row| row.id.as_str().starts_with(text)).collect();
         match matching[..] {
             [one] => Ok(one.clone()),
-            [] => Err(Error::NoCheckpoint {
-                reference: reference.to_string(),
-                nearest: nearest(text, rows),
-            }),
+            [] => {
+                self.refuse_deleted(|row| row.id.as_str().starts_with(text))?;
+                let nearest = match self.tagged(text) {
+                    tagged if tagged.is_empty() => nearest(text, rows),
+                    tagged => tagged,
+                };
+                Err(Error::NoCheckpoint { reference: reference.to_string(), nearest })
+            }
             _ => Err(Error::Ambiguous {
                 reference: reference.to_string(),
                 candidates: matching.iter().take(10).map(|row| row.id.to_string()).collect(),
             }),
         }
     }
+}
+
+impl Rappel {
+    /// This workspace's deleted checkpoints that can still be brought back, oldest first.
+    pub(crate) fn deleted_rows(&self) -> Result<Vec<CheckpointRow>> {
+        let Some(id) = self.workspace_id() else { return Ok(Vec::new()) };
+        let mut rows = self.store.with_index(|index| index.deleted())?;
+        rows.retain(|row| row.workspace == id && self.store.manifest(row).is_ok());
+        let mut found = Vec::with_capacity(rows.len());
+        for row in rows {
+            if !self.deleted_for_good(&row)? {
+                found.push(row);
+            }
+        }
+        found.sort_by_key(|row| row.sequence);
+        Ok(found)
+    }
+
+    /// Whether a deleted checkpoint was deleted without a day of grace.
+    fn deleted_for_good(&self, row: &CheckpointRow) -> Result<bool> {
+        let key = Some(row.id.as_str());
+        let tombstones = self.store.with_index(|index| index.documents(Kind::Tombstone, key))?;
+        let last = tombstones.last().and_then(|row| serde_json::from_str(&row.json).ok());
+        Ok(last.is_some_and(|tombstone: Tombstone| tombstone.now))
+    }
+
+    /// Whoever asks for a deleted checkpoint is told that it was one.
+    fn refuse_deleted(&self, meant: impl Fn(&CheckpointRow) -> bool) -> Result<()> {
+        match self.deleted_rows()?.into_iter().rev().find(|row| meant(row)) {
+            Some(row) => Err(Error::Deleted { checkpoint: row.id }),
+            None => Ok(()),
+        }
+    }
+
+    /// The newest checkpoints with a tag: people take one for a reference.
+    fn tagged(&self, tag: &str) -> Vec<String> {
+        let filter = ListFilter { tag: Some(tag.into()), ..ListFilter::default() };
+        let listing = self.list(&filter).map(|listing| listing.checkpoints).unwrap_or_default();
+        listing.iter().take(NEAREST).map(|one| one.manifest.id.to_string()).collect()
+    }
+}
+
+/// The ids of the first rows.
+fn ids<'r>(rows: impl IntoIterator<Item = &'r CheckpointRow>) -> Vec<String> {
+    rows.into_iter().take(NEAREST).map(|row| row.id.to_string()).collect()
 }
 
 /// The checkpoint before one: its parent, or whatever precedes that if it was deleted.
@@ -113,15 +170,12 @@ pub(crate) fn parent(
     }
 }
 
-/// Up to three ids that share the longest beginning with `text`.
+/// The ids that share the longest beginning with `text`; the newest where none does.
 fn nearest(text: &str, rows: &[CheckpointRow]) -> Vec<String> {
     let shared = |id: &str| id.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
     let mut scored: Vec<_> = rows.iter().rev().map(|row| (shared(row.id.as_str()), row)).collect();
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    scored
-        .into_iter()
-        .take_while(|(score, _)| *score > "chk_".len())
-        .take(3)
-        .map(|(_, row)| row.id.to_string())
-        .collect()
+    let alike = scored.iter().take_while(|(score, _)| *score > "chk_".len()).count();
+    let number = if alike == 0 { NEAREST } else { alike };
+    ids(scored.into_iter().take(number).map(|(_, row)| row))
 }

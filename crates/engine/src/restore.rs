@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rappel_capture::files::{Restored, Selector};
@@ -11,6 +13,7 @@ use rappel_capture::restore::{
 };
 use rappel_store::beneath::Root;
 use rappel_store::content;
+use rappel_store::disk::Disk;
 use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoGit, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
@@ -27,8 +30,10 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitPresent, GitWish};
+use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, SaveOptions, new_document};
+use crate::workspace;
 
 /// Rule files are small; anything larger is not one.
 const RULE_FILE_MAX: u64 = 1 << 20;
@@ -196,6 +201,7 @@ impl Present {
 impl Rappel {
     pub(crate) fn intents(&self) -> Intents {
         Intents::new(self.store.home().intents(), self.store.disk().clone())
+            .with_patience(self.store.patience().clone())
     }
 
     /// What restoring a checkpoint would do. Changes nothing at all.
@@ -212,6 +218,20 @@ impl Rappel {
         let mut report = report_of(&target.manifest.id, plan, git, true);
         report.confirm_with = Some(confirm_with(&target.manifest.id, options));
         Ok(report)
+    }
+
+    /// What going to a checkpoint would do to exactly these paths.
+    pub(crate) fn plan_exactly(
+        &self,
+        to: &CheckpointId,
+        limit: &Limit<'_>,
+    ) -> Result<RestoreReport> {
+        let deleted = || Error::Deleted { checkpoint: to.clone() };
+        let target = self.target_of(&self.store.checkpoint(to)?.ok_or_else(deleted)?)?;
+        let scratch = Scratch::over(self.source());
+        let present = self.look(&scratch, &target)?;
+        let (plan, git) = self.plan(&scratch, &present, &target, limit)?;
+        Ok(report_of(to, plan, git, true))
     }
 
     /// Restores a checkpoint: saves the present, plans, carries the plan out. `undo` takes it back.
@@ -236,7 +256,12 @@ impl Rappel {
     ) -> Result<Copied> {
         let target = self.target(reference)?;
         let files = target.files()?;
-        let (disk, cancel) = (self.store.disk(), &self.options.cancel);
+        let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
+        if options.paths.is_empty() {
+            progress.files_to_write.store(files.count, Ordering::Relaxed);
+        }
+        let disk: &Arc<dyn Disk> = &(Arc::new(Counted { disk, progress }) as Arc<dyn Disk>);
+        let cancel = &self.options.cancel;
         let mut copied = restore::restore_to(
             folder,
             disk,
@@ -261,11 +286,13 @@ impl Rappel {
         self.target_of(&row)
     }
 
-    /// A checkpoint of this workspace: another one's is not put over this one's files.
+    /// A checkpoint of this workspace, or of this folder before it adopted another history: another
+    /// one's is not put over this one's files.
     pub(crate) fn own_target(&self, reference: &Reference) -> Result<Target> {
         let id = self.require_known()?;
         let target = self.target(reference)?;
-        if target.manifest.workspace.id != id {
+        let of = target.manifest.workspace.id;
+        if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
             return Err(Error::Usage {
                 message: format!(
                     "{} is of {}, not of this workspace",
@@ -294,8 +321,9 @@ impl Rappel {
         let start = Instant::now();
         let workspace = self.require_known()?;
         self.refuse_if_unfinished()?;
+        let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
-        let root = Root::open(&self.root, self.options.disk.clone())?;
+        let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
         let (safety, present) = self.save_present(target)?;
         let (plan, git) = self.plan(self.source(), &present, target, limit)?;
         let hash = plan_hash(&target.manifest.id, &plan);
@@ -305,6 +333,17 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
+        let counts = plan.counts();
+        let to_write = &self.options.progress.files_to_write;
+        to_write.store(counts.create + counts.overwrite, Ordering::Relaxed);
+        tracing::debug!(
+            checkpoint = %target.manifest.id,
+            %safety,
+            actions = plan.actions.len(),
+            conflicts = plan.conflicts.len(),
+            took = ?start.elapsed(),
+            "the present is saved and the restore is planned"
+        );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
         let job = Job {
             root: &root,
@@ -324,6 +363,15 @@ impl Rappel {
             let to = &target.manifest.id;
             self.remember(workspace, kind, &safety, to, (outcome, &plan.git), mixed)
         })?;
+        tracing::info!(
+            checkpoint = %target.manifest.id,
+            written = outcome.written.len(),
+            deleted = outcome.deleted.len(),
+            conflicts = outcome.conflicts.len(),
+            kept = outcome.kept.len(),
+            took = ?start.elapsed(),
+            "restored"
+        );
         self.update_cache(&present, target, &outcome);
         let edited = git.edited.clone();
         let mut report = report_of(&target.manifest.id, plan, git, false);
@@ -333,7 +381,7 @@ impl Rappel {
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),
-            message: describe(&outcome),
+            message: describe(&outcome, Some(report.summary.files)),
             recovery_complete: report.conflicts.is_empty(),
             safety_checkpoint: safety,
             verified: true,
@@ -358,6 +406,11 @@ impl Rappel {
 
     /// A restore may begin only where none is unfinished.
     pub(crate) fn refuse_if_unfinished(&self) -> Result<()> {
+        if let Some(id) = self.workspace_id()
+            && let Some(damaged) = self.intents().damaged_of(id)?
+        {
+            return Err(Error::DamagedIntent { path: damaged.path, reason: damaged.reason });
+        }
         match self.open_intents()?.first() {
             Some(intent) => Err(Error::Restore(restore::Error::Unfinished {
                 intent: intent.header.id,
@@ -712,8 +765,10 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-pub(crate) fn describe(outcome: &Outcome) -> String {
-    let counts = outcome.counts;
+/// What was done in a sentence. `planned` is how many files the plan was about, which is what was
+/// done unless somebody came in between.
+pub(crate) fn describe(outcome: &Outcome, planned: Option<ActionCounts>) -> String {
+    let counts = planned.filter(|_| outcome.is_clean()).unwrap_or(outcome.counts);
     let mut text = format!(
         "{} created, {} overwritten, {} deleted",
         counts.create, counts.overwrite, counts.delete

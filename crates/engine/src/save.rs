@@ -15,7 +15,7 @@ use rappel_store::record::Kind;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
-use rappel_types::path::escape;
+use rappel_types::path::escape_bytes;
 use rappel_types::{
     CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
 };
@@ -64,13 +64,18 @@ impl SaveOptions {
         self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
     }
 
+    /// The user's words, if they are any.
+    fn message(&self) -> Option<&str> {
+        self.message.as_deref().filter(|message| !message.trim().is_empty())
+    }
+
     fn trigger(&self) -> Trigger {
         self.trigger.unwrap_or(Trigger::Manual)
     }
 
     /// Whether the request adds anything to a checkpoint that exists.
     fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
-        self.message.is_some()
+        self.message().is_some()
             || !self.tags.is_empty()
             || !self.metadata.is_empty()
             || environment != existing.environment.as_deref()
@@ -119,6 +124,9 @@ impl Rappel {
                 // Gc took something that the cache still believed in, or somebody else began this
                 // folder's history: look at everything anew.
                 Err(Error::Store(rappel_store::Error::Moved)) => {
+                    tracing::debug!(
+                        "the store was compacted meanwhile; looking at everything anew"
+                    );
                     distrust_cache = true;
                     self.recognition = workspace::recognise(&self.store, &self.evidence)?;
                 }
@@ -228,6 +236,13 @@ impl Rappel {
                 self.note_lost(id, &lost);
             }
         }
+        tracing::info!(
+            checkpoint = %manifest.id,
+            trigger = %manifest.trigger,
+            new_bytes = manifest.cost.new_bytes,
+            took = ?start.elapsed(),
+            "saved"
+        );
         notes.extend(self.config.notes.iter().cloned());
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
     }
@@ -391,6 +406,8 @@ impl Rappel {
     ) -> rappel_capture::Result<CapturedFiles> {
         let base = cache.as_ref().map(|cache| *cache.base());
         let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
+        let start = Instant::now();
+        let remembered = cache.is_some();
         let scanned = files::scan(
             Request {
                 root,
@@ -406,6 +423,15 @@ impl Rappel {
             },
             sink,
         )?;
+        tracing::debug!(
+            remembered,
+            files = scanned.count,
+            changes = scanned.changes.len(),
+            skipped = scanned.skipped.len(),
+            partial = scanned.partial.len(),
+            took = ?start.elapsed(),
+            "looked at the workspace"
+        );
         let tree = match base {
             Some(base) => tree::update(sink, &base, &scanned.changes)?,
             None => {
@@ -487,7 +513,9 @@ impl Rappel {
             facets.insert(Facet::Git, git.captured.state);
             partial_reasons.extend(git.captured.partial.iter().cloned());
         }
-        let name = self.root.file_name().map(|name| escape(name.as_bytes())).unwrap_or_default();
+        let root = escape_bytes(self.root.as_os_str().as_bytes());
+        let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
+        let name = name.unwrap_or_default();
         let mut tags = options.tags.clone();
         tags.dedup();
         Manifest {
@@ -497,12 +525,12 @@ impl Rappel {
             parent: None,
             created_at: self.now(),
             trigger: options.trigger(),
-            description: options.message.clone(),
+            description: options.message().map(str::to_owned),
             tags,
             environment: self.environment(options),
             variables: BTreeMap::new(),
             session_id: options.session.clone(),
-            workspace: WorkspacePart { id, root: escape(self.root.as_os_str().as_bytes()), name },
+            workspace: WorkspacePart { id, root, name },
             facets,
             partial: !partial_reasons.is_empty(),
             partial_reasons,

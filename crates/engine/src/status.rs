@@ -183,6 +183,10 @@ impl Rappel {
     }
 
     fn judge_home(&self, status: &mut Status) -> Result<()> {
+        if let Err(problem) = self.store.require_writable() {
+            let hint = "make the home writable again";
+            status.worsen(Health::Degraded, &format!("{problem}; nothing can be saved"), hint);
+        }
         if let Footing::Fleeting(kind) = self.store.home().footing()? {
             let reason = format!("the home is on {kind}, which does not last");
             status.worsen(Health::Degraded, &reason, "choose another folder with RAPPEL_HOME");

@@ -198,17 +198,33 @@ impl Rappel {
         overwrite: bool,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        let row = self.store.checkpoint(&step.to)?.ok_or_else(|| Error::NoCheckpoint {
-            reference: step.to.to_string(),
-            nearest: Vec::new(),
-        })?;
+        let deleted = || Error::Deleted { checkpoint: step.to.clone() };
+        let row = self.store.checkpoint(&step.to)?.ok_or_else(deleted)?;
         let target = self.target_of(&row)?;
         let kind = step.kind;
-        let Some(paths) = &step.paths else {
+        let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
             let expected = options.expected.as_deref();
             return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
         };
-        let mut paths = paths.clone();
+        let expected = options.expected.as_deref();
+        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?);
+        let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
+        report.conflicts.extend(edited);
+        if let Some(done) = &mut report.done {
+            done.recovery_complete = report.conflicts.is_empty();
+        }
+        Ok(report)
+    }
+
+    /// The paths that a step is about, and those that it keeps because they were edited since;
+    /// `None` if it is about all there are.
+    fn paths_of(
+        &self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Option<(HashSet<RelPath>, Vec<Conflict>)>> {
+        let Some(mut paths) = step.paths.clone() else { return Ok(None) };
         if !options.paths.is_empty() {
             paths.retain(|path| options.paths.iter().any(|chosen| path.is_within(chosen)));
             if paths.is_empty() {
@@ -221,20 +237,14 @@ impl Rappel {
             _ => Vec::new(),
         };
         paths.retain(|path| !edited.contains(path));
-        let expected = options.expected.as_deref();
-        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?);
-        let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
-        report.conflicts.extend(edited.into_iter().map(|path| Conflict {
+        let kept = edited.into_iter().map(|path| Conflict {
             reason: format!(
                 "edited since, kept (rappel restore {} --path {path} takes it)",
                 step.to
             ),
             path,
-        }));
-        if let Some(done) = &mut report.done {
-            done.recovery_complete = report.conflicts.is_empty();
-        }
-        Ok(report)
+        });
+        Ok(Some((paths, kept.collect())))
     }
 
     /// What a step takes back of what was done to repositories.
@@ -251,19 +261,21 @@ impl Rappel {
     }
 
     /// What an undo or redo would do, without doing it.
-    pub fn plan_step(&self, step: &Step, options: &RestoreOptions) -> Result<RestoreReport> {
-        let reference = rappel_types::Reference {
-            base: rappel_types::reference::Base::Id(step.to.clone()),
-            back: 0,
+    pub fn plan_step(
+        &self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<RestoreReport> {
+        let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
+            let base = rappel_types::reference::Base::Id(step.to.clone());
+            return self.plan_restore(&rappel_types::Reference { base, back: 0 }, options);
         };
-        let mut options = options.clone();
-        if let Some(paths) = &step.paths
-            && options.paths.is_empty()
-        {
-            options.paths = paths.iter().cloned().collect();
-            options.paths.sort();
-        }
-        self.plan_restore(&reference, &options)
+        let mut report =
+            self.plan_exactly(&step.to, &Limit::Exactly(&paths, self.git_wish(step, options)?))?;
+        let kept = edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
+        report.warnings.extend(kept);
+        Ok(report)
     }
 
     /// Those of `paths` that are no longer as a checkpoint left them.

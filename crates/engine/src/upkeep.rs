@@ -50,6 +50,12 @@ impl Rappel {
                 rows.push(row);
             }
         }
+        for row in &rows {
+            // One that cannot be read can be deleted, whatever its labels say.
+            if self.view(row).is_ok_and(|checkpoint| checkpoint.pinned) {
+                return Err(Error::Pinned { checkpoint: row.id.clone() });
+            }
+        }
         let needed = self.checkpoints_of_open_restores()?;
         if let Some(row) = rows.iter().find(|row| needed.contains(&row.id)) {
             return Err(Error::Usage {
@@ -61,10 +67,33 @@ impl Rappel {
         Ok(rows.into_iter().map(|row| row.id).collect())
     }
 
-    /// Brings back a deleted checkpoint, as long as gc has not taken it.
-    pub fn undelete(&self, id: &str) -> Result<Checkpoint> {
-        let missing = || Error::NoCheckpoint { reference: id.to_owned(), nearest: Vec::new() };
-        let id: CheckpointId = id.parse().map_err(|_| missing())?;
+    /// Brings back a deleted checkpoint, as long as gc has not taken it: by its id, the beginning
+    /// of it, or its number.
+    pub fn undelete(&self, text: &str) -> Result<Checkpoint> {
+        let deleted = self.deleted_rows()?;
+        let missing = || Error::NotDeleted {
+            reference: text.to_owned(),
+            deleted: deleted.iter().rev().take(3).map(|row| row.id.to_string()).collect(),
+        };
+        let known = text.parse().ok().filter(|id| {
+            let found = self.store.with_index(|index| index.checkpoint(id));
+            found.is_ok_and(|found| found.is_some())
+        });
+        let meant: Vec<_> = deleted
+            .iter()
+            .filter(|row| row.id.as_str().starts_with(text) || row.sequence.to_string() == text)
+            .collect();
+        let id = match (known, &meant[..]) {
+            (Some(id), _) => id,
+            (None, [one]) => one.id.clone(),
+            (None, []) => return Err(missing()),
+            (None, several) => {
+                return Err(Error::Ambiguous {
+                    reference: text.to_owned(),
+                    candidates: several.iter().take(10).map(|row| row.id.to_string()).collect(),
+                });
+            }
+        };
         self.store.undelete(&id)?;
         let row = self.store.checkpoint(&id)?.ok_or_else(missing)?;
         self.view(&row)
@@ -74,7 +103,15 @@ impl Rappel {
     pub fn gc(&self, now: bool, dry_run: bool) -> Result<GcReport> {
         let roots = self.checkpoints_of_open_restores()?;
         let options = GcOptions { now, dry_run, roots, ..GcOptions::default() };
-        Ok(self.store.gc(&options)?)
+        let report = self.store.gc(&options)?;
+        tracing::info!(
+            now,
+            dry_run,
+            freed_bytes = report.freed_bytes,
+            waiting_bytes = report.waiting_bytes,
+            "collected garbage"
+        );
+        Ok(report)
     }
 
     /// Whether gc has something to do, cheaply.
@@ -94,6 +131,14 @@ impl Rappel {
             let told = damaged.iter().map(|d| format!("{}: {}", d.path.display(), d.reason));
             report.damage.extend(told);
         }
+        tracing::info!(
+            packs = report.packs,
+            objects = report.objects,
+            checkpoints = report.checkpoints,
+            damage = report.damage.len(),
+            hurt = report.hurt.len(),
+            "verified"
+        );
         Ok(report)
     }
 
@@ -111,7 +156,9 @@ impl Rappel {
                 files.find_map(|(path, content, size)| self.fetch_from(path, content, *size, id))
             })
         };
-        Ok(self.store.repair(&fetch, None)?)
+        let report = self.store.repair(&fetch, None)?;
+        tracing::info!(healed = report.healed.len(), lost = report.lost.len(), "repaired");
+        Ok(report)
     }
 
     /// The workspace's files as they are now, with what they would be stored as.

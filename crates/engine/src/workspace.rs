@@ -15,6 +15,9 @@ use rappel_types::{Timestamp, WorkspaceId};
 
 use crate::error::{Error, Result};
 
+/// How long git may think about a repository's first commit where the answer is waited for.
+const FIRST_COMMIT_LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// What a folder shows of itself today.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Evidence {
@@ -132,6 +135,13 @@ pub(crate) fn recognise(store: &Store, evidence: &Evidence) -> Result<Recognitio
     Ok(Recognition::New { replaced: here.cloned(), moved_from })
 }
 
+/// Whether a workspace was last seen as this very folder, at this very place.
+pub(crate) fn is_of(store: &Store, id: WorkspaceId, evidence: &Evidence) -> Result<bool> {
+    let known = all(store)?;
+    let seen = known.iter().find(|workspace| workspace.id == id);
+    Ok(seen.is_some_and(|seen| seen.root == evidence.path() && evidence.is_folder_of(seen)))
+}
+
 /// Whether the folder that a workspace was last seen in is still that folder.
 pub(crate) fn is_alive(workspace: &document::Workspace) -> bool {
     root_of(workspace)
@@ -181,8 +191,17 @@ impl FirstCommit {
         command.spawn().ok().map(Self)
     }
 
-    /// The answer, however long it takes.
-    fn wait(self) -> Option<String> {
+    /// The answer, if there is one within reasonable time: a repository may be on a disk that does
+    /// not answer, or hold a pipe where git expects a file.
+    fn wait(mut self) -> Option<String> {
+        let start = std::time::Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if start.elapsed() > FIRST_COMMIT_LIMIT {
+                let _ = self.0.kill();
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
         let output = self.0.wait_with_output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         // A history may have several beginnings; the last line is the oldest one.

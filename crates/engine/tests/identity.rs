@@ -115,3 +115,32 @@ fn two_that_begin_the_same_history_at_once_have_one() {
     assert_eq!(second.parent, Some(first.id));
     assert_eq!(world.open().workspace_id(), Some(second.workspace.id));
 }
+
+#[test]
+fn what_was_saved_in_a_moved_folder_before_it_was_adopted_can_still_be_restored() {
+    let world = World::new(Project::new().file("w/a", "1"));
+    let (old, new) = (world.project.path("w"), world.project.path("renamed"));
+    Rappel::open(world.options_at(&old)).unwrap().save(&SaveOptions::default()).unwrap();
+    std::fs::rename(&old, &new).unwrap();
+    let mut moved = Rappel::open(world.options_at(&new)).unwrap();
+    std::fs::write(new.join("a"), "2").unwrap();
+    let apart = moved.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id;
+    let adopted = moved.adopt(old.to_str().unwrap()).unwrap();
+    assert_eq!(adopted.left_behind, std::slice::from_ref(&apart));
+    drop(moved);
+    let mut again = Rappel::open(world.options_at(&new)).unwrap();
+    assert_eq!(total(&again), 1);
+    std::fs::write(new.join("a"), "3").unwrap();
+    again.restore(&reference(apart.as_str()), &RestoreOptions::default()).unwrap();
+    assert_eq!(std::fs::read_to_string(new.join("a")).unwrap(), "2");
+    let step = again.next_undo().unwrap();
+    again.step(&step, false, &RestoreOptions::default()).unwrap();
+    assert_eq!(std::fs::read_to_string(new.join("a")).unwrap(), "3");
+    // A checkpoint of another folder is not put over this one's files.
+    let other = world.project.path("other");
+    std::fs::create_dir(&other).unwrap();
+    let mut stranger = Rappel::open(world.options_at(&other)).unwrap();
+    stranger.save(&SaveOptions::default()).unwrap();
+    let error = stranger.restore(&reference(apart.as_str()), &RestoreOptions::default());
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Usage);
+}

@@ -347,3 +347,27 @@ fn a_mistaken_path_saves_nothing() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(world.open().list(&rappel::ListFilter::default()).unwrap().total, 1);
 }
+
+#[test]
+fn whoever_watches_sees_how_many_files_are_written() {
+    let project = Project::new().file("a", "1").file("d/b", "1").symlink("l", "a").file("same", "");
+    let world = World::new(project);
+    let first = world.save("first");
+    world.write("a", "2");
+    world.remove("d");
+    world.remove("l");
+    let options = world.options();
+    let progress = options.progress.clone();
+    let mut rappel = rappel::Rappel::open(options).unwrap();
+    rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    let seen =
+        |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (3, 3));
+
+    let options = world.options();
+    let progress = options.progress.clone();
+    let rappel = rappel::Rappel::open(options).unwrap();
+    let there = world.project.outside().join("there");
+    rappel.restore_to(&reference(&first), &there, &RestoreOptions::default()).unwrap();
+    assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (4, 4));
+}

@@ -5,7 +5,7 @@ use crate::codec::Effort;
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::Entry;
-use crate::lock::Lock;
+use crate::lock::{Broken, Lock};
 use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, home_text, run_hash};
 use crate::pack::{LOG_MAX, PackHeader, PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};

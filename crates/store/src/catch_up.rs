@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
-use crate::lock::Lock;
+use crate::lock::Broken;
 use crate::log::{self, Run, Tail};
 use crate::outline::Outline;
 use crate::pack::{PackId, PackReader};
@@ -41,7 +41,7 @@ impl Taken<'_> {
 impl Store {
     /// Takes everything into the index that the log holds and it does not know. Returns how the
     /// log ends.
-    pub(crate) fn catch_up(&self, lock: &Lock) -> Result<Tail> {
+    pub(crate) fn catch_up(&self, lock: &dyn Broken) -> Result<Tail> {
         let (known, acknowledged, incomplete) = self.with_index(|index| {
             index.reload()?;
             Ok((index.position()?, index.acknowledged()?, index.is_incomplete()?))
@@ -63,7 +63,9 @@ impl Store {
             }
             self.with_index(Index::clear)?;
         }
-        self.sync_tail(from)?;
+        if self.read_only.is_none() {
+            self.sync_tail(from)?;
+        }
         let knowledge = log::Known {
             home: self.home.id,
             from,

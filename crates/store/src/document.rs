@@ -128,7 +128,14 @@ pub struct Loss {
     /// Whether more is lost than `paths` can say: a part of the tree itself.
     #[serde(default)]
     pub structure: bool,
+    /// Damage that was there when everything that could be was brought back, in the words of
+    /// `verify`: only in the document about [`KNOWN_DAMAGE`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<String>,
 }
+
+/// What the document with the damage that a repair has left is about.
+pub const KNOWN_DAMAGE: &str = "known-damage";
 
 /// The version of all documents of this build.
 pub const DOCUMENT_VERSION: u32 = 1;

@@ -54,6 +54,16 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The home can be read and not be written to.
+    #[error("the home {} cannot be written to: {reason} (it belongs to user {owner})", path.display())]
+    ReadOnly {
+        /// The home.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// What the operating system said.
+        reason: String,
+    },
     /// The disk has no room for what is about to be written.
     #[error("not enough space on the disk of {}: {missing} more bytes are needed", path.display())]
     NoSpace {
@@ -98,6 +108,21 @@ impl Error {
             }
             Self::Index { source, .. } => {
                 source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether something could not be opened for writing, so that reading alone may still work.
+    pub(crate) fn is_unwritable(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+                matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied)
+            }
+            Self::Index { source, .. } => {
+                use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+                matches!(source.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
             }
             _ => false,
         }

@@ -95,6 +95,7 @@ pub struct GcReport {
 impl Store {
     /// Frees what nothing needs any more. [`Error::Busy`] if another gc is running.
     pub fn gc(&self, options: &GcOptions<'_>) -> Result<GcReport> {
+        self.require_writable()?;
         let Some(_turn) = Turn::take(&self.home.gc())? else {
             return Err(Error::Busy { holder: "another gc is running".into(), waited_ms: 0 });
         };

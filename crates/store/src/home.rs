@@ -39,18 +39,8 @@ pub enum Footing {
 impl Home {
     /// Opens the home at `root`, creating it if it is absent or empty.
     pub fn open(root: &Path, disk: &Arc<dyn Disk>, now: Timestamp) -> Result<Self> {
-        let unsuitable = |reason: String| Error::Unsuitable { path: root.to_owned(), reason };
         disk::create_dir(&**disk, root)?;
-        let meta = std::fs::metadata(root).map_err(Error::io("read", root))?;
-        let me = rustix::process::geteuid().as_raw();
-        if meta.uid() != me {
-            return Err(unsuitable(format!("it belongs to user {} and we are {me}", meta.uid())));
-        }
-        if let Some(kind) = network_file_system(root)? {
-            return Err(unsuitable(format!(
-                "it is on {kind}, where locks and syncs cannot be relied on; choose a local folder"
-            )));
-        }
+        let meta = check(root)?;
         let format = root.join("format");
         let home = match std::fs::read_to_string(&format) {
             Ok(text) => Self { root: root.to_owned(), id: parse_format(&text, &format)? },
@@ -70,9 +60,18 @@ impl Home {
         Ok(home)
     }
 
+    /// A home that is there and cannot be written to.
+    pub fn look(root: &Path) -> Result<Self> {
+        check(root)?;
+        let format = root.join("format");
+        let text = std::fs::read_to_string(&format).map_err(Error::io("read", &format))?;
+        Ok(Self { root: root.to_owned(), id: parse_format(&text, &format)? })
+    }
+
     fn create(root: &Path, disk: &Arc<dyn Disk>, format: &Path, now: Timestamp) -> Result<Self> {
         let mut names = std::fs::read_dir(root).map_err(Error::io("list", root))?;
-        let ours = ["packs", "intents", "cache", "lock", "readers", "gc", "reserve", "token"];
+        let ours =
+            ["format", "packs", "intents", "cache", "lock", "readers", "gc", "reserve", "token"];
         let foreign = names.find_map(|name| {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
             let half_made = ours.contains(&name.as_str())
@@ -87,7 +86,7 @@ impl Home {
             });
         }
         // One process names the home; the others find it named.
-        let _lock = Lock::acquire(&root.join("lock"), CREATE_LIMIT, now)?;
+        let _lock = Lock::acquire(&root.join("lock"), &CREATE_LIMIT.into(), now)?;
         if let Ok(text) = std::fs::read_to_string(format) {
             return Ok(Self { root: root.to_owned(), id: parse_format(&text, format)? });
         }
@@ -166,6 +165,22 @@ impl Home {
             statfs(&self.root).map_err(|errno| Error::io("look at", &self.root)(errno.into()))?;
         Ok(found.f_bavail as u64 * found.f_bsize as u64)
     }
+}
+
+/// Refuses folders that cannot be trusted with anything.
+fn check(root: &Path) -> Result<std::fs::Metadata> {
+    let unsuitable = |reason: String| Error::Unsuitable { path: root.to_owned(), reason };
+    let meta = std::fs::metadata(root).map_err(Error::io("read", root))?;
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me {
+        return Err(unsuitable(format!("it belongs to user {} and we are {me}", meta.uid())));
+    }
+    if let Some(kind) = network_file_system(root)? {
+        return Err(unsuitable(format!(
+            "it is on {kind}, where locks and syncs cannot be relied on; choose a local folder"
+        )));
+    }
+    Ok(meta)
 }
 
 /// The home's id as the headers of its packs say it.

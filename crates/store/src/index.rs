@@ -180,6 +180,32 @@ impl Index {
         }
     }
 
+    /// A view of its own, for a home that cannot be written to: a copy of the database where that
+    /// can be read as it is, else an empty one.
+    pub fn in_memory(path: &Path) -> Result<Self> {
+        let fail = |source| Error::Index { path: path.to_owned(), source };
+        let mut connection = Connection::open_in_memory().map_err(fail)?;
+        if copy_into(path, &mut connection).is_err() {
+            connection = Connection::open_in_memory().map_err(fail)?;
+            connection.execute_batch(SCHEMA).map_err(fail)?;
+        }
+        let mut index = Self::over(connection, path);
+        index.reload()?;
+        Ok(index)
+    }
+
+    fn over(connection: Connection, path: &Path) -> Self {
+        Self {
+            connection,
+            path: path.to_owned(),
+            recent: HashMap::new(),
+            recent_count: 0,
+            packs: HashMap::new(),
+            generation: 0,
+            data_version: -1,
+        }
+    }
+
     fn try_open(path: &Path) -> Result<Option<Self>> {
         let fail = |source| Error::Index { path: path.to_owned(), source };
         create_private(path)?;
@@ -199,15 +225,7 @@ impl Index {
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .map_err(fail)?;
-        let mut index = Self {
-            connection,
-            path: path.to_owned(),
-            recent: HashMap::new(),
-            recent_count: 0,
-            packs: HashMap::new(),
-            generation: 0,
-            data_version: -1,
-        };
+        let mut index = Self::over(connection, path);
         if tables == 0 && version == 0 {
             let transaction = index.connection.transaction().map_err(fail)?;
             // Two processes may both find it empty; the second one finds it done.
@@ -476,6 +494,25 @@ impl Index {
             .and_then(|mut statement| statement.execute(params![key, value]))
             .map_err(self.fail())?;
         Ok(())
+    }
+}
+
+/// Copies a database that is only read, with what its write-ahead log adds.
+fn copy_into(path: &Path, copy: &mut Connection) -> rusqlite::Result<()> {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let original = Connection::open_with_flags(path, flags)?;
+    let version: i64 = original.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version != VERSION {
+        return Err(rusqlite::Error::QueryReturnedNoRows);
+    }
+    let backup = rusqlite::backup::Backup::new(&original, copy)?;
+    let done = backup.step(-1)? == rusqlite::backup::StepResult::Done;
+    drop(backup);
+    // A spoilt database could not be removed later, as it is where the home can be written to.
+    let found: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    match done && found == "ok" {
+        true => Ok(()),
+        false => Err(rusqlite::Error::QueryReturnedNoRows),
     }
 }
 

@@ -1,15 +1,71 @@
 //! The append lock: one writer at a time, waited for with a limit, held only to append.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+
+/// Waiting for longer than this is worth a word.
+const WORTH_A_WORD: Duration = Duration::from_secs(1);
+
+/// How long to wait for a lock, and who is told when it takes a while.
+#[derive(Clone)]
+pub struct Patience {
+    /// How long.
+    pub limit: Duration,
+    /// Told once, who is waited for.
+    pub told: Option<Told>,
+}
+
+/// Somebody who wants to know who is waited for.
+pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl std::fmt::Debug for Patience {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Patience").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl From<Duration> for Patience {
+    fn from(limit: Duration) -> Self {
+        Self { limit, told: None }
+    }
+}
+
+impl Patience {
+    /// Tries again and again, until it works or the time is over; the inner error is how long that
+    /// was, in milliseconds. `who` says in words who is in the way.
+    pub fn wait<E>(
+        &self,
+        mut try_once: impl FnMut() -> Result<bool, E>,
+        who: impl Fn() -> String,
+    ) -> Result<Result<(), u64>, E> {
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        let mut silent = self.told.is_some();
+        loop {
+            if try_once()? {
+                return Ok(Ok(()));
+            }
+            if start.elapsed() >= self.limit {
+                return Ok(Err(start.elapsed().as_millis() as u64));
+            }
+            if let (true, Some(told)) = (silent && start.elapsed() >= WORTH_A_WORD, &self.told) {
+                told(&who());
+                silent = false;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
 
 /// What the lock file says. Only ever read for messages and for the note about a failed sync; who
 /// holds the lock is the kernel's knowledge.
@@ -32,19 +88,57 @@ pub struct Lock {
     note: Note,
 }
 
-impl Lock {
-    /// Waits up to `limit` for the lock at `path`.
-    pub fn acquire(path: &Path, limit: Duration, now: rappel_types::Timestamp) -> Result<Self> {
-        let mut file = open(path)?;
-        let how = FlockOperation::NonBlockingLockExclusive;
-        if let Err(waited_ms) = wait(&file, how, limit).map_err(Error::io("lock", path))? {
-            let holder = match read_note(&mut file) {
-                Some(note) => format!("held by {} (pid {})", note.program, note.pid),
-                None => "held by another process".into(),
-            };
-            return Err(Error::Busy { holder, waited_ms });
+/// What a reader of the log must know of the lock file.
+pub trait Broken {
+    /// The pack that nobody may append to, and where it ends, if a writer had to leave one behind.
+    fn broken(&self) -> Option<(u64, u64)>;
+}
+
+/// Writers are held off, as far as that can be done without writing: enough to read the log.
+#[derive(Debug)]
+pub struct Look {
+    _file: Option<File>,
+    broken: Option<(u64, u64)>,
+}
+
+impl Look {
+    /// Waits for whoever holds the lock at `path`; where there is no such file, nobody can.
+    pub fn take(path: &Path, patience: &Patience) -> Result<Self> {
+        let Some(file) = open_existing(path)? else {
+            return Ok(Self { _file: None, broken: None });
+        };
+        let how = FlockOperation::NonBlockingLockShared;
+        let waited = wait(&file, how, patience, || holder(&file));
+        if let Err(waited_ms) = waited.map_err(Error::io("lock", path))? {
+            return Err(Error::Busy { holder: holder(&file), waited_ms });
         }
-        let broken = read_note(&mut file).and_then(|note| note.broken);
+        let broken = read_note(&file).and_then(|note| note.broken);
+        Ok(Self { _file: Some(file), broken })
+    }
+}
+
+impl Broken for Look {
+    fn broken(&self) -> Option<(u64, u64)> {
+        self.broken
+    }
+}
+
+impl Broken for Lock {
+    fn broken(&self) -> Option<(u64, u64)> {
+        self.note.broken
+    }
+}
+
+impl Lock {
+    /// Waits for the lock at `path`.
+    pub fn acquire(path: &Path, patience: &Patience, now: rappel_types::Timestamp) -> Result<Self> {
+        let file = open(path)?;
+        let how = FlockOperation::NonBlockingLockExclusive;
+        let waited = wait(&file, how, patience, || holder(&file));
+        if let Err(waited_ms) = waited.map_err(Error::io("lock", path))? {
+            return Err(Error::Busy { holder: holder(&file), waited_ms });
+        }
+        let broken = read_note(&file).and_then(|note| note.broken);
         let program = std::env::args_os()
             .next()
             .and_then(|name| Some(Path::new(&name).file_name()?.to_string_lossy().into_owned()))
@@ -54,11 +148,6 @@ impl Lock {
         // A lock that cannot be annotated is a lock all the same.
         let _ = lock.write_note();
         Ok(lock)
-    }
-
-    /// The pack that nobody may append to, and where it ends, if a writer had to leave one behind.
-    pub fn broken(&self) -> Option<(u64, u64)> {
-        self.note.broken
     }
 
     /// Leaves a note about such a pack, or takes it away.
@@ -78,37 +167,44 @@ impl Lock {
     }
 }
 
-/// Waits up to `limit` for a lock; the inner error is how long that was in vain, in milliseconds.
-fn wait(file: &File, how: FlockOperation, limit: Duration) -> std::io::Result<Result<(), u64>> {
-    let start = Instant::now();
-    let mut pause = Duration::from_micros(200);
-    loop {
-        match flock(file, how) {
-            Ok(()) => return Ok(Ok(())),
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        if start.elapsed() >= limit {
-            return Ok(Err(start.elapsed().as_millis() as u64));
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+/// Waits for a lock; the inner error is how long that was in vain, in milliseconds.
+fn wait(
+    file: &File,
+    how: FlockOperation,
+    patience: &Patience,
+    who: impl Fn() -> String,
+) -> std::io::Result<Result<(), u64>> {
+    let try_once = || match flock(file, how) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    };
+    patience.wait(try_once, who)
+}
+
+/// Who holds a lock, in words.
+fn holder(file: &File) -> String {
+    match read_note(file) {
+        Some(note) => format!("held by {} (pid {})", note.program, note.pid),
+        None => "held by another process".into(),
     }
 }
 
-fn read_note(file: &mut File) -> Option<Note> {
-    let mut text = Vec::new();
-    file.rewind().ok()?;
-    file.take(4096).read_to_end(&mut text).ok()?;
+fn read_note(file: &File) -> Option<Note> {
+    use std::os::unix::fs::FileExt;
+    let mut text = vec![0; 4096];
+    let length = file.read_at(&mut text, 0).ok()?;
+    text.truncate(length);
     serde_json::from_slice(&text).ok()
 }
 
 /// What a process that reads packs holds, so that gc does not take them away at once.
 #[derive(Debug)]
 pub struct Claim {
-    file: File,
+    /// Absent where it cannot be made: then nobody else can either.
+    file: Option<File>,
     path: PathBuf,
-    limit: Duration,
+    patience: Patience,
 }
 
 /// That nobody else has a claim; none can be made until this is dropped.
@@ -116,26 +212,34 @@ pub struct Claim {
 pub struct Alone<'a>(&'a Claim);
 
 impl Claim {
-    /// Says that this process reads packs. Waits up to `limit` for a gc that unlinks some.
-    pub fn shared(path: &Path, limit: Duration) -> Result<Self> {
-        let claim = Self { file: open(path)?, path: path.to_owned(), limit };
+    /// Says that this process reads packs. Waits for a gc that unlinks some.
+    pub fn shared(path: &Path, patience: Patience) -> Result<Self> {
+        let claim = Self { file: Some(open(path)?), path: path.to_owned(), patience };
+        claim.share()?;
+        Ok(claim)
+    }
+
+    /// The same in a home that cannot be written to.
+    pub fn without_writing(path: &Path, patience: Patience) -> Result<Self> {
+        let claim = Self { file: open_existing(path)?, path: path.to_owned(), patience };
         claim.share()?;
         Ok(claim)
     }
 
     fn share(&self) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
         let how = FlockOperation::NonBlockingLockShared;
-        let waited = wait(&self.file, how, self.limit).map_err(Error::io("lock", &self.path))?;
-        waited.map_err(|waited_ms| {
-            let holder = format!("{} is held by a gc that does not end", self.path.display());
-            Error::Busy { holder, waited_ms }
-        })
+        let who = || format!("{} is held by a gc that removes packs", self.path.display());
+        let waited = wait(file, how, &self.patience, who);
+        let waited = waited.map_err(Error::io("lock", &self.path))?;
+        waited.map_err(|waited_ms| Error::Busy { holder: who(), waited_ms })
     }
 
     /// Whether nobody else has a claim. While it is asked this claim may be let go for a moment, so
     /// packs can be unlinked then; whoever reads one looks again at where things are.
     pub fn alone(&self) -> Result<Option<Alone<'_>>> {
-        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+        let Some(file) = &self.file else { return Ok(None) };
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Alone(self))),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 self.share()?;
@@ -180,4 +284,12 @@ fn open(path: &Path) -> Result<File> {
         .mode(0o600)
         .open(path)
         .map_err(Error::io("open", path))
+}
+
+fn open_existing(path: &Path) -> Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("open", path)(error)),
+    }
 }

@@ -13,7 +13,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::index::{CheckpointRow, Index, is_unusable};
-use crate::lock::{Claim, Lock};
+use crate::lock::{Claim, Lock, Look, Patience, Told};
 use crate::log;
 use crate::pack::{PackId, PackReader};
 use crate::read::{Blocks, Objects};
@@ -32,9 +32,11 @@ pub struct Store {
     pub(crate) blocks: Mutex<Blocks>,
     pub(crate) objects: Mutex<Objects>,
     pub(crate) damage: Mutex<Vec<String>>,
-    lock_limit: Duration,
+    patience: Patience,
     pub(crate) limits: Limits,
     pub(crate) claim: Claim,
+    /// Why nothing can be written, if that is so.
+    pub(crate) read_only: Option<String>,
 }
 
 /// How much goes where. Tests make these small.
@@ -64,6 +66,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// How long to wait for the lock.
     pub lock_limit: Duration,
+    /// Told when that takes a while, and who is waited for.
+    pub waiting: Option<Told>,
     /// How much goes where.
     pub limits: Limits,
 }
@@ -74,8 +78,15 @@ impl Default for Options {
             disk: Arc::new(crate::disk::RealDisk),
             clock: Arc::new(crate::ambient::SystemClock),
             lock_limit: Duration::from_secs(30),
+            waiting: None,
             limits: Limits::default(),
         }
+    }
+}
+
+impl Options {
+    fn patience(&self) -> Patience {
+        Patience { limit: self.lock_limit, told: self.waiting.clone() }
     }
 }
 
@@ -84,12 +95,54 @@ pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Store {
-    /// Opens the home at `root`, creating it if needed, and brings the index up to date.
+    /// Opens the home at `root`, creating it if needed, and brings the index up to date. A home
+    /// that cannot be written to can still be read.
     pub fn open(root: &Path, options: Options) -> Result<Self> {
+        match Self::open_writable(root, options.clone()) {
+            Err(error) if error.is_unwritable() && root.join("format").exists() => {
+                Self::open_read_only(root, options, &error)
+            }
+            other => other,
+        }
+    }
+
+    fn open_writable(root: &Path, options: Options) -> Result<Self> {
         let home = Home::open(root, &options.disk, options.clock.now())?;
-        let claim = Claim::shared(&home.readers(), options.lock_limit)?;
+        let claim = Claim::shared(&home.readers(), options.patience())?;
         let (index, old) = open_index(&home, &options)?;
-        let store = Self {
+        let store = Self::of_parts(home, options, index, claim, None);
+        if old || store.log_has_grown()? {
+            let lock = store.lock()?;
+            store.catch_up(&lock)?;
+        }
+        Ok(store)
+    }
+
+    /// The view is in memory, so that all who read it find it as they are used to.
+    fn open_read_only(root: &Path, options: Options, why: &Error) -> Result<Self> {
+        let home = Home::look(root)?;
+        let claim = Claim::without_writing(&home.readers(), options.patience())?;
+        let index = Index::in_memory(&home.index())?;
+        let reason = match why {
+            Error::Io { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        let store = Self::of_parts(home, options, index, claim, Some(reason));
+        if store.log_has_grown()? {
+            store.catch_up_to_read()?;
+        }
+        Ok(store)
+    }
+
+    fn of_parts(
+        home: Home,
+        options: Options,
+        index: Index,
+        claim: Claim,
+        read_only: Option<String>,
+    ) -> Self {
+        let patience = options.patience();
+        Self {
             home,
             disk: options.disk,
             clock: options.clock,
@@ -98,15 +151,25 @@ impl Store {
             blocks: Mutex::default(),
             objects: Mutex::default(),
             damage: Mutex::default(),
-            lock_limit: options.lock_limit,
+            patience,
             limits: options.limits,
             claim,
-        };
-        if old || store.log_has_grown()? {
-            let lock = store.lock()?;
-            store.catch_up(&lock)?;
+            read_only,
         }
-        Ok(store)
+    }
+
+    /// Refuses where nothing can be written.
+    pub fn require_writable(&self) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let Some(reason) = self.read_only.clone() else { return Ok(()) };
+        let path = self.home.root().to_owned();
+        let owner = std::fs::metadata(&path).map_err(Error::io("read", &path))?.uid();
+        Err(Error::ReadOnly { path, owner, reason })
+    }
+
+    /// How long this store's users wait for locks.
+    pub fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     /// The home.
@@ -150,7 +213,21 @@ impl Store {
 
     /// Waits for the append lock.
     pub(crate) fn lock(&self) -> Result<Lock> {
-        Lock::acquire(&self.home.lock(), self.lock_limit, self.clock.now())
+        self.require_writable()?;
+        Lock::acquire(&self.home.lock(), &self.patience, self.clock.now())
+    }
+
+    /// Waits until nobody appends, in a home that cannot be written to.
+    fn look(&self) -> Result<Look> {
+        Look::take(&self.home.lock(), &self.patience)
+    }
+
+    /// As [`Store::catch_up`], by somebody who only reads.
+    pub(crate) fn catch_up_to_read(&self) -> Result<log::Tail> {
+        match self.read_only {
+            Some(_) => self.catch_up(&self.look()?),
+            None => self.catch_up(&self.lock()?),
+        }
     }
 
     /// Whether the log shows something else than the index knows. Only looks at lengths and names;
@@ -219,7 +296,7 @@ fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
     {
         return Ok((index, false));
     }
-    let _lock = Lock::acquire(&home.lock(), options.lock_limit, options.clock.now())?;
+    let _lock = Lock::acquire(&home.lock(), &options.patience(), options.clock.now())?;
     if path.exists()
         && let Some(index) = Index::open(&path)?
     {

@@ -72,6 +72,9 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// What is not as it was written, for people.
     pub damage: Vec<String>,
+    /// Damage that a repair has seen before, and brought back what it hurt as far as that was
+    /// possible.
+    pub known: Vec<String>,
     /// Checkpoints that cannot be read as a whole.
     pub hurt: Vec<Hurt>,
     /// What a later version wrote and this one cannot check.
@@ -79,7 +82,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether nothing is wrong: every checkpoint is whole, and what damage there is is known.
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty() && self.hurt.is_empty()
     }
@@ -141,7 +144,7 @@ impl Store {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let tail = self.catch_up(&self.lock()?)?;
+            let tail = self.catch_up_to_read()?;
             self.forget_open_packs();
             let findings = self.look_through(&tail, watch)?;
             let generation = self
@@ -221,6 +224,9 @@ impl Store {
         if index_lags {
             report.damage.push("index.db does not agree with the packs".into());
         }
+        let known = self.known_damage()?;
+        let damage = std::mem::take(&mut report.damage);
+        (report.known, report.damage) = damage.into_iter().partition(|one| known.contains(one));
         Ok(Findings { report, scan, wanted, index_lags })
     }
 

@@ -108,6 +108,7 @@ pub(crate) const IN_RUN: PackId = PackId::Log(0);
 impl Store {
     /// Begins a run.
     pub fn begin(&self) -> Result<Writer<'_>> {
+        self.require_writable()?;
         let (generation, empty) = self.with_index(|index| {
             index.reload()?;
             Ok((index.generation(), index.is_empty()?))

@@ -4,8 +4,8 @@
 
 mod common;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Files, World, delete, files, gc_now, load, noise, save, save_with, try_save};
@@ -247,4 +247,47 @@ fn whoever_waits_too_long_is_told_for_whom() {
         .unwrap();
     assert!(patient.begin().unwrap().commit(|_| Ok(Vec::new())).is_ok());
     assert!(store.get(&rappel_store::sink::id_of(b"something")).is_ok());
+}
+
+#[test]
+fn nobody_waits_for_ever_for_a_gc_that_removes_packs() {
+    let world = World::new();
+    save(&world.open(), &files(&[("a", b"one")]));
+    let readers = std::fs::File::open(world.home.path().join("readers")).unwrap();
+    readers.lock().unwrap();
+    let options =
+        rappel_store::Options { lock_limit: Duration::from_millis(60), ..world.options() };
+    match rappel_store::Store::open(world.home.path(), options) {
+        Err(Error::Busy { holder, waited_ms }) => {
+            assert!(holder.contains("readers"), "{holder}");
+            assert!(waited_ms >= 60);
+        }
+        other => panic!("{:?}", other.err()),
+    }
+    drop(readers);
+    world.open();
+}
+
+#[test]
+fn whoever_waits_for_a_second_is_told_for_whom() {
+    let world = World::new();
+    save(&world.open(), &files(&[("a", b"one")]));
+    let lock = std::fs::File::open(world.home.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let said: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = said.clone();
+    let told: rappel_store::lock::Told =
+        Arc::new(move |who| heard.lock().unwrap().push(who.into()));
+    let options = rappel_store::Options {
+        lock_limit: Duration::from_millis(1300),
+        waiting: Some(told),
+        ..world.options()
+    };
+    let store = rappel_store::Store::open(world.home.path(), options).unwrap();
+    let error = store.begin().unwrap().commit(|_| Ok(Vec::new())).err();
+    assert!(matches!(error, Some(Error::Busy { .. })), "{error:?}");
+    let said = said.lock().unwrap();
+    // Once, however long it takes.
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("pid"), "{said:?}");
 }

@@ -11,7 +11,7 @@ use common::{Files, World, delete, files, gc_now, ids, load, noise, save};
 use rappel_store::record::Kind;
 use rappel_store::sink::id_of;
 use rappel_store::verify::Scope;
-use rappel_types::CheckpointId;
+use rappel_types::{CheckpointId, ObjectId};
 
 /// A home with log and bulk packs, retired ones and copies, and what its checkpoints hold.
 fn lived_in() -> (World, Vec<(CheckpointId, Files)>) {
@@ -380,4 +380,70 @@ fn a_missing_log_pack_is_told_from_a_retired_one() {
     std::fs::remove_file(world.home.path().join("packs").join(&kept)).unwrap();
     let report = store.verify(&Scope::All, None).unwrap();
     assert!(report.damage.contains(&format!("{kept}: it is missing")), "{report:?}");
+}
+
+/// Whatever a file in `packs/` is called and holds: it is told, and nothing else suffers.
+#[test]
+fn absurd_pack_numbers_neither_panic_nor_take_for_ever() {
+    for name in ["log-0000000000.pack", "log-9999999999.pack", "bulk-ffffffffffffffff.pack"] {
+        for copy in [false, true] {
+            let world = World::new();
+            let state = files(&[("a", b"one"), ("b", &noise(1, 3000))]);
+            let id = save(&world.open(), &state);
+            let packs = world.home.path().join("packs");
+            let bytes = match copy {
+                // A whole pack, with a commit that the log has somewhere else.
+                true => std::fs::read(packs.join("log-0000000001.pack")).unwrap(),
+                false => b"not a pack".to_vec(),
+            };
+            std::fs::write(packs.join(name), bytes).unwrap();
+            for _ in 0..2 {
+                let store = world.open();
+                assert_eq!(load(&store, &id).unwrap(), state, "{name} {copy}");
+                store.verify(&Scope::All, None).unwrap();
+                // After the highest number there is no next one: that is told, and nothing is
+                // written where nobody would find it.
+                let committed = store.begin().and_then(|writer| writer.commit(|_| Ok(Vec::new())));
+                if name.starts_with("log-9") {
+                    assert!(committed.is_err_and(|error| error.is_damage()), "{name} {copy}");
+                }
+                drop(store);
+                world.forget_index();
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_that_a_repair_has_seen_and_nobody_needs_is_no_failure() {
+    let world = World::new();
+    let (kept, fine) = (noise(1, 150_000), noise(2, 160_000));
+    let id = save(&world.open(), &files(&[("kept", &kept), ("fine", &fine)]));
+    let log = packs(&world).remove(0);
+    let bytes = std::fs::read(&log).unwrap();
+    let place = |part: &[u8]| {
+        bytes.windows(64).position(|window| *window == part[1000..1064]).unwrap() as u64
+    };
+    flip(&log, place(&kept), 1);
+    let store = world.open();
+    let before = store.verify(&Scope::All, None).unwrap();
+    assert!(!before.is_clean() && before.known.is_empty(), "{before:?}");
+    let fetch = |wanted: &ObjectId| (id_of(&kept) == *wanted).then(|| kept.clone());
+    let repaired = store.repair(&fetch, None).unwrap();
+    assert_eq!(repaired.lost, [], "{repaired:?}");
+    assert!(!store.damage_seen());
+    drop(store);
+    for _ in 0..2 {
+        let store = world.open();
+        let after = store.verify(&Scope::All, None).unwrap();
+        assert!(after.is_clean() && !after.known.is_empty(), "{after:?}");
+        assert!(load(&store, &id).is_ok());
+        drop(store);
+        assert!(!world.open().damage_seen());
+        world.forget_index();
+    }
+    // Further damage is news.
+    flip(&log, place(&fine), 1);
+    let again = world.open().verify(&Scope::All, None).unwrap();
+    assert!(!again.is_clean() && again.hurt.len() == 1, "{again:?}");
 }

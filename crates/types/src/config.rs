@@ -109,6 +109,48 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// Why a glob of `include` or `exclude` can match nothing, if that is so.
+pub fn glob_fault(glob: &str) -> Option<&'static str> {
+    let text = glob.as_bytes();
+    let bare = text.strip_prefix(b"/").unwrap_or(text);
+    let bare = bare.strip_suffix(b"/").unwrap_or(bare);
+    if bare.is_empty() {
+        return Some("it is empty");
+    }
+    if text.starts_with(b"!") {
+        return Some("it cannot be negated; `include` and `exclude` are each other's opposite");
+    }
+    if text.contains(&0) {
+        return Some("it contains a NUL byte");
+    }
+    for component in bare.split(|&b| b == b'/') {
+        match component {
+            b"" => return Some("it has an empty component"),
+            b"." | b".." => return Some("it has a `.` or `..` component"),
+            _ => {}
+        }
+    }
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if bytes.next().is_none() => return Some("it ends with a backslash"),
+            b'[' => {
+                // A bracket right after the opening one, or after its negation, is a member.
+                let mut rest = bytes.as_slice();
+                if let [b'!' | b'^', after @ ..] = rest {
+                    rest = after;
+                }
+                match rest.iter().skip(1).position(|&b| b == b']') {
+                    Some(close) => bytes = rest[close + 2..].iter(),
+                    None => return Some("a `[` is not closed"),
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// The text of a new `rappel.toml`: every setting with a comment, `environment` and `include` set
 /// as given and everything else left at its default.
 pub fn commented_template(environment: Option<&str>, include: &[String]) -> String {
@@ -294,6 +336,19 @@ rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
         assert_eq!(config.store, StoreConfig::default());
     }
 
+    #[test]
+    fn a_pattern_that_means_nothing_is_named_with_its_line() {
+        let text = "[files]\ninclude = [\"ok\",\n  \"a[\"]\nexclude = [\"../x\", \"!y\"]\n";
+        let error = Config::parse(text, "rappel.toml").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "rappel.toml:3: files.include[1]: \"a[\" is not a pattern: a `[` is not closed\n\
+             rappel.toml:4: files.exclude[0]: \"../x\" is not a pattern: it has a `.` or `..` component\n\
+             rappel.toml:4: files.exclude[1]: \"!y\" is not a pattern: it cannot be negated; `include` and \
+             `exclude` are each other's opposite"
+        );
+    }
+
     proptest! {
         #[test]
         fn parsing_never_panics(text in "([a-z_.]{0,9}|\\[|\\]|=|\"|\n|\\{|\\}|[0-9]|,|\\PC){0,40}") {
@@ -305,6 +360,7 @@ rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
             environment in "[a-zA-Z\"'\\\\é-]{1,12}",
             include in prop::collection::vec("\\PC{0,8}x", 0..4),
         ) {
+            prop_assume!(include.iter().all(|glob| glob_fault(glob).is_none()));
             let config = parse(&commented_template(Some(&environment), &include));
             prop_assert_eq!(config.environment, Some(environment));
             prop_assert_eq!(config.files, FilesConfig { include, ..FilesConfig::default() });

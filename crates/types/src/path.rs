@@ -133,12 +133,22 @@ impl PartialOrd for RelPath {
 /// Bytes as text that can be turned back: a backslash is doubled, and whatever is not UTF-8 or is
 /// a control character is written `\xNN`.
 pub fn escape(bytes: &[u8]) -> String {
+    escape_chars(bytes, char::is_control)
+}
+
+/// As [`escape`], for formats that can hold control characters by themselves, as JSON can: only a
+/// backslash and bytes that are not UTF-8 are written otherwise.
+pub fn escape_bytes(bytes: &[u8]) -> String {
+    escape_chars(bytes, |_| false)
+}
+
+fn escape_chars(bytes: &[u8], odd: fn(char) -> bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                c if c.is_control() => {
+                c if odd(c) => {
                     let mut buffer = [0; 4];
                     for byte in c.encode_utf8(&mut buffer).bytes() {
                         push_byte(&mut text, byte);
@@ -161,7 +171,7 @@ fn push_byte(text: &mut String, byte: u8) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// The reverse of [`escape`]; `None` if a backslash starts neither `\\` nor `\xNN`.
+/// The reverse of [`escape`] and [`escape_bytes`]; `None` if a backslash starts neither `\\` nor `\xNN`.
 pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -209,7 +219,18 @@ impl FromStr for RelPath {
     }
 }
 
-crate::id::serde_as_text!(RelPath);
+impl Serialize for RelPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&escape_bytes(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for RelPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -237,6 +258,22 @@ mod tests {
     }
 
     #[test]
+    fn json_escapes_what_it_cannot_hold() {
+        for (bytes, json) in [
+            (&b"new\nline"[..], r#""new\nline""#),
+            (b"caf\xe9", r#""caf\\xe9""#),
+            (b"a\\xe9", r#""a\\\\xe9""#),
+            ("h\u{e4}user".as_bytes(), "\"h\u{e4}user\""),
+        ] {
+            let path = RelPath::new(bytes).unwrap();
+            assert_eq!(serde_json::to_string(&path).unwrap(), json);
+            assert_eq!(serde_json::from_str::<RelPath>(json).unwrap(), path);
+        }
+        // As earlier versions wrote it.
+        assert_eq!(serde_json::from_str::<RelPath>(r#""a\\x0ab""#).unwrap(), path("a\nb"));
+    }
+
+    #[test]
     fn within_means_whole_components() {
         assert!(path("a/b").is_within(&path("a")));
         assert!(path("a").is_within(&path("a")));
@@ -246,7 +283,8 @@ mod tests {
     proptest! {
         #[test]
         fn escaping_is_reversible(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            prop_assert_eq!(unescape(&escape(&bytes)).unwrap(), bytes);
+            prop_assert_eq!(unescape(&escape(&bytes)).unwrap(), bytes.clone());
+            prop_assert_eq!(unescape(&escape_bytes(&bytes)).unwrap(), bytes);
         }
 
         #[test]

@@ -61,7 +61,7 @@ pub struct Plan {
     pub git: GitPlan,
 }
 
-/// How many actions of each kind a plan has.
+/// How many files and links a plan does each thing to. Folders are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ActionCounts {
@@ -71,11 +71,19 @@ pub struct ActionCounts {
     pub skip: u64,
 }
 
+impl Action {
+    /// Whether only a folder is made, removed or given another mode.
+    pub fn is_about_a_folder(&self) -> bool {
+        let folder = |node: &Node| matches!(node, Node::Directory { .. });
+        self.new.iter().chain(&self.old).all(folder) && (self.new.is_some() || self.old.is_some())
+    }
+}
+
 impl Plan {
-    /// Counts the actions.
+    /// Counts the actions on files and links.
     pub fn counts(&self) -> ActionCounts {
         let mut counts = ActionCounts::default();
-        for action in &self.actions {
+        for action in self.actions.iter().filter(|action| !action.is_about_a_folder()) {
             match action.action {
                 ActionKind::Create => counts.create += 1,
                 ActionKind::Overwrite => counts.overwrite += 1,
@@ -120,7 +128,7 @@ mod tests {
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
         let counts = plan.counts();
-        assert_eq!((counts.create, counts.overwrite, counts.delete, counts.skip), (1, 1, 0, 1));
+        assert_eq!((counts.create, counts.overwrite, counts.delete, counts.skip), (0, 1, 0, 1));
         assert!(!plan.is_empty());
     }
 

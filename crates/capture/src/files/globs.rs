@@ -5,6 +5,7 @@ use gix_glob::pattern::{Case, Mode as PatternMode};
 use gix_glob::wildmatch::Mode;
 
 use crate::error::{Error, Result};
+use rappel_types::config::glob_fault;
 
 /// A list of globs. One without a slash means the name wherever it is, one with a slash a path
 /// from the root; one that names a folder means everything below it.
@@ -67,7 +68,7 @@ impl Globs {
 }
 
 fn read(text: &str) -> Result<Glob, &'static str> {
-    let fault = fault(text.as_bytes());
+    let fault = glob_fault(text);
     let pattern = Pattern::from_bytes_without_negation(text.as_bytes());
     let (None, Some(pattern)) = (fault, pattern) else {
         return Err(fault.unwrap_or("it is blank"));
@@ -79,46 +80,6 @@ fn read(text: &str) -> Result<Glob, &'static str> {
         steps = pattern.text.split(|&b| b == b'/').map(<[u8]>::to_vec).collect();
     }
     Ok(Glob { pattern, steps })
-}
-
-fn fault(text: &[u8]) -> Option<&'static str> {
-    let bare = text.strip_prefix(b"/").unwrap_or(text);
-    let bare = bare.strip_suffix(b"/").unwrap_or(bare);
-    if bare.is_empty() {
-        return Some("it is empty");
-    }
-    if text.starts_with(b"!") {
-        return Some("it cannot be negated; `include` and `exclude` are each other's opposite");
-    }
-    if text.contains(&0) {
-        return Some("it contains a NUL byte");
-    }
-    for component in bare.split(|&b| b == b'/') {
-        match component {
-            b"" => return Some("it has an empty component"),
-            b"." | b".." => return Some("it has a `.` or `..` component"),
-            _ => {}
-        }
-    }
-    let mut bytes = text.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' if bytes.next().is_none() => return Some("it ends with a backslash"),
-            b'[' => {
-                // A bracket right after the opening one, or after its negation, is a member.
-                let mut rest = bytes.as_slice();
-                if let [b'!' | b'^', after @ ..] = rest {
-                    rest = after;
-                }
-                match rest.iter().skip(1).position(|&b| b == b']') {
-                    Some(close) => bytes = rest[close + 2..].iter(),
-                    None => return Some("a `[` is not closed"),
-                }
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rappel_store::beneath::{Identity, Root};
 use rappel_store::disk::{self, Disk, DiskFile, Op};
+use rappel_store::lock::Patience;
 use rappel_store::{Error as StoreError, ambient};
 use rappel_types::git::GitPlan;
 use rappel_types::path::{escape, unescape};
@@ -202,6 +203,8 @@ impl Intent {
 pub struct DamagedIntent {
     /// Its file.
     pub path: PathBuf,
+    /// Whose restore it is, if its name tells.
+    pub workspace: Option<WorkspaceId>,
     /// What is wrong with it.
     pub reason: String,
 }
@@ -241,16 +244,28 @@ pub struct Draft {
 pub struct Intents {
     folder: PathBuf,
     disk: Arc<dyn Disk>,
+    patience: Patience,
 }
 
 impl Intents {
     /// The intents in `folder`, which is made when it is needed.
     pub fn new(folder: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
-        Self { folder: folder.into(), disk }
+        Self { folder: folder.into(), disk, patience: PATIENCE.into() }
     }
 
-    fn path_of(&self, id: IntentId) -> PathBuf {
-        self.folder.join(format!("{id}.intent"))
+    /// The same, waiting for others as long as told.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The file of an intent that is there.
+    fn path_of(&self, id: IntentId) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(&self.folder).ok()?.flatten();
+        entries.map(|entry| entry.path()).find(|path| {
+            let named = Name::of(path);
+            is_intent(path) && named.is_some_and(|name| name.id == id)
+        })
     }
 
     /// Every intent there is.
@@ -262,7 +277,7 @@ impl Intents {
         };
         for entry in entries {
             let path = entry.map_err(StoreError::io("list", &self.folder))?.path();
-            if path.extension().is_none_or(|extension| extension != "intent") {
+            if !is_intent(&path) {
                 continue;
             }
             match read(&path) {
@@ -270,7 +285,8 @@ impl Intents {
                 Ok(Some(intent)) => listing.open.push(intent),
                 Ok(None) => {}
                 Err(StoreError::Damaged(reason)) => {
-                    listing.damaged.push(DamagedIntent { path, reason });
+                    let workspace = Name::of(&path).and_then(|name| name.workspace);
+                    listing.damaged.push(DamagedIntent { path, workspace, reason });
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -289,8 +305,14 @@ impl Intents {
         (modified, names)
     }
 
+    /// A damaged intent of a workspace: nobody knows what it left undone there.
+    pub fn damaged_of(&self, workspace: WorkspaceId) -> Result<Option<DamagedIntent>> {
+        let mut damaged = self.list()?.damaged.into_iter();
+        Ok(damaged.find(|damaged| damaged.workspace == Some(workspace)))
+    }
+
     /// The open intents that concern the folder at `root`, or one above or below it. Damaged ones
-    /// are not among them: nobody knows what they concern.
+    /// are not among them: nobody knows which folders they concern.
     pub fn concerning(&self, root: &Path) -> Result<Vec<Intent>> {
         let mut open = self.list()?.open;
         if !open.is_empty() {
@@ -302,13 +324,14 @@ impl Intents {
         Ok(open)
     }
 
-    /// Writes an intent down, durably; refused while another one concerns the same files.
+    /// Writes an intent down, durably; refused while another one concerns the same files, or a
+    /// damaged one is of the same workspace.
     pub fn begin(&self, root: &Root, draft: Draft) -> Result<OpenIntent> {
         disk::create_dir(&*self.disk, &self.folder)?;
         let guard = File::open(&self.folder).map_err(StoreError::io("open", &self.folder))?;
-        wait_for(&guard, &self.folder)?;
+        wait_for(&guard, &self.folder, &self.patience)?;
         self.sweep()?;
-        if let Some(damaged) = self.list()?.damaged.first() {
+        if let Some(damaged) = self.damaged_of(draft.workspace)? {
             let reason = format!("{}: {}", damaged.path.display(), damaged.reason);
             return Err(StoreError::Damaged(reason).into());
         }
@@ -335,7 +358,7 @@ impl Intents {
             git: draft.git,
         };
         let bytes = record::encode(&header)?;
-        let path = self.path_of(header.id);
+        let path = self.folder.join(Name::of_header(&header).to_string());
         // The name is given only to a complete file, so that whatever bears it and cannot be read
         // was damaged, not interrupted.
         let unfinished = path.with_extension("tmp");
@@ -394,13 +417,13 @@ impl Intents {
 
     /// Whether a process is at work on an intent right now.
     pub fn is_running(&self, id: IntentId) -> bool {
-        let Ok(file) = File::open(self.path_of(id)) else { return false };
+        let Some(Ok(file)) = self.path_of(id).map(File::open) else { return false };
         matches!(file.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Takes over an intent that nobody is at work on.
     pub fn take(&self, id: IntentId) -> Result<OpenIntent> {
-        let path = self.path_of(id);
+        let Some(path) = self.path_of(id) else { return Err(Error::NoSuchIntent(id)) };
         let file = match DiskFile::open(&self.disk, &path) {
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::NoSuchIntent(id));
@@ -431,10 +454,45 @@ impl Intents {
     }
 }
 
+/// What the name of an intent's file says, so that it is known whose restore it is even if nothing
+/// in it can be read.
+struct Name {
+    id: IntentId,
+    /// Names without it are read too, and block nobody if they are damaged.
+    workspace: Option<WorkspaceId>,
+}
+
+impl Name {
+    fn of(path: &Path) -> Option<Self> {
+        let stem = path.file_stem()?.to_str()?;
+        let (id, workspace) = match stem.split_once('-') {
+            Some((id, workspace)) => (id, Some(workspace.parse().ok()?)),
+            None => (stem, None),
+        };
+        Some(Self { id: id.parse().ok()?, workspace })
+    }
+
+    fn of_header(header: &Header) -> Self {
+        Self { id: header.id, workspace: Some(header.workspace) }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.workspace {
+            Some(workspace) => write!(f, "{}-{workspace}.intent", self.id),
+            None => write!(f, "{}.intent", self.id),
+        }
+    }
+}
+
+fn is_intent(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "intent")
+}
+
 /// The intent in a file; `None` if it is gone by now.
 fn read(path: &Path) -> Result<Option<Intent>, StoreError> {
-    let stem = path.file_stem().and_then(|stem| stem.to_str());
-    let Some(id) = stem.and_then(|stem| stem.parse::<IntentId>().ok()) else {
+    let Some(Name { id, workspace }) = Name::of(path) else {
         return Err(StoreError::Damaged("intent: its name is no intent's".into()));
     };
     let bytes = match std::fs::read(path) {
@@ -442,24 +500,22 @@ fn read(path: &Path) -> Result<Option<Intent>, StoreError> {
         other => other.map_err(StoreError::io("read", path))?,
     };
     let decoded = record::decode(id, &bytes)?;
+    if workspace.is_some_and(|workspace| workspace != decoded.header.workspace) {
+        return Err(StoreError::Damaged("intent: it belongs under another name".into()));
+    }
     Ok(Some(Intent { header: decoded.header, phase: decoded.phase }))
 }
 
 /// Waits for the lock on the folder of intents, which is held only to write one down.
-fn wait_for(guard: &File, folder: &Path) -> Result<(), StoreError> {
-    let start = Instant::now();
-    loop {
-        match guard.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", folder)(error)),
-            Err(TryLockError::WouldBlock) if start.elapsed() >= PATIENCE => {
-                let holder = format!("{} is held by another restore", folder.display());
-                let waited_ms = start.elapsed().as_millis() as u64;
-                return Err(StoreError::Busy { holder, waited_ms });
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
+fn wait_for(guard: &File, folder: &Path, patience: &Patience) -> Result<(), StoreError> {
+    let try_once = || match guard.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(StoreError::io("lock", folder)(error)),
+    };
+    let who = || format!("{} is held by another restore", folder.display());
+    let waited = patience.wait(try_once, who)?;
+    waited.map_err(|waited_ms| StoreError::Busy { holder: who(), waited_ms })
 }
 
 fn real_path(root: &Root) -> Result<PathBuf> {

@@ -17,7 +17,7 @@ use rappel_types::{
 
 use crate::files::names::is_git;
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::fold::folded;
 use super::probe::Probe;
 
@@ -210,7 +210,11 @@ impl Planner<'_> {
     }
 
     fn create(&mut self, change: &Change, new: &Node) -> Result<()> {
-        match self.probe.kind(&change.path)? {
+        let Some(found) = self.seen(&change.path, self.probe.kind(&change.path))? else {
+            self.add(change, ActionKind::Create, "it is missing, or cannot be seen");
+            return Ok(());
+        };
+        match found {
             None => self.add(change, ActionKind::Create, "it is missing"),
             Some(Kind::Directory) if is_folder(Some(new)) => {
                 self.add(change, ActionKind::Skip, "the folder is already there");
@@ -246,7 +250,7 @@ impl Planner<'_> {
         self.add(change, ActionKind::Overwrite, reason);
         if is_folder(Some(old))
             && !is_folder(Some(new))
-            && let Some(stays) = self.left_in(&change.path)?
+            && let Some(Some(stays)) = self.seen(&change.path, self.left_in(&change.path))?
         {
             self.conflict(
                 &change.path,
@@ -267,8 +271,13 @@ impl Planner<'_> {
             Some(format!("the checkpoint did not look there: {spot}"))
         } else if !(self.selects)(path, folder) {
             Some("the checkpoint's rules would not have taken it".to_owned())
-        } else if folder && let Some(stays) = self.left_in(path)? {
-            Some(format!("it holds {stays}, which stays"))
+        } else if folder {
+            match self.left_in(path) {
+                Err(error) if is_denied(&error) => {
+                    Some(format!("what it holds is hidden: {error}"))
+                }
+                other => other?.map(|stays| format!("it holds {stays}, which stays")),
+            }
         } else {
             None
         };
@@ -284,6 +293,17 @@ impl Planner<'_> {
     /// Something in a folder that the plan does not delete.
     fn left_in(&self, folder: &RelPath) -> Result<Option<RelPath>> {
         Ok(self.probe.list(folder)?.into_iter().find(|path| !self.gone.contains(path)))
+    }
+
+    /// The answer to a question about `path`; `None`, and a conflict, where we may not look.
+    fn seen<T>(&mut self, path: &RelPath, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Err(error) if is_denied(&error) => {
+                self.conflict(path, format!("what stands there cannot be seen: {error}"));
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
     }
 
     fn add(&mut self, change: &Change, action: ActionKind, reason: impl Into<String>) {
@@ -322,7 +342,10 @@ impl Planner<'_> {
                 }
                 let kind = match self.parents.get(&folder) {
                     Some(kind) => *kind,
-                    None => self.probe.kind(&folder)?,
+                    None => match self.seen(&path, self.probe.kind(&folder))? {
+                        Some(kind) => kind,
+                        None => break,
+                    },
                 };
                 self.parents.insert(folder.clone(), kind);
                 match kind {
@@ -358,8 +381,8 @@ impl Planner<'_> {
             names.entry(key).or_default().push(action.path.clone());
         }
         for ((folder, _), paths) in names.into_iter().filter(|(_, paths)| paths.len() > 1) {
-            if self.probe.folds(folder.as_ref())? {
-                let first = &paths[0];
+            let first = &paths[0];
+            if self.seen(first, self.probe.folds(folder.as_ref()))? == Some(true) {
                 for path in &paths[1..] {
                     self.conflict(path, format!("on this file system it is the same as {first}"));
                 }
@@ -376,14 +399,24 @@ impl Planner<'_> {
             .map(|action| action.path.clone())
             .collect();
         for path in touched {
-            match self.probe.mount(&path)? {
-                Mount::Ours => {}
-                Mount::Foreign => self.conflict(&path, "another file system is mounted there"),
-                Mount::ReadOnly => self.conflict(&path, "its file system is mounted read-only"),
+            match self.seen(&path, self.probe.mount(&path))? {
+                Some(Mount::Ours) | None => {}
+                Some(Mount::Foreign) => {
+                    self.conflict(&path, "another file system is mounted there");
+                }
+                Some(Mount::ReadOnly) => {
+                    self.conflict(&path, "its file system is mounted read-only");
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Whether we were not allowed to look.
+fn is_denied(error: &Error) -> bool {
+    let Error::Store(rappel_store::Error::Io { source, .. }) = error else { return false };
+    source.kind() == std::io::ErrorKind::PermissionDenied
 }
 
 /// The name of a plan: the hash of the checkpoint it leads to and of everything it would do.

@@ -337,3 +337,26 @@ fn scan_unreadable(root: std::path::PathBuf) {
     assert_eq!(again.partial, scanned.partial);
     assert!(again.changes.is_empty());
 }
+
+/// Where a rule file or git's index should be, there is a pipe that nobody ever writes to.
+#[test]
+fn pipes_in_the_place_of_rule_files_are_not_waited_for() {
+    for name in [".git/index", ".git/info/exclude", ".git/config", ".gitignore", ".rappelignore"] {
+        let project = Project::with_git();
+        project.write("a", "1");
+        let place = project.at(name);
+        let _ = std::fs::remove_file(&place);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        mknodat(CWD, &place, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for _ in 0..2 {
+            let scanned = project.try_scan(None, None).unwrap();
+            assert!(leaves(&scanned).contains(&"a".to_owned()), "{name}");
+            let tells = scanned.partial.iter().any(|one| one.reason.contains("git's index"));
+            assert_eq!(tells, name == ".git/index", "{:?}", scanned.partial);
+        }
+    }
+    let project = Project::new();
+    project.write("a", "1");
+    mknodat(CWD, project.at(".git"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    assert!(leaves(&project.try_scan(None, None).unwrap()).contains(&"a".to_owned()));
+}

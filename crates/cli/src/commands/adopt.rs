@@ -41,11 +41,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let (from, to) = (clean(&adopted.from), clean(&adopted.to));
         output.answer(|out| Ok(writeln!(out, "{to} goes on with {checkpoints} of {from}")?))?;
     }
-    if adopted.left_behind > 0 {
-        let checkpoints = face::count(adopted.left_behind as u64, "checkpoint", "checkpoints");
+    if let Some(newest) = adopted.left_behind.first() {
+        let left = adopted.left_behind.len() as u64;
+        let stay = if left == 1 { "stays" } else { "stay" };
         output.warning(&format!(
-            "{checkpoints} made here before stay in a history of their own; \
-             rappel list --all-workspaces shows them"
+            "{} made here before {stay} in a history apart; `rappel list --all-workspaces` shows \
+             it, and `rappel restore {newest}` goes there",
+            face::count(left, "checkpoint", "checkpoints")
         ));
     }
     Ok(Exit::Done)

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::Cli;
-use crate::errors::{Exit, Result};
+use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
 
 /// Print completions for a shell
@@ -21,6 +21,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
+    if context.output.json {
+        return Err(Failure::usage("completions are no JSON", "leave out --json"));
+    }
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "rappel", &mut script);
     context.output.answer(|out| Ok(out.write_all(&script)?))?;

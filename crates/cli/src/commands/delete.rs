@@ -42,8 +42,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
             doomed.push(checkpoint);
         }
     }
-    if !args.confirm {
-        ask(&doomed, args, context)?;
+    if let Some(pinned) = doomed.iter().find(|one| one.pinned) {
+        let checkpoint = pinned.manifest.id.clone();
+        return Err(rappel::Error::Pinned { checkpoint }.into());
+    }
+    if !args.confirm && !ask(&doomed, args, context)? {
+        return Ok(confirm::DECLINED);
     }
     // The ids that were shown, whatever the references mean by now.
     let references: Vec<_> = doomed.iter().map(|one| exactly(&one.manifest.id)).collect();
@@ -90,7 +94,7 @@ fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
     }
 }
 
-fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<()> {
+fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<bool> {
     let output = context.output;
     let paint = output.paint_stderr();
     let mut words = "delete".to_owned();
@@ -98,10 +102,9 @@ fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<()> {
         let manifest = &checkpoint.manifest;
         words.push_str(&format!(" {}", manifest.id));
         let title = face::title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
-        let pinned = if checkpoint.pinned { "  pinned" } else { "" };
         let age = time::age(context.now(), manifest.created_at);
         if !output.json {
-            output.tell(&format!("  {}{title}  ({age}){pinned}", paint.id(manifest.id.as_str())));
+            output.tell(&format!("  {}{title}  ({age})", paint.id(manifest.id.as_str())));
         }
     }
     words.push_str(if args.now { " --now --confirm" } else { " --confirm" });

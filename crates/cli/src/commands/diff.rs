@@ -1,9 +1,10 @@
 //! `rappel diff`.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 
 use rappel::{Diff, DiffOptions, FileText, FilesDiff};
-use rappel_types::{Facet, Reference};
+use rappel_types::{Facet, Reference, RelPath};
 
 use crate::errors::{Exit, Result};
 use crate::process::Context;
@@ -35,6 +36,8 @@ pub struct Args {
     pub only: Vec<Facet>,
 }
 
+/// Longer names stand out of line.
+const STAT_WIDTH: usize = 60;
 const NOT_COMPARED: &str = "files were not compared";
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -51,6 +54,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer_json(&diff)?;
         return Ok(Exit::Done);
     }
+    // Folders whose content tells the story are not told themselves.
+    let FilesDiff { added, modified, deleted } = &diff.files;
+    let told: HashSet<RelPath> = added.iter().chain(modified).chain(deleted).cloned().collect();
+    diff.changes.retain(|change| told.contains(&change.path));
     output.answer(|out| {
         let paint = output.paint();
         if !output.quiet {
@@ -61,8 +68,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         if args.stat {
             let mut files: Vec<FileText> = Vec::new();
             rappel.diff_text(&diff, &mut |file| files.push(FileText { text: None, ..file }))?;
-            let width =
-                files.iter().map(|file| file.path.to_string().chars().count()).max().unwrap_or(0);
+            let lengths = files.iter().map(|file| file.path.to_string().chars().count());
+            // One long name does not push the numbers of all others out of sight.
+            let width = lengths.filter(|length| *length <= STAT_WIDTH).max().unwrap_or(0);
             for file in &files {
                 writeln!(out, "{}", face::diff::stat(file, width, paint))?;
             }

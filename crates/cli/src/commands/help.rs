@@ -157,6 +157,9 @@ pub fn of(root: &mut Command, words: &[&str], output: &Output) -> Result {
 }
 
 fn print(text: &str, output: &Output) -> Result {
+    if output.json {
+        return Err(Failure::usage("help is no JSON", "leave out --json"));
+    }
     output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(Exit::Done)
 }

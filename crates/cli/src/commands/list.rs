@@ -19,6 +19,7 @@ Examples:
   rappel list 50 --tag green
   rappel list --since \"yesterday 14:00\"
   rappel list --all-workspaces
+  rappel list --deleted
   rappel list --json | jq -r '.checkpoints[0].id'")]
 pub struct Args {
     /// How many at most [default: 20]
@@ -45,6 +46,9 @@ pub struct Args {
     /// Those of every workspace
     #[arg(long)]
     pub all_workspaces: bool,
+    /// Those that were deleted and can still be brought back
+    #[arg(long, conflicts_with_all = ["all", "all_workspaces"])]
+    pub deleted: bool,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -59,6 +63,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         session: args.session.clone(),
         all: args.all,
         all_workspaces: args.all_workspaces,
+        deleted: args.deleted,
     })?;
     let output = context.output;
     face::checkpoint::warn_unreadable(&listing.unreadable, output);
@@ -77,8 +82,14 @@ pub fn run(args: &Args, context: &Context) -> Result {
             return Ok(out.write_all(nothing(args, context, &rappel).as_bytes())?);
         }
         let paint = output.paint();
-        let text = face::checkpoint::list(&listing, context.now(), args.all_workspaces, paint);
+        let heading = if args.deleted { "Deleted checkpoints" } else { "Checkpoints" };
+        let with_root = args.all_workspaces;
+        let text = face::checkpoint::list(heading, &listing, context.now(), with_root, paint);
         out.write_all(text.as_bytes())?;
+        if args.deleted {
+            let back = context.suggest("undelete ID");
+            writeln!(out, "\n{}", paint.faint(&format!("Bring one back with: {back}")))?;
+        }
         if listing.total > listing.checkpoints.len() + listing.unreadable.len() {
             let more =
                 context.suggest(&format!("list {}{}", limit.saturating_mul(2), filters(args)));
@@ -91,6 +102,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 /// What an empty list says.
 fn nothing(args: &Args, context: &Context, rappel: &rappel::Rappel) -> String {
+    if args.deleted {
+        return "No deleted checkpoint can be brought back.\n".into();
+    }
     if !filters(args).replace(" --all", "").is_empty() {
         return format!(
             "No checkpoint is like that.\nSee all of them with: {}\n",
@@ -119,7 +133,12 @@ fn filters(args: &Args) -> String {
             text.push_str(&format!(" {flag} {}", quote(&value)));
         }
     }
-    for (flag, is_set) in [("--all", args.all), ("--all-workspaces", args.all_workspaces)] {
+    let switches = [
+        ("--all", args.all),
+        ("--all-workspaces", args.all_workspaces),
+        ("--deleted", args.deleted),
+    ];
+    for (flag, is_set) in switches {
         if is_set {
             text.push(' ');
             text.push_str(flag);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rappel::{ErrorKind, Rappel, RestoreOptions, RestoreReport};
-use rappel_types::path::escape;
+use rappel_types::path::{escape, escape_bytes};
 use rappel_types::reference::Base;
 use rappel_types::size::format_size;
 use rappel_types::{CheckpointId, Facet, Reference};
@@ -14,7 +14,6 @@ use serde_json::json;
 
 use super::patch;
 use crate::errors::{Exit, Failure, Result};
-use crate::face::restore::changes_nothing;
 use crate::process::{Context, quote};
 use crate::{confirm, face, progress, values};
 
@@ -43,6 +42,7 @@ pub struct Args {
 /// What `restore`, `undo` and `redo` take in common.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(skip)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct How {
     /// Show what would happen, and change nothing
     #[arg(long)]
@@ -112,6 +112,9 @@ impl How {
     }
 }
 
+/// What a restore does first.
+pub const SAVING: &str = "Saving the present";
+
 /// A path as it can be written again: text as it was, other bytes escaped.
 fn as_written(path: &OsStr) -> String {
     path.to_str().map_or_else(|| escape(path.as_bytes()), str::to_owned)
@@ -138,15 +141,15 @@ pub fn run(args: &Args, context: &Context) -> Result {
         report.confirm_with =
             Some(args.how.confirm_with(&format!("restore {}", report.checkpoint), context));
         let head = head("Restore", &report.checkpoint, &rappel, context);
-        if !approve(&head, &report, &report, &args.how, context)? {
-            return Ok(Exit::Done);
+        if let Some(exit) = approve(&head, &report, &report, "undo", &args.how, context)? {
+            return Ok(exit);
         }
         // What was shown, whatever `latest` means by now.
         reference = exactly(&report.checkpoint);
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let report = progress::spinner(context, "Restoring", || rappel.restore(&reference, &options))?;
+    let report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
     let head = head("Restored", &report.checkpoint, &rappel, context);
     tell(&context.output.paint().good(&head), &report, &report, "undo", context)
 }
@@ -162,20 +165,21 @@ fn head(verb: &str, id: &CheckpointId, rappel: &Rappel, context: &Context) -> St
     format!("{verb} {target}")
 }
 
-const PROMISE: &str = "The present is saved first; `rappel undo` brings it back.";
-
-/// Shows a plan and goes on only if that is wanted: not in a dry run, not if it changes nothing,
-/// not against a conflict, and not without a confirmation.
+/// Shows a plan and goes on (`None`) only if that is wanted: not in a dry run, not if it changes
+/// nothing, not against a conflict, and not without a confirmation.
 ///
-/// `answer` is the report, or what is answered around it, as JSON.
+/// `answer` is the report, or what is answered around it, as JSON; `back` is the command that takes
+/// it back.
 pub fn approve(
     head: &str,
     answer: &impl Serialize,
     report: &RestoreReport,
+    back: &str,
     how: &How,
     context: &Context,
-) -> Result<bool> {
+) -> Result<Option<Exit>> {
     let output = context.output;
+    let promise = format!("The present is saved first; `rappel {back}` brings it back.");
     if let Some(expected) = &how.plan
         && *expected != report.plan
     {
@@ -197,17 +201,17 @@ pub fn approve(
     }
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
     if how.dry_run {
-        if !output.json && !output.quiet && !changes_nothing(report) {
-            let text = format!("\n{PROMISE}\nGo ahead with: {confirm_with}\n");
+        if !output.json && !output.quiet && !report.full_plan.is_empty() {
+            let text = format!("\n{promise}\nGo ahead with: {confirm_with}\n");
             output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
         }
-        return Ok(false);
+        return Ok(Some(Exit::Done));
     }
-    if changes_nothing(report) {
-        return Ok(false);
+    if report.full_plan.is_empty() {
+        return Ok(Some(Exit::Done));
     }
-    confirm::require(context, &format!("\n{PROMISE} Go ahead?"), confirm_with)?;
-    Ok(true)
+    let confirmed = confirm::require(context, &format!("\n{promise} Go ahead?"), confirm_with)?;
+    Ok(if confirmed { None } else { Some(confirm::DECLINED) })
 }
 
 /// Tells what was done. What was left as it is because somebody changed it is exit 7.
@@ -253,14 +257,14 @@ pub fn copy_out(
     let folder = context.absolute(folder);
     let id = rappel.resolve(reference, true)?.id;
     context.stop_cleanly();
-    let copied = progress::spinner(context, "Writing", || {
+    let copied = progress::restore(context, "Writing", || {
         rappel.restore_to(&exactly(&id), &folder, options)
     })?;
     let output = context.output;
     if output.json {
         output.answer_json(&json!({
             "checkpoint": id,
-            "to": escape(folder.as_os_str().as_bytes()),
+            "to": escape_bytes(folder.as_os_str().as_bytes()),
             "files": copied.files,
             "folders": copied.folders,
             "bytes": copied.bytes,

@@ -79,8 +79,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 /// An entry without the names that objects have in the store, which nobody outside can use.
 fn entry_json(entry: &Entry) -> Value {
-    use rappel_types::{Node, path::escape};
-    let path = entry.path.to_string();
+    use rappel_types::{Node, path::escape_bytes};
+    let path = &entry.path;
     match &entry.node {
         Node::Directory { mode } => {
             json!({"path": path, "kind": "directory", "mode": format!("{mode:04o}")})
@@ -89,7 +89,7 @@ fn entry_json(entry: &Entry) -> Value {
             json!({"path": path, "kind": "file", "mode": format!("{mode:04o}"), "size": size})
         }
         Node::Symlink { target } => {
-            json!({"path": path, "kind": "symlink", "target": escape(target)})
+            json!({"path": path, "kind": "symlink", "target": escape_bytes(target)})
         }
     }
 }

@@ -6,13 +6,15 @@ use crate::process::Context;
 
 /// Bring back a deleted checkpoint
 ///
-/// Works for a day after `rappel delete`, unless that was told --now.
+/// Works for a day after `rappel delete`, unless that was told --now. `rappel list --deleted` shows
+/// which there are.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  rappel undelete chk_20261115_143022_k7f3")]
+  rappel undelete chk_20261115_143022_k7f3
+  rappel undelete 3")]
 pub struct Args {
-    /// The whole id of the checkpoint
+    /// The checkpoint's id, the beginning of it, or its number
     pub id: String,
 }
 

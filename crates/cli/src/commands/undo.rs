@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::patch;
 use super::restore::{self, How};
-use crate::errors::{Exit, Result};
+use crate::errors::Result;
 use crate::face;
 use crate::process::Context;
 use crate::progress;
@@ -61,6 +61,7 @@ pub(super) fn take(
     if args.how.patch {
         return patch::run(&restore::exactly(&step.to), &options, &mut rappel, context);
     }
+    let back = if verb == "undo" { "redo" } else { "undo" };
     let head = format!(
         "{}: {}, to how it was {} ({})",
         face::capitalised(verb),
@@ -69,21 +70,23 @@ pub(super) fn take(
         face::checkpoint::local(step.moment, &context.zone())
     );
     if args.how.dry_run || (step.asks && !args.how.confirm) {
-        let mut report =
-            progress::spinner(context, "Comparing", || rappel.plan_step(step, &options))?;
+        let mut report = progress::spinner(context, "Comparing", || {
+            rappel.plan_step(step, args.overwrite, &options)
+        })?;
         let overwrite = if args.overwrite { " --overwrite" } else { "" };
         let words = format!("{verb}{overwrite}");
         report.confirm_with = Some(args.how.confirm_with(&words, context));
         let answer = Answer { step, report: &report };
-        if !restore::approve(&head, &answer, &report, &args.how, context)? {
-            return Ok(Exit::Done);
+        let approved = restore::approve(&head, &answer, &report, back, &args.how, context)?;
+        if let Some(exit) = approved {
+            return Ok(exit);
         }
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let report =
-        progress::spinner(context, "Restoring", || rappel.step(step, args.overwrite, &options))?;
-    let back = if verb == "undo" { "redo" } else { "undo" };
+    let report = progress::restore(context, restore::SAVING, || {
+        rappel.step(step, args.overwrite, &options)
+    })?;
     let answer = Answer { step, report: &report };
     restore::tell(&head, &answer, &report, back, context)
 }

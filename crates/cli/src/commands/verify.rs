@@ -10,7 +10,8 @@ use crate::{face, progress, values};
 /// Read and check everything, or one checkpoint
 ///
 /// Exits with 6 if something is damaged and names the checkpoints that it hurts. --repair brings
-/// back what other records or the workspace's files still have, and never removes anything.
+/// back what other records or the workspace's files still have, and never removes anything; damage
+/// that it has seen and that no checkpoint needs any more is told and no failure.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,6 +69,6 @@ fn damage(hurt: &[Hurt]) -> String {
     match hurt.len() {
         0 => "something is damaged; every checkpoint is whole all the same".into(),
         1 => "one checkpoint is hurt".into(),
-        number => format!("{number} checkpoints are hurt"),
+        number => format!("{} checkpoints are hurt", face::thousands(number as u64)),
     }
 }

@@ -6,16 +6,24 @@ use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
-use super::{Fields, capitalised, changes, count, git, saved, section, thousands, title};
+use super::{
+    Fields, TITLE_MAX, capitalised, changes, count, git, saved, section, thousands, title,
+};
 use crate::output::{Output, Paint, clean};
 
 /// How many unreadable checkpoints are named.
 const UNREADABLE_SHOWN: usize = 10;
 
 /// A list of checkpoints, newest first.
-pub fn list(listing: &Listing, now: Timestamp, with_workspace: bool, paint: Paint) -> String {
+pub fn list(
+    heading: &str,
+    listing: &Listing,
+    now: Timestamp,
+    with_workspace: bool,
+    paint: Paint,
+) -> String {
     let mut text =
-        format!("{} ({} total)\n", paint.strong("Checkpoints"), thousands(listing.total as u64));
+        format!("{} ({} total)\n", paint.strong(heading), thousands(listing.total as u64));
     let newest = listing.checkpoints.iter().map(|one| one.manifest.sequence).max();
     let width = newest.unwrap_or(0).to_string().len();
     for checkpoint in &listing.checkpoints {
@@ -81,6 +89,7 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
         text.push_str(&format!("  {title}"));
     }
     text.push('\n');
+    text.push_str(&message(manifest.description.as_deref().unwrap_or_default()));
     let mut fields = Fields::new(paint);
     fields.add("Number", manifest.sequence.to_string());
     fields.add(
@@ -148,6 +157,19 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
         .collect();
     text.push_str(&section("Left out by a rule", &skipped, paint));
     text
+}
+
+/// A message that the title has not told as a whole.
+fn message(words: &str) -> String {
+    let words = words.trim();
+    if words.lines().count() < 2 && words.chars().count() <= TITLE_MAX {
+        return String::new();
+    }
+    let lines: String = words
+        .lines()
+        .map(|line| format!("    {}", clean(line)).trim_end().to_owned() + "\n")
+        .collect();
+    format!("\n{lines}\n")
 }
 
 /// A moment as the clock on the wall here shows it.

@@ -6,6 +6,7 @@ use rappel::FileText;
 use rappel_types::Node;
 use rappel_types::path::escape;
 
+use super::thousands;
 use crate::output::{Output, Paint, clean};
 
 /// One file's change as a unified diff, or as a line where there are no lines to compare.
@@ -51,10 +52,10 @@ pub fn stat(file: &FileText, width: usize, paint: Paint) -> String {
         Some((added, removed)) => {
             let mut parts = Vec::new();
             if added > 0 {
-                parts.push(paint.good(&format!("+{added}")));
+                parts.push(paint.good(&format!("+{}", thousands(added as u64))));
             }
             if removed > 0 {
-                parts.push(paint.bad(&format!("-{removed}")));
+                parts.push(paint.bad(&format!("-{}", thousands(removed as u64))));
             }
             parts.join(" ")
         }

@@ -44,8 +44,10 @@ pub fn title(checkpoint: &Checkpoint) -> Option<String> {
     match manifest.description.as_deref() {
         // Automatic ones describe themselves in a word for programs.
         Some(words) if manifest.trigger == Trigger::Manual || !is_automatic(words) => {
-            let first = words.lines().next().unwrap_or_default();
-            Some(format!("\"{}\"", shorten(&clean(first), TITLE_MAX)))
+            let mut lines = words.trim().lines();
+            let first = lines.next().unwrap_or_default();
+            let more = if lines.next().is_some() { " …" } else { "" };
+            Some(format!("\"{}{more}\"", shorten(&clean(first), TITLE_MAX)))
         }
         _ if manifest.trigger == Trigger::Manual => None,
         _ => Some(manifest.trigger.label().to_owned()),
@@ -102,7 +104,8 @@ pub fn section(heading: &str, lines: &[String], paint: Paint) -> String {
         text.push_str(&format!("  {}\n", clean(line)));
     }
     if lines.len() > NAMED {
-        text.push_str(&format!("  … and {} more\n", lines.len() - NAMED));
+        let more = thousands((lines.len() - NAMED) as u64);
+        text.push_str(&format!("  … and {more} more\n"));
     }
     text
 }

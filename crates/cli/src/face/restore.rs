@@ -22,6 +22,7 @@ pub fn target(checkpoint: &Checkpoint, now: Timestamp, paint: Paint) -> String {
 pub fn plan(report: &RestoreReport, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     fields.add("Files", planned(report.summary.files));
+    fields.add_some("Folders", folders(report, ["to create", "to change", "to delete"]));
     let summary = &report.summary;
     for (label, text) in [
         ("Git", &summary.git),
@@ -57,9 +58,21 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
     text
 }
 
-/// Whether carrying the plan out would change nothing.
-pub fn changes_nothing(report: &RestoreReport) -> bool {
-    report.full_plan.is_empty()
+/// What happens to folders, if anything does.
+fn folders(report: &RestoreReport, words: [&str; 3]) -> Option<String> {
+    let about = report.full_plan.actions.iter().filter(|action| action.is_about_a_folder());
+    let mut counts = [0; 3];
+    for action in about {
+        match action.action {
+            ActionKind::Create => counts[0] += 1,
+            ActionKind::Overwrite => counts[1] += 1,
+            ActionKind::Delete => counts[2] += 1,
+            ActionKind::Skip => {}
+        }
+    }
+    let [create, change, delete] = words;
+    let told = [(counts[0], create), (counts[1], change), (counts[2], delete)];
+    counts.iter().any(|count| *count > 0).then(|| tally(&told, ""))
 }
 
 fn planned(counts: ActionCounts) -> String {
@@ -106,7 +119,10 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
 }
 
 fn more(all: usize) -> String {
-    if all > NAMED { format!("  … and {} more\n", all - NAMED) } else { String::new() }
+    match all.saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("  … and {} more\n", thousands(more as u64)),
+    }
 }
 
 /// What a restore has done.
@@ -128,6 +144,9 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
     fields.add("Files", files);
     fields.add_some("Git", report.summary.git.as_deref().map(clean));
     fields.add_some("Worktrees", report.summary.worktrees.as_deref().map(clean));
+    if report.conflicts.is_empty() {
+        fields.add_some("Folders", folders(report, ["created", "changed", "deleted"]));
+    }
     fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
     if report.summary.files.skip > 0 {
         let left = count(report.summary.files.skip, "path", "paths");
@@ -152,7 +171,7 @@ pub fn conflicts(conflicts: &[Conflict]) -> String {
         conflicts.iter().take(NAMED).map(|one| format!("  {}: {}", one.path, one.reason)).collect();
     let head = match conflicts.len() {
         1 => "one path was left as it is:".to_owned(),
-        number => format!("{number} paths were left as they are:"),
+        number => format!("{} paths were left as they are:", thousands(number as u64)),
     };
     format!("{head}\n{}\n{}", named.join("\n"), more(conflicts.len())).trim_end().to_owned()
 }

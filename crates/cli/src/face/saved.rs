@@ -64,14 +64,17 @@ pub fn warn(checkpoint: &Checkpoint, output: &Output) {
 pub fn missing(reasons: &[PartialReason]) -> String {
     match reasons.len() {
         1 => "the checkpoint is partial: this could not be captured".into(),
-        count => format!("the checkpoint is partial: these {count} could not be captured"),
+        count => format!(
+            "the checkpoint is partial: these {} could not be captured",
+            thousands(count as u64)
+        ),
     }
 }
 
 fn left_out(count: usize) -> String {
     match count {
         1 => "one path was left out by a rule".into(),
-        count => format!("{count} paths were left out by a rule"),
+        count => format!("{} paths were left out by a rule", thousands(count as u64)),
     }
 }
 
@@ -92,6 +95,6 @@ fn list(output: &Output, lines: impl ExactSizeIterator<Item = String>) {
         output.tell(&format!("  {}", clean(&line)));
     }
     if all > NAMED {
-        output.tell(&format!("  … and {} more", all - NAMED));
+        output.tell(&format!("  … and {} more", thousands((all - NAMED) as u64)));
     }
 }

@@ -15,10 +15,19 @@ pub fn checked(report: &VerifyReport, paint: Paint) -> String {
         format_size(report.bytes)
     );
     let mut text = match report.is_clean() {
-        true => format!("{}: {read}\n", paint.good("Everything is whole")),
+        true if report.known.is_empty() => {
+            format!("{}: {read}\n", paint.good("Everything is whole"))
+        }
+        true => format!("{}: {read}\n", paint.good("Every checkpoint is whole")),
         false => format!("{}: {read}\n", paint.bad("Damage found")),
     };
     text.push_str(&section("Damaged", &report.damage, paint));
+    let known = "Damaged, seen by a repair, needed by no checkpoint";
+    if report.hurt.is_empty() {
+        text.push_str(&section(known, &report.known, paint));
+    } else {
+        text.push_str(&section("Damaged, seen by a repair", &report.known, paint));
+    }
     text.push_str(&hurt("Hurt checkpoints", &report.hurt, paint));
     text.push_str(&section("Written by a later version, not checked", &report.unknown, paint));
     text

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use super::mark::Marks;
-use crate::document::Tombstone;
+use crate::document::{KNOWN_DAMAGE, Tombstone};
 use crate::pack::PackId;
 use crate::record::Kind;
 use crate::scan::{Document, Scan};
@@ -164,7 +164,7 @@ fn needed_documents(scan: &Scan<'_>, marks: &mut Marks, going: &HashSet<PackId>)
             Kind::Label => about_kept(document),
             Kind::Loss => match PackId::from_name(&document.key) {
                 Some(pack) => scan.packs.contains_key(&pack) && !going.contains(&pack),
-                None => about_kept(document),
+                None => document.key == KNOWN_DAMAGE || about_kept(document),
             },
             _ => true,
         };

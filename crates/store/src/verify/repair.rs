@@ -7,14 +7,14 @@ use rappel_types::{CheckpointId, ObjectId};
 
 use super::{Findings, Hurt, VerifyReport, Watch};
 use crate::append::{Change, Space};
-use crate::document::{DOCUMENT_VERSION, Loss};
+use crate::document::{DOCUMENT_VERSION, KNOWN_DAMAGE, Loss};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::log::Named;
 use crate::pack::{self, PackId, PackReader};
 use crate::record::{self, Kind};
 use crate::sink::id_of;
-use crate::store::Store;
+use crate::store::{Store, held};
 use crate::writer::{NewRecord, Spool};
 
 /// What a repair has done.
@@ -42,6 +42,7 @@ impl Store {
         fetch: &dyn Fn(&ObjectId) -> Option<Vec<u8>>,
         watch: Watch<'_>,
     ) -> Result<RepairReport> {
+        self.require_writable()?;
         let findings = self.verify_all(watch)?;
         let mut report =
             RepairReport { before: findings.report.clone(), ..RepairReport::default() };
@@ -60,12 +61,16 @@ impl Store {
         report.restored_objects = self.put_again(&findings, fetch)?;
 
         let after = self.verify_all(watch)?.report;
+        let left: Vec<String> = after.damage.iter().chain(&after.known).cloned().collect();
         let still: HashSet<&CheckpointId> =
             after.hurt.iter().map(|hurt| &hurt.checkpoint).collect();
         let were = report.before.hurt.iter().map(|hurt| hurt.checkpoint.clone());
         report.healed = were.filter(|id| !still.contains(id)).collect();
         report.lost = after.hurt;
-        self.write_down(&report, &damaged)?;
+        self.write_down(&report, &damaged, left)?;
+        let damaged = i64::from(!report.lost.is_empty());
+        self.with_index(|index| index.set_note("damage", damaged))?;
+        held(&self.damage).clear();
         Ok(report)
     }
 
@@ -158,7 +163,12 @@ impl Store {
 
     /// Writes down what is lost, that what was lost is not any more, and which packs' damage has
     /// been looked at.
-    fn write_down(&self, report: &RepairReport, damaged: &HashSet<PackId>) -> Result<()> {
+    fn write_down(
+        &self,
+        report: &RepairReport,
+        damaged: &HashSet<PackId>,
+        left: Vec<String>,
+    ) -> Result<()> {
         let mut known: BTreeMap<String, Loss> = BTreeMap::new();
         for row in self.with_index(|index| index.documents(Kind::Loss, None))? {
             if let Ok(loss) = serde_json::from_str(&row.json) {
@@ -170,21 +180,37 @@ impl Store {
         let mut now: BTreeMap<String, Loss> = BTreeMap::new();
         for hurt in &report.lost {
             let (paths, structure) = (hurt.paths.clone(), hurt.structure);
-            now.insert(hurt.checkpoint.to_string(), Loss { version, at, paths, structure });
+            now.insert(
+                hurt.checkpoint.to_string(),
+                Loss { version, at, paths, structure, known: Vec::new() },
+            );
         }
         for pack in damaged {
             let (paths, structure) = (Vec::new(), false);
-            now.insert(pack.to_string(), Loss { version, at, paths, structure });
+            now.insert(pack.to_string(), Loss { version, at, paths, structure, known: Vec::new() });
         }
         for (key, loss) in &known {
             if loss.structure || !loss.paths.is_empty() {
                 let (paths, structure) = (Vec::new(), false);
-                now.entry(key.clone()).or_insert(Loss { version, at, paths, structure });
+                now.entry(key.clone()).or_insert(Loss {
+                    version,
+                    at,
+                    paths,
+                    structure,
+                    known: Vec::new(),
+                });
             }
+        }
+        if !left.is_empty() || known.contains_key(KNOWN_DAMAGE) {
+            let (paths, structure) = (Vec::new(), false);
+            let loss = Loss { version, at, paths, structure, known: left };
+            now.insert(KNOWN_DAMAGE.into(), loss);
         }
         now.retain(|key, loss| {
             known.get(key).is_none_or(|before| {
-                before.paths != loss.paths || before.structure != loss.structure
+                before.paths != loss.paths
+                    || before.structure != loss.structure
+                    || before.known != loss.known
             })
         });
         if now.is_empty() {
@@ -198,6 +224,13 @@ impl Store {
         }
         self.begin()?.commit(|_| Ok(records))?;
         Ok(())
+    }
+
+    /// Damage that a repair has left behind, in the words of `verify`.
+    pub(super) fn known_damage(&self) -> Result<HashSet<String>> {
+        let rows = self.with_index(|index| index.documents(Kind::Loss, Some(KNOWN_DAMAGE)))?;
+        let last = rows.last().and_then(|row| serde_json::from_str::<Loss>(&row.json).ok());
+        Ok(last.map(|loss| loss.known.into_iter().collect()).unwrap_or_default())
     }
 
     /// What a repair could not bring back of a checkpoint, if one was made.

@@ -57,6 +57,7 @@ impl World {
             disk: self.disk.clone(),
             clock: Arc::new(self.clock.clone()),
             lock_limit: Duration::from_secs(20),
+            waiting: None,
             limits: self.limits,
         }
     }

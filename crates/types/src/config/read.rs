@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Config, ConfigError, FilesConfig, Mistake, StoreConfig};
+use super::{Config, ConfigError, FilesConfig, Mistake, StoreConfig, glob_fault};
 use crate::size::parse_size;
 
 type Value<'i> = Spanned<DeValue<'i>>;
@@ -82,8 +82,8 @@ impl Reader<'_> {
         let mut files = FilesConfig::default();
         for (key, value) in self.table("files", value).into_iter().flat_map(in_order) {
             match key.get_ref().as_ref() {
-                "include" => files.include = self.texts("files.include", value),
-                "exclude" => files.exclude = self.texts("files.exclude", value),
+                "include" => files.include = self.globs("files.include", value),
+                "exclude" => files.exclude = self.globs("files.exclude", value),
                 "max_file_size" => {
                     if let Some(size) = self.size("files.max_file_size", value) {
                         files.max_file_size = size;
@@ -135,7 +135,7 @@ impl Reader<'_> {
         Some(text.to_owned())
     }
 
-    fn texts(&mut self, key: &str, value: &Value<'_>) -> Vec<String> {
+    fn globs(&mut self, key: &str, value: &Value<'_>) -> Vec<String> {
         let Some(items) = value.get_ref().as_array() else {
             self.wrong_type(value, key, "a list of texts");
             return Vec::new();
@@ -148,7 +148,13 @@ impl Reader<'_> {
                 Some(text) if text.trim().is_empty() => {
                     self.mistake(item.span(), &key, "it is empty".to_owned());
                 }
-                Some(text) => texts.push(text.to_owned()),
+                Some(text) => match glob_fault(text) {
+                    Some(fault) => {
+                        let message = format!("{text:?} is not a pattern: {fault}");
+                        self.mistake(item.span(), &key, message);
+                    }
+                    None => texts.push(text.to_owned()),
+                },
             }
         }
         texts

@@ -65,7 +65,7 @@ impl Reader {
             return None;
         }
         let mut bytes = Vec::with_capacity(stamp.size as usize);
-        std::fs::File::open(path).ok()?.take(LIMIT).read_to_end(&mut bytes).ok()?;
+        open_regular(path).ok()?.take(LIMIT).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
 
@@ -84,6 +84,21 @@ impl Reader {
             believed: stamp.is_none_or(|stamp| self.trust.believes(&stamp)),
         });
         stamp
+    }
+}
+
+/// Opens a file to read it. A pipe would be waited for without end, and a device has no end: only
+/// what is a file once it is open will do.
+pub(super) fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is not a file")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use gix_index::entry::Mode;
 use gix_index::hash::Kind;
 
-use super::consulted::Reader;
+use super::consulted::{Reader, open_regular};
 
 /// The paths of one index.
 pub(crate) struct Tracked {
@@ -33,6 +33,12 @@ impl Tracked {
         let empty = Self { state: None, digest: *blake3::hash(b"").as_bytes() };
         if reader.note(path, false).is_none() {
             return Ok(empty);
+        }
+        if let Err(error) = open_regular(path) {
+            return match error.kind() {
+                std::io::ErrorKind::NotFound => Ok(empty),
+                _ => Err(format!("git's index cannot be read: {error}")),
+            };
         }
         // The checksum is not verified: git does not either, and it costs more than all the rest.
         match gix_index::File::at(path, kind, true, gix_index::decode::Options::default()) {

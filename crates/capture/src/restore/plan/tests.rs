@@ -11,12 +11,28 @@ struct Imagined {
     there: BTreeMap<RelPath, Kind>,
     folds: bool,
     foreign: Option<RelPath>,
+    hidden: Option<RelPath>,
     read_only: Option<RelPath>,
     asked_about_folding: Cell<bool>,
 }
 
+impl Imagined {
+    /// What a closed folder answers.
+    fn look(&self, path: &RelPath) -> Result<()> {
+        match &self.hidden {
+            Some(hidden) if path.is_within(hidden) && path != hidden => {
+                let source = std::io::ErrorKind::PermissionDenied.into();
+                let path = path.to_string().into();
+                Err(rappel_store::Error::Io { action: "look at", path, source }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Probe for Imagined {
     fn kind(&self, path: &RelPath) -> Result<Option<Kind>> {
+        self.look(path)?;
         Ok(self.there.get(path).copied())
     }
 
@@ -26,6 +42,7 @@ impl Probe for Imagined {
     }
 
     fn mount(&self, path: &RelPath) -> Result<Mount> {
+        self.look(path)?;
         let within = |place: &Option<RelPath>| place.as_ref().is_some_and(|p| path.is_within(p));
         Ok(match () {
             () if within(&self.foreign) => Mount::Foreign,
@@ -316,4 +333,20 @@ fn the_hash_names_the_target_and_what_would_happen() {
         changed.actions.remove(at);
         assert_ne!(hash, plan_hash(&one, &changed), "{at}");
     }
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_a_conflict() {
+    let changes = [
+        change("d/a", None, Some(file(1))),
+        change("d/b/c", None, Some(file(2))),
+        change("e", None, Some(file(3))),
+    ];
+    let mut probe = imagine(&changes);
+    probe.hidden = Some(rel("d"));
+    let plan = plan_with(&changes, &probe);
+    let paths: Vec<_> = plan.conflicts.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(paths, ["d/a", "d/b/c"]);
+    assert!(plan.conflicts[0].reason.contains("cannot be seen"), "{:?}", plan.conflicts);
+    assert_eq!(kind_of(&plan, "e"), ActionKind::Create);
 }

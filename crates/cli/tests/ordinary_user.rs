@@ -1,0 +1,118 @@
+//! What an ordinary user gets where the system says no, which root never hears.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Output;
+
+use support::World;
+
+const NOBODY: u32 = 65534;
+
+/// A world that belongs to an ordinary user: to us, or to another if we are root.
+struct Ordinary(World);
+
+impl Ordinary {
+    fn new() -> Self {
+        let world = Self(World::new());
+        std::fs::create_dir(&world.0.home).unwrap();
+        if world.is_root() {
+            own(world.0.project.outside());
+            // The binary may lie where others cannot go.
+            let copy = world.0.project.outside().join("rappel");
+            std::fs::copy(env!("CARGO_BIN_EXE_rappel"), &copy).unwrap();
+            mode(&copy, 0o755);
+        }
+        world
+    }
+
+    #[allow(clippy::unused_self, reason = "it is asked of the world")]
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.0.command(arguments);
+        if self.is_root() {
+            let plain = command;
+            command = std::process::Command::new(self.0.project.outside().join("rappel"));
+            command.args(arguments).current_dir(self.0.project.root()).env_clear();
+            command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.output().unwrap()
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        self.0.write(path, text);
+        if self.is_root() {
+            own(self.0.project.root());
+        }
+    }
+}
+
+/// Gives everything in a folder away.
+fn own(path: &Path) {
+    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            own(&entry.unwrap().path());
+        }
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_folder_that_cannot_be_looked_into_is_a_conflict() {
+    let world = Ordinary::new();
+    assert_eq!(world.run(&["save", "first"]).status.code(), Some(0));
+    world.write("a.txt", "changed\n");
+    let src = world.0.project.path("src");
+    mode(&src, 0o000);
+    for arguments in [&["restore", "1", "--dry-run"][..], &["restore", "1", "-y"]] {
+        let output = world.run(arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{arguments:?}: {said}");
+        assert!(said.contains("src/main.rs: what stands there cannot be seen"), "{said}");
+    }
+    assert_eq!(world.0.read("a.txt"), "changed\n");
+    let output = world.run(&["restore", "1", "--path", "a.txt", "-y"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(world.0.read("a.txt"), "one\ntwo\nthree\n");
+    mode(&src, 0o755);
+}
+
+#[test]
+fn a_home_that_became_unwritable_can_still_be_read() {
+    let world = Ordinary::new();
+    assert_eq!(world.run(&["save", "first"]).status.code(), Some(0));
+    let home = &world.0.home;
+    let names: Vec<_> =
+        std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for path in &names {
+        mode(path, if path.is_dir() { 0o500 } else { 0o400 });
+    }
+    mode(home, 0o500);
+    for arguments in [&["list"][..], &["show", "1"], &["cat", "1:a.txt"], &["verify"]] {
+        let output = world.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let output = world.run(&["save", "second"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("cannot be written to: Permission denied"));
+    assert!(text(&world.run(&["status"]).stdout).starts_with("Degraded"));
+    for path in [home].into_iter().chain(&names) {
+        mode(path, 0o700);
+    }
+}

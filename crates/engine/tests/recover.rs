@@ -1,0 +1,101 @@
+//! Restores that were cut short, and what other commands make of them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use rappel::{ErrorKind, ListFilter, Rappel, RestoreOptions, SaveOptions};
+use rappel_store::disk::Op;
+use rappel_testing::{Fault, FaultDisk, Loss, Project};
+use support::{World, reference};
+
+/// A restore to `id` that loses power in the middle of its swaps.
+fn interrupt(world: &World, id: &str) {
+    let disk = FaultDisk::new();
+    let inner = disk.clone();
+    disk.before(
+        |op| matches!(op, Op::Exchange { b, .. } if b.ends_with("b")),
+        move || inner.set(Fault::Crash { at: 1 }),
+    );
+    let mut options = world.options();
+    options.disk = disk.clone();
+    let mut rappel = Rappel::open(options).unwrap();
+    rappel.restore(&reference(id), &RestoreOptions::default()).unwrap_err();
+    drop(rappel);
+    disk.lose(Loss::all()[0]);
+}
+
+fn edited() -> (World, String) {
+    let world = World::new(Project::new().file("a", "old a").file("b", "old b"));
+    let first = world.save("first");
+    world.write("a", "new a");
+    world.write("b", "new b");
+    (world, first)
+}
+
+#[test]
+fn undo_after_a_finished_recovery_goes_to_before_the_restore() {
+    let (world, first) = edited();
+    let before = world.snapshot();
+    interrupt(&world, &first);
+    let error = world.open().next_undo().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let recovered = world.open().recover(true).unwrap();
+    assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
+    assert_eq!((world.read("a"), world.read("b")), ("old a".into(), "old b".into()));
+    assert!(!world.open().next_undo().unwrap().asks, "it takes back the restore");
+    world.undo();
+    assert_eq!(world.snapshot(), before);
+    world.redo();
+    assert_eq!((world.read("a"), world.read("b")), ("old a".into(), "old b".into()));
+}
+
+#[test]
+fn a_damaged_intent_bars_the_restores_of_its_own_workspace_alone() {
+    let (world, first) = edited();
+    interrupt(&world, &first);
+    let intents = std::fs::read_dir(world.home.path().join("intents")).unwrap();
+    let file = intents.map(|entry| entry.unwrap().path()).next().unwrap();
+    std::fs::write(&file, "spoilt").unwrap();
+    let checkpoints = || world.open().list(&ListFilter::default()).unwrap().total;
+    let total = checkpoints();
+    let error = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damage, "{error}");
+    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+    assert_eq!(checkpoints(), total, "nothing was saved because of it");
+
+    let other = World { project: Project::new().file("x", "1"), ..world };
+    let saved = other.save("other");
+    other.write("x", "2");
+    other.restore(&saved);
+    assert_eq!(other.read("x"), "1");
+}
+
+#[test]
+fn a_save_beside_a_running_restore_does_not_take_its_staged_files() {
+    let (world, first) = edited();
+    let beside = world.options();
+    let held: Arc<Mutex<Option<Vec<String>>>> = Arc::default();
+    let seen = held.clone();
+    let disk = FaultDisk::new();
+    // Everything is staged, and nothing has changed places yet.
+    disk.before(
+        |op| matches!(op, Op::Exchange { .. }),
+        move || {
+            let mut rappel = Rappel::open(beside).unwrap();
+            let options = SaveOptions { message: Some("beside".into()), ..SaveOptions::default() };
+            let saved = rappel.save(&options).unwrap().checkpoint.manifest;
+            assert!(saved.interrupted_restore);
+            let files = rappel.files_of(&reference(saved.id.as_str())).unwrap();
+            let names = files.iter().map(|entry| entry.path.to_string()).collect();
+            *seen.lock().unwrap() = Some(names);
+        },
+    );
+    let mut options = world.options();
+    options.disk = disk;
+    let mut rappel = Rappel::open(options).unwrap();
+    rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(held.lock().unwrap().clone(), Some(vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(world.read("a"), "old a");
+}
