@@ -42,7 +42,7 @@ def judge(limit, number, name, tree):
     label = f"{row} {'in' if tree['class'] == 'history' else 'on'} {name}"
     if limit.get("generated") and not tree.get("generated"):
         return "skipped", f"{label}: holds for the generated trees only"
-    ours = columns.get("rappel", {})
+    ours = columns.get(limit.get("column", "rappel"), {})
     mine = value(ours.get(row))
     if mine is None:
         return "missed", f"{label}: no figure ({ours.get('error', 'not measured')})"
@@ -53,6 +53,12 @@ def judge(limit, number, name, tree):
     if "under" in limit:
         unit = limit["under"]
         return verdict(mine < number * UNITS[unit], f"{label}: {mine / UNITS[unit]:.1f} {unit}, limit {number} {unit}")
+    if "more_than" in limit:
+        base = value(ours.get(limit["more_than"]))
+        if base is None:
+            return "missed", f"{label}: no figure for {limit['more_than']}"
+        return verdict(mine <= base + number, f"{label}: {mine:.1f} ms, {mine - base:.1f} ms more than {limit['more_than']} "
+                                              f"({base:.1f} ms), limit {number} ms")
     if "times" in limit:
         other = limit["times"]
         base = value((columns.get("floor", {}) if other == "floor" else ours).get(row if other == "floor" else other))

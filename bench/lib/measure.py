@@ -11,7 +11,7 @@ import changes
 import disk
 
 # Heavy rows last: what they leave in the caches would disturb the fine ones.
-ORDER = ["first", "noop", "delta", "show", "diff", "restore", "restore_unsaved", "full", "compact", "list"]
+ORDER = ["first", "noop", "git_noop", "git_commit", "git_first", "delta", "show", "diff", "restore", "restore_unsaved", "full", "compact", "list"]
 
 
 class Plan:
@@ -100,6 +100,8 @@ def measure(tool, plan):
     tool.save()
 
     rows["noop"] = yield from plan.row("noop", lambda _: tool.save())
+    if hasattr(tool, "bundle"):
+        yield from with_git(tool, files, plan, rows)
     before, ids = disk.usage(tool.store, tool.view), []
 
     def small(number):
@@ -135,6 +137,36 @@ def measure(tool, plan):
 
     rows["memory"] = max(row["peak_kb"] for row in rows.values() if isinstance(row, dict)) * 1024
     return rows
+
+
+def with_git(tool, files, plan, rows):
+    """What the repository's own state adds to a save: with and without it, in turns."""
+    pairs = {"git_noop": lambda number: None, "git_commit": lambda number: commit(number)}
+
+    def commit(number):
+        with open(files[number % len(files)], "a") as file:
+            file.write(f"line of commit {number}\n")
+        tool.git("commit", "-qam", f"commit {number}")
+
+    for row, prepare in pairs.items():
+        without = []
+
+        def both(number):
+            prepare(2 * number)
+            without.append(tool.save("--skip", "git"))
+            prepare(2 * number + 1)
+            return tool.save()
+
+        rows[row] = yield from plan.row(row, both)
+        rows[f"{row}_without"] = series(without)
+    bundles = []
+
+    def first(_):
+        bundles.append(tool.bundle())
+        return tool.first_of_git()
+
+    rows["git_first"] = yield from plan.row("git_first", first)
+    rows["git_bundle"] = series(bundles)
 
 
 def restore_in_place(tool, files, plan, rows):

@@ -10,6 +10,12 @@ NOTES = "## Where the time goes"
 TIMES = {
     "first": "first save",
     "noop": "save, nothing changed",
+    "git_noop": "save, nothing changed, with git",
+    "git_noop_without": "the same with `--skip git`",
+    "git_commit": "save after one new commit",
+    "git_commit_without": "the same with `--skip git`",
+    "git_first": "first capture of the repository alone",
+    "git_bundle": "`git bundle create --all`",
     "delta": "save, 10 changed + 2 new",
     "after_restore": "the same right after a restore",
     "restore": "restore of those in place",

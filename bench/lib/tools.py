@@ -77,9 +77,9 @@ class Rappel(Tool):
     def rappel(self, *words):
         return self.run(*words, RAPPEL_HOME=self.store)
 
-    def save(self):
+    def save(self, *words):
         self.number += 1
-        cost, said = self.rappel("save", "-q", f"checkpoint {self.number}", "--json")
+        cost, said = self.rappel("save", "-q", f"checkpoint {self.number}", "--json", *words)
         self.last = json.loads(said)["id"]
         return cost
 
@@ -104,8 +104,23 @@ class Rappel(Tool):
 
 class RappelInGit(Rappel):
     name = "rappel-git"
-    about = "rappel in a git repository: selection by git's rules, tracked files looked up in its index"
+    about = "rappel in a git repository: selection by git's rules, the repository's own state captured too"
     needs_git = True
+
+    def git(self, *words):
+        settings = ["-c", "user.name=b", "-c", "user.email=b@b", "-c", "gc.auto=0", "-c", "maintenance.auto=false"]
+        return run(["git", *settings, *words], self.tree, self.env)[0]
+
+    def bundle(self):
+        """Everything of the repository in one file, as git itself does it."""
+        file = self.work / "all.bundle"
+        file.unlink(missing_ok=True)
+        return self.git("bundle", "create", "-q", file, "--all")
+
+    def first_of_git(self):
+        """The repository alone into a home that has nothing yet."""
+        self.number += 1
+        return self.run("save", "-q", "--only", "git", RAPPEL_HOME=self.work / f"git.{self.number}")[0]
 
 
 class Git(Tool):
