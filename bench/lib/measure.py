@@ -144,7 +144,7 @@ def with_git(tool, files, plan, rows):
     pairs = {"git_noop": lambda number: None, "git_commit": lambda number: commit(number)}
 
     def commit(number):
-        with open(files[number % len(files)], "a") as file:
+        with open(tool.tree / files[number % len(files)], "a") as file:
             file.write(f"line of commit {number}\n")
         tool.git("commit", "-qam", f"commit {number}")
 

@@ -24,6 +24,15 @@ pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
 /// How many other workspaces are asked whether they hold the objects of a new repository.
 const OTHERS: usize = 32;
 
+/// What the home may be believed to hold.
+#[derive(Clone, Copy)]
+pub(crate) enum Known<'a> {
+    /// What its checkpoints say; the newest one of the workspace is named.
+    Home { newest: Option<&'a CheckpointRow> },
+    /// Nothing: it was found to be damaged.
+    Nothing,
+}
+
 /// What is known of git before a look at the files.
 pub(crate) struct GitBefore {
     memo: Option<Memo>,
@@ -86,12 +95,12 @@ impl Rappel {
         id: WorkspaceId,
         before: GitBefore,
         files: &CapturedFiles,
-        newest: Option<&CheckpointRow>,
+        known: Known<'_>,
         sink: &dyn Sink,
         objects: bool,
     ) -> Result<CapturedGit> {
-        let prior = match (&before.memo, newest) {
-            (None, Some(newest)) => self.prior_git(id, newest)?,
+        let prior = match (&before.memo, known) {
+            (None, Known::Home { newest: Some(newest) }) => self.prior_git(id, newest)?,
             _ => None,
         };
         let caches = RefCell::new(Vec::new());
@@ -102,7 +111,10 @@ impl Rappel {
             caches.borrow_mut().push(cache);
             Ok(Some(files))
         };
-        let others = || self.others(id);
+        let others = || match known {
+            Known::Home { .. } => self.others(id),
+            Known::Nothing => Vec::new(),
+        };
         let captured = git::capture(
             &git::Request {
                 root: &self.root,
@@ -195,10 +207,11 @@ impl Rappel {
         let id = self.require_known()?;
         let before = self.git_before(id, false)?;
         let newest = self.store.with_index(|index| index.newest(id))?;
-        let known = before.memo.as_ref().map(|memo| memo.part.clone());
-        let found = self.capture_git(id, before, files, newest.as_ref(), sink, false)?.captured;
+        let before_part = before.memo.as_ref().map(|memo| memo.part.clone());
+        let known = Known::Home { newest: newest.as_ref() };
+        let found = self.capture_git(id, before, files, known, sink, false)?.captured;
         let mut states = found.fresh;
-        let old = match &known {
+        let old = match &before_part {
             Some(part) => State::load(self.source(), part)?,
             None => Vec::new(),
         };

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
-use crate::git::CapturedGit;
+use crate::git::{CapturedGit, Known};
 use crate::rappel::Rappel;
 use crate::workspace::{self, FirstCommit, Recognition};
 
@@ -324,8 +324,8 @@ impl Rappel {
             if !options.wants(Facet::Git) {
                 return Ok((files, None));
             }
-            let newest = newest.filter(|_| !distrust);
-            let mut git = self.capture_git(id, before, &files, newest, sink, true)?;
+            let known = if distrust { Known::Nothing } else { Known::Home { newest } };
+            let mut git = self.capture_git(id, before, &files, known, sink, true)?;
             if git.captured.moved && looks <= LOOKS {
                 continue;
             }

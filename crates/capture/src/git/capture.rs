@@ -22,7 +22,7 @@ use super::place::Place;
 use super::program::Git;
 use super::refs::{self, Refs, Target};
 use super::state::{State, key_of};
-use super::status::{Index, Lists, Question};
+use super::status::{self, Index, Lists, Question};
 use crate::error::{Error, Result};
 use crate::files::Environment;
 use crate::files::stamp::{Kind, Stamp, Trust};
@@ -176,7 +176,10 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
     }
     part.tree = Some(facet_tree(request, &done, &part, prior, sink)?);
     let repositories = done.iter().map(|one| one.memo.clone()).collect();
+    // The memo keeps the lists of paths whole, a manifest only so much of them.
     let memo = Memo::new(part.clone(), repositories);
+    status::shorten(&mut part.root);
+    part.nested.iter_mut().for_each(|nested| status::shorten(&mut nested.part));
     let fresh = done.into_iter().filter(|one| one.fresh).map(|one| one.state).collect();
     Ok(Captured {
         state: FacetState::Captured,
@@ -605,7 +608,16 @@ impl Work<'_> {
             None => {
                 let head = done.state.part.commit.as_ref();
                 let head = head.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok());
-                let staged = question.staged(head.as_ref())?;
+                let staged = match question.staged(head.as_ref()) {
+                    Ok(staged) => staged,
+                    Err(trouble) => {
+                        self.trouble(
+                            path.as_ref(),
+                            format!("what is staged is not known: {trouble}"),
+                        );
+                        BTreeSet::new()
+                    }
+                };
                 let all = self.all_files()?;
                 let files: Vec<(RelPath, &Node)> =
                     all.iter().filter_map(|(at, node)| Some((own(at)?, node))).collect();

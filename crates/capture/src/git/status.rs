@@ -9,12 +9,15 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
+use filetime::FileTime;
 use gix_index::entry::{Flags, Mode};
 use gix_index::hash::{Kind, ObjectId as Oid};
+use rappel_store::sink::Source;
 use rappel_types::git::RepositoryPart;
-use rappel_types::{Node, RelPath};
+use rappel_types::{Action, Node, RelPath};
 use rayon::prelude::*;
 
+use super::bundles::bytes_of;
 use super::place::Place;
 use super::program::{Git, Trouble};
 
@@ -33,7 +36,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// The lists of a manifest, if those are whole.
+    /// The lists of a part that has them whole.
     pub fn of(part: &RepositoryPart) -> Option<Self> {
         let set = |list: &[RelPath]| list.iter().cloned().collect();
         (part.unlisted == 0).then(|| Self {
@@ -43,21 +46,23 @@ impl Lists {
         })
     }
 
-    /// Puts the lists into a manifest, as much of them as it takes.
-    pub fn fill(&self, part: &mut RepositoryPart) {
-        let mut left_out = 0;
-        let mut list = |set: &BTreeSet<RelPath>| {
-            left_out += set.len().saturating_sub(LISTED) as u64;
-            set.iter().take(LISTED).cloned().collect::<Vec<_>>()
-        };
-        part.staged = list(&self.staged);
-        part.modified = list(&self.modified);
-        part.untracked = list(&self.untracked);
-        let mut dirty: BTreeSet<RelPath> = self.staged.clone();
-        dirty.extend(self.modified.iter().cloned());
-        dirty.extend(self.untracked.iter().cloned());
-        part.dirty_files = list(&dirty);
-        part.unlisted = left_out;
+    /// Puts the lists into a part.
+    pub fn fill(self, part: &mut RepositoryPart) {
+        let all = [&self.staged, &self.modified, &self.untracked];
+        let dirty: BTreeSet<RelPath> = all.into_iter().flatten().cloned().collect();
+        part.dirty_files = dirty.into_iter().collect();
+        part.staged = self.staged.into_iter().collect();
+        part.modified = self.modified.into_iter().collect();
+        part.untracked = self.untracked.into_iter().collect();
+        part.unlisted = 0;
+    }
+}
+
+/// Cuts lists that are too long for a manifest, and says by how much the longest was.
+pub fn shorten(part: &mut RepositoryPart) {
+    part.unlisted = part.dirty_files.len().saturating_sub(LISTED) as u64;
+    for list in [&mut part.dirty_files, &mut part.staged, &mut part.modified, &mut part.untracked] {
+        list.truncate(LISTED);
     }
 }
 
@@ -139,6 +144,31 @@ impl Index {
                 .any(|at| self.find(&path[..=at]).is_some_and(|entry| entry.mode == Mode::DIR))
     }
 }
+
+/// Whether an action only changes what an index remembers of the work tree's files, and nothing
+/// that is staged. The newer one is the better one then.
+pub fn is_same_index(action: &Action, hash: Kind, source: &dyn Source) -> bool {
+    let (Some(old), Some(new)) = (&action.old, &action.new) else { return false };
+    if action.path.name() != b"index" {
+        return false;
+    }
+    let entries = |node: &Node| {
+        let bytes = bytes_of(source, node)?;
+        let (now, options) = (FileTime::zero(), gix_index::decode::Options::default());
+        let (state, _) = gix_index::State::from_bytes(&bytes, now, hash, options).ok()?;
+        // One half of a split index says nothing by itself.
+        let whole = state.link().is_none();
+        let list = state.entries().iter().map(|entry| {
+            let flags = entry.flags & (Flags::STAGE_MASK | KEPT);
+            (entry.path(&state).to_vec(), entry.mode, entry.id, flags)
+        });
+        whole.then(|| list.collect::<Vec<_>>())
+    };
+    entries(old).is_some_and(|old| Some(old) == entries(new))
+}
+
+/// Marks of an entry that the user gave it.
+const KEPT: Flags = Flags::ASSUME_VALID.union(Flags::SKIP_WORKTREE).union(Flags::INTENT_TO_ADD);
 
 /// What to find out, and from what.
 pub struct Question<'a> {

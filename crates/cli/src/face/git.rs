@@ -20,10 +20,8 @@ pub fn line(git: &GitPart) -> String {
         (None, Some(commit)) => format!("detached @ {}", short(commit)),
         (None, None) => "no commit".to_owned(),
     };
-    let dirty = root.dirty_files.len() as u64;
-    if root.unlisted > 0 {
-        text.push_str(&format!(" (more than {})", count(dirty, "dirty file", "dirty files")));
-    } else if dirty > 0 {
+    let dirty = root.dirty_files.len() as u64 + root.unlisted;
+    if dirty > 0 {
         text.push_str(&format!(" ({})", count(dirty, "dirty file", "dirty files")));
     }
     if let Some(operation) = &root.operation {

@@ -7,6 +7,7 @@ use std::path::Path;
 use rappel_capture::files::Selector;
 use rappel_capture::git::plan::{Planned, Prune, Wish, plan};
 use rappel_capture::git::program::Git;
+use rappel_capture::git::status;
 use rappel_capture::git::{Place, State, apply::path_of, folder_of};
 use rappel_capture::restore::{RootProbe, Scope, Side, plan_files};
 use rappel_store::beneath::Root;
@@ -146,6 +147,7 @@ impl Rappel {
             own.only = Some(refs);
         }
         let Planned { plan: mut one, conflicts, kept } = plan(here, there, &own);
+        one.files.retain(|action| !status::is_same_index(action, place.hash, self.source()));
         one.path.clone_from(&there.path);
         one.common_dir = escape(place.common_dir.as_os_str().as_bytes());
         one.git_dir = escape(place.git_dir.as_os_str().as_bytes());
@@ -289,7 +291,12 @@ impl Rappel {
                 return;
             }
         };
-        if common.exists() || folder.join(".git").symlink_metadata().is_ok() {
+        // A gitfile that leads to what is gone leads to it again.
+        let in_the_way = match folder.join(".git").symlink_metadata() {
+            Ok(found) => there.gitfile.is_none() || !found.is_file(),
+            Err(_) => false,
+        };
+        if common.exists() || in_the_way {
             planned.warnings.push(format!(
                 "{name} cannot be read any more, so it is left as it is; move {} aside to have it back",
                 common.display()
