@@ -431,7 +431,8 @@ impl Rappel {
                 Scope::All
             }
         };
-        let rule_file = |path: &RelPath| match tree::lookup(source, &files.tree, path).ok()?? {
+        let lookup = tree::Lookup::new(source, files.tree);
+        let rule_file = |path: &RelPath| match lookup.find(path).ok()?? {
             Node::File { size, content, .. } => {
                 content::read(source, &content, size, RULE_FILE_MAX).ok()
             }

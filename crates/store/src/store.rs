@@ -20,7 +20,7 @@ use crate::read::{Blocks, Objects};
 use crate::sink::Source;
 
 /// How much of a record is read at once when its length is not known.
-pub(crate) const GUESS: u64 = 64 << 10;
+pub(crate) const GUESS: u64 = 16 << 10;
 
 /// An open home.
 pub struct Store {

@@ -6,8 +6,11 @@
 //! trees skips everything they share, and a changed entry costs one leaf and the few nodes above.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_types::{Content, Entry, Node, ObjectId, RelPath};
+use rayon::prelude::*;
 
 use crate::closure::Reference;
 use crate::codec::OBJECT_MAX;
@@ -336,30 +339,59 @@ pub fn read(source: &dyn Source, root: &ObjectId) -> Result<Vec<Entry>> {
 
 /// What stands at `path`, if anything.
 pub fn lookup(source: &dyn Source, root: &ObjectId, path: &RelPath) -> Result<Option<Node>> {
-    let mut node = decode(&source.get(root)?)?;
-    loop {
-        let (level, children) = match node {
-            Decoded::Leaf(mut entries) => {
-                let found = entries.binary_search_by(|entry| entry.path.cmp(path));
-                return Ok(found.ok().map(|at| entries.swap_remove(at).node));
+    Lookup::new(source, *root).find(path)
+}
+
+/// Looks up many paths of one tree; each node on the way is read once.
+pub struct Lookup<'a> {
+    source: &'a dyn Source,
+    root: ObjectId,
+    nodes: Mutex<HashMap<ObjectId, Arc<Decoded>>>,
+}
+
+impl<'a> Lookup<'a> {
+    /// For the tree with this root.
+    pub fn new(source: &'a dyn Source, root: ObjectId) -> Self {
+        Self { source, root, nodes: Mutex::default() }
+    }
+
+    /// What stands at `path`, if anything.
+    pub fn find(&self, path: &RelPath) -> Result<Option<Node>> {
+        let mut node = self.node(&self.root)?;
+        loop {
+            let (level, children) = match &*node {
+                Decoded::Leaf(entries) => {
+                    let found = entries.binary_search_by(|entry| entry.path.cmp(path));
+                    return Ok(found.ok().map(|at| entries[at].node.clone()));
+                }
+                Decoded::Inner { level, children } => (*level, children),
+            };
+            let at = children.partition_point(|child| child.last < *path);
+            let Some(child) = children.get(at) else { return Ok(None) };
+            let below = self.node(&child.id)?;
+            let fits = match &*below {
+                Decoded::Inner { level: below, children } => {
+                    below + 1 == level && child.is_above(children)
+                }
+                Decoded::Leaf(entries) => {
+                    level == 1 && entries.last().is_some_and(|last| last.path == child.last)
+                }
+            };
+            if !fits {
+                return Err(child.denied());
             }
-            Decoded::Inner { level, children } => (level, children),
-        };
-        let at = children.partition_point(|child| child.last < *path);
-        let Some(child) = children.get(at) else { return Ok(None) };
-        node = match decode(&source.get(&child.id)?)? {
-            Decoded::Inner { level: below, children }
-                if below + 1 == level && child.is_above(&children) =>
-            {
-                Decoded::Inner { level: below, children }
-            }
-            Decoded::Leaf(entries)
-                if level == 1 && entries.last().is_some_and(|last| last.path == child.last) =>
-            {
-                Decoded::Leaf(entries)
-            }
-            _ => return Err(child.denied()),
-        };
+            node = below;
+        }
+    }
+
+    fn node(&self, id: &ObjectId) -> Result<Arc<Decoded>> {
+        let nodes = || self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = nodes().get(id) {
+            return Ok(node.clone());
+        }
+        let node = Arc::new(decode(&self.source.get(id)?)?);
+        nodes().insert(*id, node.clone());
+        Ok(node)
     }
 }
 
@@ -480,10 +512,10 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
     };
     let mut changes: BTreeMap<RelPath, (Option<Node>, Option<Node>)> = BTreeMap::new();
     let own = |leaves: &[Child]| -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for at in (0..leaves.len()).filter(|at| !shared.contains(&leaves[*at].id)) {
-            entries.extend(leaf_entries(source, leaves, at)?);
-        }
+        let own: Vec<usize> =
+            (0..leaves.len()).filter(|at| !shared.contains(&leaves[*at].id)).collect();
+        let read = own.into_par_iter().map(|at| leaf_entries(source, leaves, at));
+        let entries = read.collect::<Result<Vec<_>>>()?.concat();
         check_shape(&entries)?;
         Ok(entries)
     };
@@ -503,27 +535,24 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
 /// Stores the tree of `entries`, which must be in order.
 pub fn write(sink: &dyn Sink, entries: &[Entry]) -> Result<ObjectId> {
     check_shape(entries)?;
-    let mut leaves = Vec::new();
-    write_leaves(sink, entries, &[], &mut leaves)?;
-    write_inner(sink, leaves, None)
+    write_inner(sink, write_leaves(sink, entries, &[])?, None)
 }
 
-fn write_leaves(
-    sink: &dyn Sink,
-    mut entries: &[Entry],
-    bases: &[Child],
-    out: &mut Vec<Child>,
-) -> Result<()> {
+fn write_leaves(sink: &dyn Sink, mut entries: &[Entry], bases: &[Child]) -> Result<Vec<Child>> {
+    let mut leaves = Vec::new();
     for length in runs(entries.iter().map(|entry| boundary_level(&entry.path)), 0) {
         let (run, rest) = entries.split_at(length);
         entries = rest;
-        let last = run[length - 1].path.clone();
+        leaves.push(run);
+    }
+    let write = |run: &[Entry]| {
+        let last = run[run.len() - 1].path.clone();
         // The former leaf that covered the same place is the likeliest to be similar.
         let base = bases.get(bases.partition_point(|base| base.last < last)).or(bases.last());
         let id = sink.put(Role::Structure, &encode_leaf(run), base.map(|base| &base.id))?;
-        out.push(Child { id, entries: length as u64, last });
-    }
-    Ok(())
+        Ok(Child { id, entries: run.len() as u64, last })
+    };
+    leaves.into_par_iter().map(write).collect()
 }
 
 /// Stores the levels above the leaves. `former` is the root of a similar tree.
@@ -600,45 +629,67 @@ pub fn update(
         return Ok(*base);
     }
     let old = leaves(sink, base)?;
-    let mut new: Vec<Child> = Vec::with_capacity(old.len() + 1);
+    if old.is_empty() {
+        let mut entries = Vec::new();
+        merge(Vec::new(), changes, &mut entries);
+        return write(sink, &entries);
+    }
+    // Changes up to a leaf's last path are that leaf's; the last leaf takes all that follow.
     let mut pending = changes;
+    let mut shares = Vec::with_capacity(old.len());
+    for (at, leaf) in old.iter().enumerate() {
+        let count = match at + 1 == old.len() {
+            true => pending.len(),
+            false => pending.partition_point(|(path, _)| *path <= leaf.last),
+        };
+        let (own, later) = pending.split_at(count);
+        shares.push(own);
+        pending = later;
+    }
+    let touched = (0..old.len()).into_par_iter().filter(|at| !shares[*at].is_empty());
+    let mut read = touched
+        .map(|at| Ok((at, leaf_entries(sink, &old, at)?)))
+        .collect::<Result<HashMap<usize, Vec<Entry>>>>()?;
+    // Each with the leaves that it takes the place of.
+    let mut renewed: Vec<(Range<usize>, Vec<Entry>)> = Vec::with_capacity(read.len());
     let mut at = 0;
     while at < old.len() {
-        // Changes up to this leaf's last path are this leaf's; the last leaf takes all that follow.
-        let share = |at: usize, pending: &[(RelPath, Option<Node>)]| {
-            if at + 1 == old.len() {
-                pending.len()
-            } else {
-                pending.partition_point(|(path, _)| *path <= old[at].last)
-            }
-        };
-        let mut count = share(at, pending);
-        if count == 0 {
-            new.push(old[at].clone());
+        if shares[at].is_empty() {
             at += 1;
             continue;
         }
         let first = at;
         let mut entries = Vec::new();
         loop {
-            let (now, later) = pending.split_at(count);
-            pending = later;
-            merge(leaf_entries(sink, &old, at)?, now, &mut entries);
+            let leaf = match read.remove(&at) {
+                Some(leaf) => leaf,
+                None => leaf_entries(sink, &old, at)?,
+            };
+            merge(leaf, shares[at], &mut entries);
             at += 1;
             // Only behind a natural boundary the following leaf is sure to begin where it did.
             let settled = entries.last().is_none_or(|last| boundary_level(&last.path) > 0);
             if at == old.len() || settled {
                 break;
             }
-            count = share(at, pending);
         }
-        write_leaves(sink, &entries, &old[first..at], &mut new)?;
+        renewed.push((first..at, entries));
     }
-    if old.is_empty() {
-        let mut entries = Vec::new();
-        merge(Vec::new(), pending, &mut entries);
-        write_leaves(sink, &entries, &[], &mut new)?;
+    let written = renewed
+        .into_par_iter()
+        .map(|(range, entries)| {
+            let new = write_leaves(sink, &entries, &old[range.clone()])?;
+            Ok((range, new))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut new: Vec<Child> = Vec::with_capacity(old.len() + 1);
+    let mut at = 0;
+    for (range, leaves) in written {
+        new.extend_from_slice(&old[at..range.start]);
+        new.extend(leaves);
+        at = range.end;
     }
+    new.extend_from_slice(&old[at..]);
     write_inner(sink, new, Some(base))
 }
 
