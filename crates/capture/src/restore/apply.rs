@@ -11,7 +11,7 @@ use super::intent::{ClosedFolder, Draft, Intents, OpenIntent};
 use super::outcome::Outcome;
 use super::plan::{is_git_path, plan_hash};
 use super::probe::is_loop;
-use super::stage::check_space;
+use super::stage::{Ahead, check_space};
 use super::steps::Way;
 use super::{Job, Record};
 
@@ -61,9 +61,16 @@ pub fn apply(
         safety: request.safety.clone(),
         plan: plan_hash(request.target, plan),
         closed: closed_folders(job, &actions)?,
-        actions,
+        actions: actions.clone(),
     };
-    let mut intent = intents.begin(job.root, draft)?;
+    let (ahead, intent) = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| Ahead::read(job.source, &actions));
+        let intent = intents.begin(job.root, draft);
+        (reading.join().unwrap_or_default(), intent)
+    });
+    let mut intent = intent?;
+    let source = ahead.over(job.source);
+    let job = &Job { source: &source, ..*job };
     let driven = Drive::fresh(*job, &intent).and_then(|drive| drive.run(&mut intent, record));
     match driven {
         Ok(mut outcome) => {
