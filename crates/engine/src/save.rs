@@ -30,7 +30,7 @@ use crate::workspace::{self, FirstCommit, Recognition};
 /// An existing checkpoint is returned instead of a new one only if it is younger than this.
 const FRESH_MS: i64 = 60_000;
 /// Every so many checkpoints the manifest is stored whole, so that chains stay short.
-const MANIFEST_CHAIN: u64 = 16;
+const MANIFEST_CHAIN: u64 = 8;
 /// How often a save looks again because a restore began or ended while it looked.
 const LOOKS: usize = 2;
 /// A workspace's first saves ask git for the repository's first commit; later ones do not.
@@ -73,14 +73,19 @@ impl SaveOptions {
         self.trigger.unwrap_or(Trigger::Manual)
     }
 
-    /// Whether the request adds anything to a checkpoint that exists.
-    fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
+    /// Whether the request adds something to any checkpoint that exists.
+    fn adds_something(&self) -> bool {
         self.message().is_some()
             || !self.tags.is_empty()
             || !self.metadata.is_empty()
-            || environment != existing.environment.as_deref()
             || self.only.is_some()
             || !self.skip.is_empty()
+    }
+
+    /// Whether the request adds anything to a checkpoint that exists.
+    fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
+        self.adds_something()
+            || environment != existing.environment.as_deref()
             || (self.session.is_some() && self.session != existing.session_id)
             || self.trigger().keep_rank() > existing.trigger.keep_rank()
     }
@@ -457,8 +462,8 @@ impl Rappel {
         git: Option<&CapturedGit>,
     ) -> Result<Option<Checkpoint>> {
         let (Some(newest), Some(files), Some(git)) = (newest, files, git) else { return Ok(None) };
-        if options.trigger() == Trigger::PreRestore {
-            // `undo` goes by these: each restore has its own.
+        // `undo` goes by the checkpoints that restores make: each has its own.
+        if options.trigger() == Trigger::PreRestore || options.adds_something() {
             return Ok(None);
         }
         let age = self.now().as_millis() - newest.created_at;

@@ -14,8 +14,8 @@ use crate::varint::{self, Cursor};
 
 /// A block is closed when its objects reach this many bytes.
 pub const BLOCK_TARGET: usize = 64 << 10;
-/// The longest chain of bases.
-pub const DEPTH_MAX: u8 = 24;
+/// The longest chain of bases that is written: what is read is read along all of it.
+pub const DEPTH_MAX: u8 = 12;
 const OBJECTS_MAX: u64 = 1 << 16;
 const VERSION: u8 = 1;
 

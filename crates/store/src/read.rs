@@ -152,19 +152,23 @@ impl Store {
     /// An object from memory, or from where the index says that it is.
     fn indexed(&self, id: &ObjectId, budget: u8) -> Result<Resolved> {
         let mut kept = None;
-        let (generation, places) = self.with_index(|index| {
+        let (generation, recent) = self.with_index(|index| {
             let generation = index.generation();
             kept = held(&self.objects).get(id, generation);
-            let places = if kept.is_none() { index.find(id)? } else { Vec::new() };
-            Ok((generation, places))
+            let recent = if kept.is_none() { index.find_recent(id) } else { Vec::new() };
+            Ok((generation, recent))
         })?;
         if let Some(kept) = kept {
             return Ok(kept);
         }
-        let found = any_of(id, &places, |place| {
+        let read = |place: &Place| {
             let budget = less(budget, id)?;
             self.read_against(id, place, &mut |base| self.indexed(base, budget))
-        })?;
+        };
+        let found = match any_of(id, &recent, read) {
+            Ok(found) => found,
+            Err(_) => any_of(id, &self.with_index(|index| index.find(id))?, read)?,
+        };
         held(&self.objects).keep(id, &found, generation);
         Ok(found)
     }

@@ -535,27 +535,24 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
 /// Stores the tree of `entries`, which must be in order.
 pub fn write(sink: &dyn Sink, entries: &[Entry]) -> Result<ObjectId> {
     check_shape(entries)?;
-    let mut leaves = Vec::new();
-    write_leaves(sink, entries, &[], &mut leaves)?;
-    write_inner(sink, leaves, None)
+    write_inner(sink, write_leaves(sink, entries, &[])?, None)
 }
 
-fn write_leaves(
-    sink: &dyn Sink,
-    mut entries: &[Entry],
-    bases: &[Child],
-    out: &mut Vec<Child>,
-) -> Result<()> {
+fn write_leaves(sink: &dyn Sink, mut entries: &[Entry], bases: &[Child]) -> Result<Vec<Child>> {
+    let mut leaves = Vec::new();
     for length in runs(entries.iter().map(|entry| boundary_level(&entry.path)), 0) {
         let (run, rest) = entries.split_at(length);
         entries = rest;
-        let last = run[length - 1].path.clone();
+        leaves.push(run);
+    }
+    let write = |run: &[Entry]| {
+        let last = run[run.len() - 1].path.clone();
         // The former leaf that covered the same place is the likeliest to be similar.
         let base = bases.get(bases.partition_point(|base| base.last < last)).or(bases.last());
         let id = sink.put(Role::Structure, &encode_leaf(run), base.map(|base| &base.id))?;
-        out.push(Child { id, entries: length as u64, last });
-    }
-    Ok(())
+        Ok(Child { id, entries: run.len() as u64, last })
+    };
+    leaves.into_par_iter().map(write).collect()
 }
 
 /// Stores the levels above the leaves. `former` is the root of a similar tree.
@@ -681,8 +678,7 @@ pub fn update(
     let written = renewed
         .into_par_iter()
         .map(|(range, entries)| {
-            let mut new = Vec::new();
-            write_leaves(sink, &entries, &old[range.clone()], &mut new)?;
+            let new = write_leaves(sink, &entries, &old[range.clone()])?;
             Ok((range, new))
         })
         .collect::<Result<Vec<_>>>()?;

@@ -20,7 +20,7 @@ use crate::record::{self, Kind, Packing};
 use crate::sink::{Role, Sink, Source, id_of};
 use crate::store::{Store, encode_document};
 
-/// Objects beyond this much are compressed fast: the run is a first save or the like.
+/// Objects beyond this much are compressed fast: the run is like a first save.
 const NORMAL_EFFORT_MAX: usize = 1 << 20;
 /// Space that must stay free on the home's disk beyond what is written.
 const MARGIN: u64 = 4 << 20;
@@ -73,6 +73,10 @@ pub struct Writer<'s> {
     builders: Vec<Mutex<Builder>>,
     shared: Mutex<Shared>,
 }
+
+/// The builder of structure; those behind it are of content, one for each thread. They share no
+/// block: content that is lost may be found in the workspace again, structure may not.
+const STRUCTURE: usize = 0;
 
 #[derive(Default)]
 struct Builder {
@@ -131,7 +135,7 @@ impl Source for Writer<'_> {
 }
 
 impl Sink for Writer<'_> {
-    fn put(&self, _role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId> {
+    fn put(&self, role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId> {
         let id = id_of(bytes);
         {
             let shared = self.shared();
@@ -156,11 +160,15 @@ impl Sink for Writer<'_> {
             self.flush(&[item])?;
             return Ok(id);
         }
-        let thread = rayon::current_thread_index().map_or(0, |index| index + 1);
+        let number = match role {
+            Role::Structure => STRUCTURE,
+            Role::Content => {
+                let thread = rayon::current_thread_index().unwrap_or(0);
+                STRUCTURE + 1 + thread % (self.builders.len() - 1)
+            }
+        };
         let full = {
-            let mut builder = self.builders[thread % self.builders.len()]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut builder = self.builders[number].lock().unwrap_or_else(PoisonError::into_inner);
             builder.raw += match &item.form {
                 Form::Shared(bytes) => bytes.len(),
                 Form::Against { frame, .. } => frame.len(),
@@ -234,7 +242,10 @@ impl Writer<'_> {
         let effort = {
             let mut shared = self.shared();
             shared.raw += raw;
-            if shared.raw <= NORMAL_EFFORT_MAX { Effort::Normal } else { Effort::Fast }
+            match shared.raw <= NORMAL_EFFORT_MAX && !self.store_is_empty {
+                true => Effort::Normal,
+                false => Effort::Fast,
+            }
         };
         let (kind, record, body) = match items {
             [Item { form: Form::Shared(bytes), .. }] if bytes.len() >= BLOCK_TARGET => {
@@ -261,9 +272,9 @@ impl Writer<'_> {
     ) -> Result<Committed> {
         // What the threads have left over shares a block, if it is not too much for one.
         let mut rest = Builder::default();
-        for builder in &self.builders {
+        for (number, builder) in self.builders.iter().enumerate() {
             let part = std::mem::take(&mut *builder.lock().unwrap_or_else(PoisonError::into_inner));
-            if rest.raw + part.raw > BLOCK_TARGET {
+            if number == STRUCTURE + 1 || rest.raw + part.raw > BLOCK_TARGET {
                 self.flush(&rest.items)?;
                 rest = Builder::default();
             }

@@ -11,7 +11,7 @@ use super::intent::{ClosedFolder, Draft, Intents, OpenIntent};
 use super::outcome::Outcome;
 use super::plan::{is_git_path, plan_hash};
 use super::probe::is_loop;
-use super::stage::check_space;
+use super::stage::{Ahead, check_space};
 use super::steps::Way;
 use super::{Job, Record};
 use crate::git::apply::GitDrive;
@@ -62,10 +62,17 @@ pub fn apply(
         safety: request.safety.clone(),
         plan: plan_hash(request.target, plan),
         closed: closed_folders(job, &actions)?,
-        actions,
+        actions: actions.clone(),
         git: plan.git.clone(),
     };
-    let mut intent = intents.begin(job.root, draft)?;
+    let (ahead, intent) = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| Ahead::read(job.source, &actions));
+        let intent = intents.begin(job.root, draft);
+        (reading.join().unwrap_or_default(), intent)
+    });
+    let mut intent = intent?;
+    let source = ahead.over(job.source);
+    let job = &Job { source: &source, ..*job };
     match drive(job, &mut intent, Way::Forward, true, record) {
         Ok(mut outcome) => {
             outcome.warnings.splice(0..0, plan.warnings.iter().cloned());

@@ -1,11 +1,15 @@
 //! Writing new content beside its target, complete and durable before anything changes.
 
+use std::collections::HashMap;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use rappel_store::beneath::{Kind, NewFile, Root};
 use rappel_store::content;
-use rappel_types::{Node, RelPath};
+use rappel_store::sink::Source;
+use rappel_types::{Action, Content, Node, ObjectId, RelPath};
+use rayon::prelude::*;
 
 use super::Job;
 use super::error::{Error, Result};
@@ -19,6 +23,8 @@ const SYNC_THREADS: usize = 16;
 /// Room for names, folders and the file system's own records.
 const SPACE_SLACK: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
+/// How much is read before it can be staged.
+const AHEAD_MAX: u64 = 8 << 20;
 
 /// Refuses before anything changes if the new content does not fit.
 pub fn check_space<'n>(root: &Root, nodes: impl Iterator<Item = &'n Node>) -> Result<()> {
@@ -32,6 +38,53 @@ pub fn check_space<'n>(root: &Root, nodes: impl Iterator<Item = &'n Node>) -> Re
         return Err(rappel_store::Error::NoSpace { path, missing }.into());
     }
     Ok(())
+}
+
+/// What will be staged, as far as it is small and few: it is read while the intent becomes durable,
+/// when there is nothing to do but wait.
+#[derive(Default)]
+pub struct Ahead(HashMap<ObjectId, Arc<[u8]>>);
+
+impl Ahead {
+    /// Reads what these actions bring. What cannot be read is left to whoever needs it.
+    pub fn read(source: &dyn Source, actions: &[Action]) -> Self {
+        let whole = actions.iter().filter_map(|action| match (&action.old, &action.new) {
+            (Some(Node::File { content: old, .. }), Some(Node::File { content, .. }))
+                if old == content =>
+            {
+                None
+            }
+            (_, Some(Node::File { content: Content::Whole(id), size, .. })) => Some((id, *size)),
+            _ => None,
+        });
+        let mut room = AHEAD_MAX;
+        let ids: Vec<&ObjectId> = whole
+            .take_while(|(_, size)| {
+                let fits = *size <= room;
+                room = room.saturating_sub(*size);
+                fits
+            })
+            .map(|(id, _)| id)
+            .collect();
+        let read = ids.into_par_iter().filter_map(|id| Some((*id, source.get(id).ok()?)));
+        Self(read.collect())
+    }
+
+    /// A source that has these at hand.
+    pub fn over<'a>(&'a self, below: &'a dyn Source) -> impl Source + 'a {
+        AtHand { ahead: self, below }
+    }
+}
+
+struct AtHand<'a> {
+    ahead: &'a Ahead,
+    below: &'a dyn Source,
+}
+
+impl Source for AtHand<'_> {
+    fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
+        self.ahead.0.get(id).map_or_else(|| self.below.get(id), |bytes| Ok(bytes.clone()))
+    }
 }
 
 /// Stages the new content of all `steps`; afterwards each slot holds it.

@@ -1,9 +1,12 @@
 //! Which files some process has open for writing, as far as we may know.
 
 use std::collections::HashSet;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
-use rappel_store::beneath::Identity;
+use rappel_store::beneath::{Identity, Meta};
+use rustix::fs::{AtFlags, Dir, statat};
+use rustix::io::Errno;
 
 /// Those of `files` that a process has open for writing.
 ///
@@ -20,16 +23,22 @@ pub fn open_for_writing(files: &HashSet<Identity>) -> HashSet<Identity> {
             continue;
         }
         let folder = process.path();
-        let Ok(handles) = std::fs::read_dir(folder.join("fd")) else { continue };
-        for handle in handles.flatten() {
-            let Ok(meta) = std::fs::metadata(handle.path()) else { continue };
-            let identity = Identity { device: meta.dev(), inode: meta.ino() };
-            if !files.contains(&identity) || found.contains(&identity) {
+        let Ok(handles) = std::fs::File::open(folder.join("fd")) else { continue };
+        let Ok(names) = Dir::read_from(&handles) else { continue };
+        for name in names.flatten() {
+            let meta = match statat(&handles, name.file_name(), AtFlags::empty()) {
+                Ok(stat) => Meta::from(&stat),
+                // It is another user's, and so are all its handles.
+                Err(Errno::ACCESS | Errno::PERM) => break,
+                Err(_) => continue,
+            };
+            if !files.contains(&meta.identity) || found.contains(&meta.identity) {
                 continue;
             }
-            let info = std::fs::read_to_string(folder.join("fdinfo").join(handle.file_name()));
+            let number = OsStr::from_bytes(name.file_name().to_bytes());
+            let info = std::fs::read_to_string(folder.join("fdinfo").join(number));
             if info.is_ok_and(|info| is_writable(&info)) {
-                found.insert(identity);
+                found.insert(meta.identity);
             }
         }
     }
@@ -45,6 +54,8 @@ fn is_writable(info: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
