@@ -22,6 +22,7 @@ use rappel_store::tree::{self, Change};
 use rappel_types::git::GitPlan;
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::{ActionCounts, Conflict};
+use rappel_types::size::thousands;
 use rappel_types::{
     Action, ActionKind, CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, Plan,
     Reference, RelPath, Timestamp, Trigger, WorkspaceId,
@@ -771,12 +772,14 @@ pub(crate) fn describe(outcome: &Outcome, planned: Option<ActionCounts>) -> Stri
     let counts = planned.filter(|_| outcome.is_clean()).unwrap_or(outcome.counts);
     let mut text = format!(
         "{} created, {} overwritten, {} deleted",
-        counts.create, counts.overwrite, counts.delete
+        thousands(counts.create),
+        thousands(counts.overwrite),
+        thousands(counts.delete)
     );
     if !outcome.conflicts.is_empty() {
         text.push_str(&format!(
             "; {} left as they are because they changed meanwhile",
-            outcome.conflicts.len()
+            thousands(outcome.conflicts.len() as u64)
         ));
     }
     text

@@ -7,7 +7,7 @@ use rappel_store::home::Footing;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
-use rappel_types::size::format_size;
+use rappel_types::size::{format_size, thousands};
 use rappel_types::{FacetState, Manifest, RelPath, Timestamp};
 use serde::Serialize;
 
@@ -232,7 +232,10 @@ impl Rappel {
         if let Some(oldest) = oldest
             && self.now().as_millis() - oldest > UNSAVED_MS
         {
-            let reason = format!("{} changed paths are unsaved", changes.len());
+            let reason = match changes.len() {
+                1 => "one changed path is unsaved".to_owned(),
+                count => format!("{} changed paths are unsaved", thousands(count as u64)),
+            };
             status.since = Some(Timestamp::from_millis(oldest + UNSAVED_MS));
             status.worsen(Health::Degraded, &reason, "rappel save");
         }

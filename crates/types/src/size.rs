@@ -72,6 +72,19 @@ pub fn format_size(bytes: u64) -> String {
     format!("{amount:.1} {}", UNITS[unit])
 }
 
+/// A number as people read it: `62,158`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -138,6 +151,13 @@ mod tests {
         fn what_is_printed_is_about_right(bytes in 0_u64..1 << 49) {
             let read = parse_size(&format_size(bytes)).unwrap();
             prop_assert!(read.abs_diff(bytes) <= bytes / 19);
+        }
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(number), text);
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod verify;
 use rappel::Checkpoint;
 use rappel_types::Trigger;
 use rappel_types::manifest::FilesPart;
+pub use rappel_types::size::thousands;
 
 use crate::output::{Paint, clean};
 
@@ -23,19 +24,6 @@ const TITLE_MAX: usize = 100;
 /// `1 file`, `2 files`.
 pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
-}
-
-/// `62,158`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// What a checkpoint is called in one line: the user's words in quotes, or what made it.
@@ -152,9 +140,6 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(thousands(number), text);
-        }
         assert_eq!(count(1, "file", "files"), "1 file");
         assert_eq!(count(7081, "file", "files"), "7,081 files");
     }
