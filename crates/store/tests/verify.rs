@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Files, World, delete, files, gc_now, ids, load, noise, save};
 use rappel_store::record::Kind;
-use rappel_store::sink::id_of;
+use rappel_store::sink::{Source, id_of};
 use rappel_store::verify::Scope;
 use rappel_types::{CheckpointId, ObjectId};
 
@@ -446,4 +446,30 @@ fn damage_that_a_repair_has_seen_and_nobody_needs_is_no_failure() {
     flip(&log, place(&fine), 1);
     let again = world.open().verify(&Scope::All, None).unwrap();
     assert!(!again.is_clean() && again.hurt.len() == 1, "{again:?}");
+}
+
+#[test]
+fn what_a_tree_that_is_back_needs_is_put_back_too() {
+    let world = World::new();
+    let store = world.open();
+    let content = noise(1, 3000);
+    let id = save(&store, &files(&[("a", &content)]));
+    let row = store.checkpoint(&id).unwrap().unwrap();
+    let node = store.manifest(&row).unwrap().files.unwrap().tree;
+    let known = [(node, store.get(&node).unwrap().to_vec()), (id_of(&content), content)];
+    drop(store);
+    // Both are in one block.
+    let log = packs(&world).remove(0);
+    let bytes = std::fs::read(&log).unwrap();
+    let part = &known[1].1[1000..1064];
+    let at = bytes.windows(64).position(|window| window == part).unwrap();
+    flip(&log, at as u64, 1);
+    let store = world.open();
+    assert!(store.verify(&Scope::All, None).unwrap().hurt[0].structure);
+    let fetch = |wanted: &ObjectId| {
+        known.iter().find(|(id, _)| id == wanted).map(|(_, bytes)| bytes.clone())
+    };
+    let repaired = store.repair(&fetch, None).unwrap();
+    assert_eq!((repaired.restored_objects, &repaired.lost[..]), (2, &[][..]), "{repaired:?}");
+    assert!(load(&store, &id).is_ok());
 }

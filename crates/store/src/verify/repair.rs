@@ -54,13 +54,19 @@ impl Store {
         }
         self.append_again(&findings, &mut report)?;
         // What an adopted pack brings back need not be fetched.
-        let findings = match report.adopted_packs > 0 {
+        let mut findings = match report.adopted_packs > 0 {
             true => self.verify_all(watch)?,
             false => findings,
         };
-        report.restored_objects = self.put_again(&findings, fetch)?;
-
-        let after = self.verify_all(watch)?.report;
+        // A part of a tree that is back tells what else is missing.
+        let after = loop {
+            let restored = self.put_again(&findings, fetch)?;
+            report.restored_objects += restored;
+            findings = self.verify_all(watch)?;
+            if restored == 0 || findings.wanted.is_empty() {
+                break findings.report;
+            }
+        };
         let left: Vec<String> = after.damage.iter().chain(&after.known).cloned().collect();
         let still: HashSet<&CheckpointId> =
             after.hurt.iter().map(|hurt| &hurt.checkpoint).collect();
