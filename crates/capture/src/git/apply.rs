@@ -129,6 +129,9 @@ impl<'a> GitDrive<'a> {
         if !plan.files.is_empty() {
             let root = Root::open(&common, self.job.root.disk().clone())?;
             self.drive(&root, &plan.files, intent)?;
+            for action in &plan.files {
+                create::distrust_index(&common, action.path.as_bytes());
+            }
         }
         for log in &plan.logs {
             if let Some(conflict) = self.log(&common, log)? {

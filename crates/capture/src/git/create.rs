@@ -157,12 +157,34 @@ fn build(
             entries.push(Entry { path, node: Node::Directory { mode: 0o755 } });
         }
     }
+    let paths: Vec<RelPath> = entries.iter().map(|entry| entry.path.clone()).collect();
     write_entries(git_dir, disk, source, entries, cancel)?;
+    for path in &paths {
+        distrust_index(git_dir, path.as_bytes());
+    }
     let git = Git::at(git_dir);
     for bundle in bundles {
         unpack(&git, bundle, source)?;
     }
     Ok(Root::open(git_dir, disk.clone())?.sync_all()?)
+}
+
+/// Makes git compare contents where an index that was just written vouches for files. It does so by
+/// itself only for what was written in the moment of the index's own time, and that is another one
+/// now: a change made then would not be seen any more. An old time makes every entry doubtful until
+/// git writes the index again.
+pub fn distrust_index(common_dir: &Path, path: &[u8]) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
+    if split(path).1 != b"index" {
+        return;
+    }
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: 1, tv_nsec: 0 },
+    };
+    let path = common_dir.join(std::ffi::OsStr::from_bytes(path));
+    // A file that is not there is none to doubt.
+    let _ = rustix::fs::utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
 /// Gives the objects of a bundle to a repository.
