@@ -278,7 +278,7 @@ impl Work<'_> {
             self.moved = true;
         }
         let known = request.memo.and_then(|memo| memo.repository(path));
-        let read = self.read(&place, items, known)?;
+        let read = self.read(&place, items.clone(), known)?;
         let before = request.memo.and_then(|memo| memo.part.repository(path));
         let unchanged = known.zip(before).filter(|_| !read.changed);
         let mut done = match unchanged {
@@ -287,7 +287,12 @@ impl Work<'_> {
                 memo: RepositoryMemo { items: read.items.clone(), ..known.clone() },
                 fresh: false,
             },
-            None => self.take(path, &place, &read)?,
+            None => {
+                let taken = self.take(path, &place, &read)?;
+                // Indexes and objects are read a moment later than the rest.
+                self.moved |= folder::list(&place.common_dir)? != items;
+                taken
+            }
         };
         self.status(&place, &read, &mut done, inner)?;
         self.worktrees(&place, &mut done)?;
@@ -418,6 +423,7 @@ impl Work<'_> {
             })
             .collect();
         named.extend(own_refs.iter().copied());
+        let troubles = self.partial.len();
         let index = Index::load(place).map_err(|reason| self.trouble(path, reason)).ok();
         let mut staged: BTreeSet<Oid> = index.iter().flat_map(Index::objects).collect();
         for item in &read.items {
@@ -442,10 +448,15 @@ impl Work<'_> {
             self.objects(path, place, &mut state, &own_refs, &named, &staged)?;
         }
         let digest = index.as_ref().map_or([0; 32], Index::digest);
+        // What is not whole is looked at again, and said again, however little moves.
+        let whole = self.partial.len() == troubles;
+        if !whole {
+            state.tips.clear();
+        }
         let memo = RepositoryMemo {
             path: path.cloned(),
             index: ObjectId(digest),
-            items: read.items.clone(),
+            items: if whole { read.items.clone() } else { Vec::new() },
         };
         head(place, &mut state);
         state.part.operation = operation(place, &state.files).map(str::to_owned);
@@ -473,7 +484,17 @@ impl Work<'_> {
             true => self.foreign_bundles(),
             false => prior.bundles.clone(),
         };
+        let mut prior = prior;
         let known = Known::of(&bundles, place.hash.len_in_bytes(), self.sink);
+        // Where history ends somewhere else than before, what was followed has to be followed again.
+        let depth = |files: &BTreeMap<RelPath, Node>| {
+            let ends = |path: &RelPath| matches!(path.as_bytes(), b"shallow" | b"info/grafts");
+            files.iter().filter(|(path, _)| ends(path)).map(|(_, node)| node.clone()).collect()
+        };
+        let (before, now): (Vec<Node>, Vec<Node>) = (depth(&prior.files), depth(&state.files));
+        if before != now {
+            prior.tips.clear();
+        }
         let settled: BTreeSet<Oid> = prior
             .refs
             .values()
@@ -487,18 +508,23 @@ impl Work<'_> {
         let take = |wanted: &BTreeSet<Oid>| {
             bundles::take(place, wanted, &settled, &known, self.sink, self.request.cancel)
         };
+        let mut passed_over: BTreeSet<Oid> = BTreeSet::new();
         let taken = match take(&wanted) {
             // What is only in a log may have lost its ancestors.
             Err(Failure::Git(super::program::Trouble::Failed(_))) => {
-                let firm =
-                    wanted.iter().filter(|oid| own_refs.contains(*oid) || staged.contains(*oid));
-                take(&firm.copied().collect())?
+                let is_firm = |oid: &Oid| own_refs.contains(oid) || staged.contains(oid);
+                let (firm, loose): (BTreeSet<Oid>, BTreeSet<Oid>) =
+                    wanted.iter().copied().partition(is_firm);
+                passed_over = loose;
+                take(&firm)?
             }
             other => other?,
         };
         let lost: Vec<&Oid> = taken.missing.iter().filter(|oid| own_refs.contains(*oid)).collect();
         if let Some(first) = lost.first() {
             let count = lost.len();
+            // They may have been deleted since.
+            self.moved = true;
             self.trouble(
                 path,
                 format!("{count} refs lead to objects that are missing, {first} first"),
@@ -516,12 +542,20 @@ impl Work<'_> {
                 taken.used.contains(&(at - 1))
             });
         }
+        let many = bundles.len();
         bundles = bundles::gather(place, bundles, self.sink)?;
+        let gathered = bundles.len() != many;
         bundles.extend(taken.bundle);
         bundles.sort_by(|a, b| a.name.cmp(&b.name));
         bundles.dedup_by(|a, b| a.name == b.name);
         state.bundles = bundles;
         state.tips = named.difference(&taken.missing).copied().collect();
+        state.tips.retain(|oid| !passed_over.contains(oid));
+        if gathered {
+            // What the repository did not have any more is not held any more.
+            let known = Known::of(&state.bundles, place.hash.len_in_bytes(), self.sink);
+            state.tips.retain(|oid| known.find(oid).is_some());
+        }
         Ok(())
     }
 
@@ -565,7 +599,9 @@ impl Work<'_> {
             (memo.files == request.base && memo.files.is_some()).then_some((part, known))
         });
         let same_staged = before.filter(|(part, known)| {
-            known.index == done.memo.index && part.commit == done.state.part.commit
+            known.index == done.memo.index
+                && part.commit == done.state.part.commit
+                && rules(&known.items).eq(rules(&read.items))
         });
         let nested: Vec<(RelPath, Option<Oid>)> = inner
             .iter()
@@ -580,7 +616,11 @@ impl Work<'_> {
             nested.iter().all(|(inner, _)| !at.is_within(inner)).then_some(at)
         };
         let lists = same_staged.and_then(|(part, _)| Lists::of(part));
-        if lists.is_some() && request.changes.is_empty() && nested.is_empty() {
+        if let Some(lists) = &lists
+            && request.changes.is_empty()
+            && nested.is_empty()
+        {
+            lists.fill(&mut done.state.part);
             return Ok(());
         }
         let index = match Index::load(place) {
@@ -686,6 +726,15 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// The files that decide what counts as a change.
+fn rules(items: &[Remembered]) -> impl Iterator<Item = (&RelPath, &Node)> {
+    let decides = |item: &&Remembered| {
+        let (_, rest) = folder::split(item.path.as_bytes());
+        matches!(rest, b"config" | b"config.worktree" | b"info/attributes")
+    };
+    items.iter().filter(decides).map(|item| (&item.path, &item.node))
 }
 
 /// A path seen from the folder in which a repository starts.

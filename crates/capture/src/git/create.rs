@@ -163,8 +163,9 @@ fn build(
         distrust_index(git_dir, path.as_bytes());
     }
     let git = Git::at(git_dir);
+    let promised = is_partial_clone(&git);
     for bundle in bundles {
-        unpack(&git, bundle, source)?;
+        unpack(&git, bundle, promised, source)?;
     }
     Ok(Root::open(git_dir, disk.clone())?.sync_all()?)
 }
@@ -187,11 +188,23 @@ pub fn distrust_index(common_dir: &Path, path: &[u8]) {
     let _ = rustix::fs::utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
-/// Gives the objects of a bundle to a repository.
-pub fn unpack(git: &Git<'_>, bundle: &Bundle, source: &dyn Source) -> Result<()> {
+/// Whether a server has what the repository lacks.
+pub fn is_partial_clone(git: &Git<'_>) -> bool {
+    let pattern = r"^(extensions\.partialclone|remote\..*\.promisor)$";
+    let asked = git.try_ask(&["config", "--get-regexp", pattern], b"");
+    asked.is_ok_and(|(status, _, _)| status.success())
+}
+
+/// Gives the objects of a bundle to a repository. `promised`: what they refer to and is not there
+/// can be had from a server.
+pub fn unpack(git: &Git<'_>, bundle: &Bundle, promised: bool, source: &dyn Source) -> Result<()> {
     let Node::File { size, content, .. } = &bundle.pack else { return Ok(()) };
     let wrong = |words: Trouble| failed(git.git_dir, &words);
-    let mut running = git.start(&["index-pack", "--stdin"]).map_err(wrong)?;
+    let args: &[&str] = match promised {
+        true => &["index-pack", "--stdin", "--promisor"],
+        false => &["index-pack", "--stdin"],
+    };
+    let mut running = git.start(args).map_err(wrong)?;
     if let Some(mut stdin) = running.child.stdin.take() {
         let written = content::write_to(source, content, *size, &mut stdin);
         drop(stdin);

@@ -109,6 +109,8 @@ impl Index {
             batch.push(0);
             batch.extend_from_slice(&entry.mode.bits().to_le_bytes());
             batch.push(entry.stage_raw() as u8);
+            let flags = Flags::ASSUME_VALID | Flags::SKIP_WORKTREE | Flags::INTENT_TO_ADD;
+            batch.extend_from_slice(&(entry.flags & flags).bits().to_le_bytes());
             batch.extend_from_slice(entry.id.as_bytes());
             if batch.len() > 60 << 10 {
                 hasher.update(&batch);
@@ -160,8 +162,11 @@ impl Question<'_> {
             || gix_index::hash::ObjectId::empty_tree(self.place.hash).to_string(),
             ToString::to_string,
         );
-        let plain = ["diff-index", "--cached", "-z", "--name-status", "--no-renames", &head];
-        let renames = ["diff-index", "--cached", "-z", "--name-status", "-M", &head];
+        // What is only meant to be added is not staged.
+        let unborn = "--ita-invisible-in-index";
+        let plain =
+            ["diff-index", "--cached", unborn, "-z", "--name-status", "--no-renames", &head];
+        let renames = ["diff-index", "--cached", unborn, "-z", "--name-status", "-M", &head];
         // Finding renames reads contents, which a partial clone may not have.
         let answer = match self.place.partial_clone {
             true => git.ask(&plain, b""),

@@ -295,7 +295,25 @@ impl Rappel {
                 return Ok(());
             }
         };
-        if common.exists() || folder.join(".git").symlink_metadata().is_ok() {
+        let link = folder.join(".git").symlink_metadata();
+        if common.join("HEAD").exists() && there.gitfile.is_some() && link.is_err() {
+            planned.details.push(format!("{name}: linked again to what is still there of it"));
+            planned.warnings.push(format!(
+                "{name} is still in {}: its refs and its index are left as they are",
+                common.display()
+            ));
+            planned.plan.repositories.push(RepositoryPlan {
+                path: there.path.clone(),
+                common_dir: escape(common.as_os_str().as_bytes()),
+                git_dir: escape(common.as_os_str().as_bytes()),
+                relink: true,
+                ..RepositoryPlan::default()
+            });
+            return Ok(());
+        }
+        // A file that leads to what is gone leads there again.
+        let leads_there = there.gitfile.is_some() && link.as_ref().is_ok_and(|at| at.is_file());
+        if common.exists() || (link.is_ok() && !leads_there) {
             planned.warnings.push(format!(
                 "{name} cannot be read any more, so it is left as it is; move {} aside to have it back",
                 common.display()

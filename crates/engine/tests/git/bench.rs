@@ -147,6 +147,14 @@ impl Bench {
         Self { world }
     }
 
+    /// As [`Bench::new`], on the disk that tests with faults need.
+    pub fn on_disk() -> Self {
+        let bench = Self { world: World::new(Project::new()) };
+        bench.git(&["init", "-q"]);
+        bench.fill();
+        bench
+    }
+
     /// An empty repository.
     pub fn empty() -> Self {
         let bench = Self::bare();

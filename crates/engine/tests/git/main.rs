@@ -3,5 +3,8 @@
 
 mod bench;
 mod damage;
+mod kinds;
+mod quiet;
+mod rules;
 #[path = "../support/mod.rs"]
 mod support;
