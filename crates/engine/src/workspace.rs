@@ -182,8 +182,13 @@ impl FirstCommit {
             command.env_remove(name);
         }
         command
-            .args(["--no-optional-locks", "-c", "core.fsmonitor=false", "rev-list"])
+            .args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "safe.directory=*"])
+            .arg("rev-list")
             .args(["--max-parents=0", "HEAD"])
+            // Neither what the user has traced nor a server is any business of this.
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_NO_LAZY_FETCH", "1")
             .current_dir(root)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -132,6 +132,10 @@ pub struct RepositoryPlan {
     /// Whether the repository is gone and made anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
+    /// Whether the repository is there, elsewhere, and only the file at `.git` that leads to it is
+    /// gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relink: bool,
     /// Refs and HEADs that move, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RefMove>,
@@ -150,6 +154,7 @@ impl RepositoryPlan {
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
         !self.create
+            && !self.relink
             && self.refs.is_empty()
             && self.logs.is_empty()
             && self.files.is_empty()

@@ -6,6 +6,7 @@
 //! there, so that it can be driven again after a crash, either way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -98,6 +99,10 @@ impl<'a> GitDrive<'a> {
             if self.fresh {
                 self.job.check_cancelled()?;
             }
+            if plan.relink {
+                self.relink(plan)?;
+                continue;
+            }
             match (plan.create, self.way) {
                 (true, Way::Forward) => self.create(plan)?,
                 (true, Way::Backward) => self.discard(plan)?,
@@ -124,18 +129,85 @@ impl<'a> GitDrive<'a> {
         {
             bring_objects(&common, state, self.job.source)?;
         }
-        self.lock(plan, &common)?;
+        // What was never begun, because somebody else has the lock, needs no lock to be taken back.
+        if self.fresh || !self.stands(plan, &common)? {
+            self.lock(plan, &common)?;
+        }
         self.refs(plan, &common)?;
         if !plan.files.is_empty() {
             let root = Root::open(&common, self.job.root.disk().clone())?;
             self.drive(&root, &plan.files, intent)?;
+            for action in &plan.files {
+                create::distrust_index(&common, action.path.as_bytes());
+            }
         }
         for log in &plan.logs {
             if let Some(conflict) = self.log(&common, log)? {
                 self.conflicts.push(conflict);
             }
         }
+        self.unlog(plan, &common)
+    }
+
+    /// Takes back what git logged for our moves where the plan does not bring a log along.
+    fn unlog(&self, plan: &RepositoryPlan, common: &Path) -> Result<()> {
+        let Some(state) = self.state_of(plan) else { return Ok(()) };
+        let mut names: BTreeSet<RelPath> = plan.refs.iter().map(|step| step.name.clone()).collect();
+        // A move of the branch that HEAD names is logged for both.
+        names.extend(plan.refs.iter().filter_map(|step| {
+            let (worktree, _) = split(step.name.as_bytes());
+            let own = worktree.map_or(Vec::new(), |name| [b"worktrees/", name, b"/"].concat());
+            RelPath::new([&*own, b"HEAD"].concat()).ok()
+        }));
+        for name in names {
+            let (_, rest) = split(name.as_bytes());
+            let own = &name.as_bytes()[..name.as_bytes().len() - rest.len()];
+            let Ok(log) = RelPath::new([own, b"logs/", rest].concat()) else { continue };
+            let full = common.join(std::ffi::OsStr::from_bytes(log.as_bytes()));
+            let Ok(bytes) = std::fs::read(&full) else { continue };
+            let mut kept = bytes.as_slice();
+            while let Some(rest) = without_own_entry(kept) {
+                kept = rest;
+            }
+            if kept.len() == bytes.len() {
+                continue;
+            }
+            let root = Root::open(common, self.job.root.disk().clone())?;
+            if kept.is_empty() && !state.files.contains_key(&log) {
+                root.unlink(&log)?;
+            } else {
+                let open = std::fs::File::options().write(true).open(&full);
+                let cut = open.and_then(|file| file.set_len(kept.len() as u64));
+                cut.map_err(StoreError::io("write", &full))?;
+            }
+        }
         Ok(())
+    }
+
+    /// Whether refs and files are already as they will be.
+    fn stands(&self, plan: &RepositoryPlan, common: &Path) -> Result<bool> {
+        let forward = self.way == Way::Forward;
+        if !plan.refs.is_empty() {
+            let now = current(common, plan)?;
+            let wanted = |step: &RefMove| {
+                let value = if forward { &step.new } else { &step.old };
+                now.get(&step.name) == value.as_ref()
+            };
+            if !plan.refs.iter().all(wanted) {
+                return Ok(false);
+            }
+        }
+        let root = Root::open(common, self.job.root.disk().clone())?;
+        for action in &plan.files {
+            let stands = match if forward { &action.new } else { &action.old } {
+                Some(node) => crate::restore::is_at(&root, self.job.source, &action.path, node)?,
+                None => root.stat(&action.path)?.is_none(),
+            };
+            if !stands {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Something is not as it was: the restore stops, or goes on without it after a crash.
@@ -208,7 +280,18 @@ impl<'a> GitDrive<'a> {
             return Err(Error::Conflicts(wrong));
         }
         self.conflicts.extend(wrong);
-        transact(common, &moves)
+        // Git does not take a ref away and make one in its place (`a`, `a/b`) in one transaction.
+        let in_the_way = |gone: &RefMove| {
+            let collides = |made: &RefMove| {
+                made.old.is_none()
+                    && (made.name.is_within(&gone.name) || gone.name.is_within(&made.name))
+            };
+            gone.new.is_none() && moves.iter().any(|made| made.name != gone.name && collides(made))
+        };
+        let (first, rest): (Vec<RefMove>, Vec<RefMove>) =
+            moves.clone().into_iter().partition(in_the_way);
+        transact(common, &first)?;
+        transact(common, &rest)
     }
 
     /// Brings files of a folder to the other state, by the steps that all files go through.
@@ -237,7 +320,8 @@ impl<'a> GitDrive<'a> {
             Way::Backward => (bytes(&action.new)?, bytes(&action.old)?),
         };
         let now = match std::fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            // Where `a` was and `a/b` is, or the other way round, there is a folder or a file instead.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => None,
             other => Some(other.map_err(StoreError::io("read", &path))?),
         };
         let grew_from = |before: &Option<Vec<u8>>| {
@@ -270,6 +354,8 @@ impl<'a> GitDrive<'a> {
         if root.stat(&staged)?.is_some() {
             root.unlink(&staged)?;
         }
+        // Folders without logs are left by refs that are gone.
+        remove_empty_folders(&path);
         let mut file = root.create_file(&staged, 0o644)?;
         file.write_all(&to).map_err(StoreError::io("write", &path))?;
         file.sync()?;
@@ -294,6 +380,22 @@ impl<'a> GitDrive<'a> {
         create::repository(&common, state, self.header.id, disk, source, self.job.cancel)?;
         let work_tree = capture::folder_of(self.job.root.path(), plan.path.as_ref());
         create::gitfile(&work_tree, state, source)
+    }
+
+    /// Links a folder to its repository, which is still there, or takes that back.
+    fn relink(&mut self, plan: &RepositoryPlan) -> Result<()> {
+        let work_tree = capture::folder_of(self.job.root.path(), plan.path.as_ref());
+        match (self.way, self.state_of(plan)) {
+            (Way::Forward, Some(state)) => create::gitfile(&work_tree, state, self.job.source),
+            (Way::Forward, None) => self.conflict(plan, "the checkpoint does not hold it"),
+            (Way::Backward, _) => {
+                let link = work_tree.join(".git");
+                if link.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+                    std::fs::remove_file(&link).map_err(StoreError::io("remove", &link))?;
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Takes a repository away again that was not there before.
@@ -352,6 +454,25 @@ impl Drop for GitDrive<'_> {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// A log without its last entry, if that is ours.
+fn without_own_entry(log: &[u8]) -> Option<&[u8]> {
+    let lines = log.strip_suffix(b"\n")?;
+    let start = lines.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    let is_ours = lines[start..].windows(OURS.len()).any(|words| words == OURS);
+    is_ours.then_some(&log[..start])
+}
+
+/// Removes a folder that holds nothing but folders; anything else stays.
+fn remove_empty_folders(path: &Path) {
+    if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return;
+    }
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        remove_empty_folders(&entry.path());
+    }
+    let _ = std::fs::remove_dir(path);
 }
 
 fn lock_mark(id: IntentId) -> String {
@@ -418,7 +539,7 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
         let (status, _, words) =
             git.try_ask(&["update-ref", "--stdin"], &input).map_err(|words| trouble(&words))?;
         if !status.success() {
-            if words.contains(".lock") && words.contains("File exists") {
+            if is_locked(&words) {
                 return Err(StoreError::Busy { holder: words, waited_ms: 0 }.into());
             }
             let path =
@@ -445,9 +566,19 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
             }
             _ => continue,
         };
-        answer.map_err(|words| trouble(&words))?;
+        answer.map_err(|words| match words {
+            Trouble::Failed(holder) if is_locked(&holder) => {
+                StoreError::Busy { holder, waited_ms: 0 }.into()
+            }
+            other => trouble(&other),
+        })?;
     }
     Ok(())
+}
+
+/// Whether git's words say that another git holds a lock.
+fn is_locked(words: &str) -> bool {
+    words.contains(".lock") && words.contains("File exists")
 }
 
 /// Brings back what the repository lacks of a state's objects.
@@ -457,10 +588,9 @@ pub fn bring_objects(
     source: &dyn rappel_store::sink::Source,
 ) -> Result<()> {
     let git = Git::at(git_dir);
-    let width = match state.tips.first() {
-        Some(oid) => oid.as_bytes().len(),
-        None if state.bundles.is_empty() => return Ok(()),
-        None => 20,
+    // A bundle's name is a hash of the kind that names its objects.
+    let Some(width) = state.bundles.first().map(|bundle| bundle.name.len() / 2) else {
+        return Ok(());
     };
     let mut input = Vec::new();
     for bundle in &state.bundles {
@@ -479,8 +609,9 @@ pub fn bring_objects(
         .collect();
     let known = Known::of(&state.bundles, width, source);
     let wanted: BTreeSet<usize> = missing.iter().filter_map(|oid| known.find(oid)).collect();
+    let promised = !wanted.is_empty() && create::is_partial_clone(&git);
     for at in wanted {
-        create::unpack(&git, &state.bundles[at], source)?;
+        create::unpack(&git, &state.bundles[at], promised, source)?;
     }
     Ok(())
 }

@@ -17,12 +17,13 @@ use rappel_types::{Entry, Node, ObjectId, RelPath};
 
 use super::bundles::{self, Bundle, Failure, Known};
 use super::folder::{self, Item, Role};
+use super::lists::{self, Ask, below};
 use super::memo::{Memo, Remembered, RepositoryMemo};
 use super::place::Place;
 use super::program::Git;
 use super::refs::{self, Refs, Target};
 use super::state::{State, key_of};
-use super::status::{self, Index, Lists, Question};
+use super::status::{self, Index};
 use crate::error::{Error, Result};
 use crate::files::Environment;
 use crate::files::stamp::{Kind, Stamp, Trust};
@@ -281,18 +282,29 @@ impl Work<'_> {
             self.moved = true;
         }
         let known = request.memo.and_then(|memo| memo.repository(path));
-        let read = self.read(&place, items, known)?;
+        let read = self.read(&place, items.clone(), known)?;
         let before = request.memo.and_then(|memo| memo.part.repository(path));
         let unchanged = known.zip(before).filter(|_| !read.changed);
+        let nested = nested_in(path, inner);
         let mut done = match unchanged {
-            Some((known, part)) => Done {
-                state: State { path: path.cloned(), part: part.clone(), ..State::default() },
-                memo: RepositoryMemo { items: read.items.clone(), ..known.clone() },
-                fresh: false,
-            },
-            None => self.take(path, &place, &read)?,
+            Some((known, part)) => {
+                let mut part = part.clone();
+                let commit = part.commit.clone();
+                let ask = self.ask(path, &place, &read, &nested, commit.as_deref(), known.index);
+                self.fill(path, ask.answer(), &mut part)?;
+                Done {
+                    state: State { path: path.cloned(), part, ..State::default() },
+                    memo: RepositoryMemo { items: read.items.clone(), ..known.clone() },
+                    fresh: false,
+                }
+            }
+            None => {
+                let taken = self.take(path, &place, &read, &nested)?;
+                // Indexes and objects are read a moment later than the rest.
+                self.moved |= folder::list(&place.common_dir)? != items;
+                taken
+            }
         };
-        self.status(&place, &read, &mut done, inner)?;
         self.worktrees(&place, &mut done)?;
         Ok(done)
     }
@@ -390,6 +402,7 @@ impl Work<'_> {
         path: Option<&RelPath>,
         place: &Place,
         read: &Contents,
+        nested: &[(RelPath, Option<Oid>)],
     ) -> Result<Done, Failure> {
         let mut text = |path: &RelPath| match read.bytes.get(path) {
             Some(bytes) => Some(bytes.clone()),
@@ -421,6 +434,7 @@ impl Work<'_> {
             })
             .collect();
         named.extend(own_refs.iter().copied());
+        let troubles = self.partial.len();
         let index = Index::load(place).map_err(|reason| self.trouble(path, reason)).ok();
         let mut staged: BTreeSet<Oid> = index.iter().flat_map(Index::objects).collect();
         for item in &read.items {
@@ -441,18 +455,70 @@ impl Work<'_> {
         };
         state.part.linked = place.linked();
         state.part.git_dir = elsewhere(self.request.root, path, place);
-        if self.request.objects {
-            self.objects(path, place, &mut state, &own_refs, &named, &staged)?;
-        }
-        let digest = index.as_ref().map_or([0; 32], Index::digest);
-        let memo = RepositoryMemo {
-            path: path.cloned(),
-            index: ObjectId(digest),
-            items: read.items.clone(),
-        };
         head(place, &mut state);
         state.part.operation = operation(place, &state.files).map(str::to_owned);
+        let digest = ObjectId(index.as_ref().map_or([0; 32], Index::digest));
+        let commit = state.part.commit.clone();
+        let mut ask = self.ask(path, place, read, nested, commit.as_deref(), digest);
+        ask.index = index.as_ref();
+        // Both mostly wait for git.
+        let (objects, lists) = std::thread::scope(|scope| {
+            let lists = scope.spawn(|| ask.answer());
+            let objects = match self.request.objects {
+                true => self.objects(path, place, &mut state, &own_refs, &named, &staged),
+                false => Ok(()),
+            };
+            let died = || Ok((None, Some("what is dirty is not known: a thread died".to_owned())));
+            (objects, lists.join().unwrap_or_else(|_| died()))
+        });
+        objects?;
+        self.fill(path, lists, &mut state.part)?;
+        // What is not whole is looked at again, and said again, however little moves.
+        let whole = self.partial.len() == troubles;
+        if !whole {
+            state.tips.clear();
+        }
+        let memo = RepositoryMemo {
+            path: path.cloned(),
+            index: digest,
+            items: if whole { read.items.clone() } else { Vec::new() },
+        };
         Ok(Done { state, memo, fresh: true })
+    }
+
+    /// The question which paths are dirty.
+    fn ask<'q>(
+        &self,
+        path: Option<&'q RelPath>,
+        place: &'q Place,
+        read: &'q Contents,
+        nested: &'q [(RelPath, Option<Oid>)],
+        commit: Option<&'q str>,
+        digest: ObjectId,
+    ) -> Ask<'q>
+    where
+        Self: 'q,
+    {
+        let Request { memo, base, changes, .. } = *self.request;
+        let (sink, items) = (self.sink, &*read.items);
+        Ask { sink, memo, base, changes, place, path, items, commit, digest, index: None, nested }
+    }
+
+    /// Takes the answer.
+    fn fill(
+        &mut self,
+        path: Option<&RelPath>,
+        found: Result<lists::Found>,
+        part: &mut RepositoryPart,
+    ) -> Result<()> {
+        let (lists, trouble) = found?;
+        if let Some(lists) = lists {
+            lists.fill(part);
+        }
+        if let Some(trouble) = trouble {
+            self.trouble(path, trouble);
+        }
+        Ok(())
     }
 
     fn trouble(&mut self, path: Option<&RelPath>, reason: String) {
@@ -476,7 +542,17 @@ impl Work<'_> {
             true => self.foreign_bundles(),
             false => prior.bundles.clone(),
         };
+        let mut prior = prior;
         let known = Known::of(&bundles, place.hash.len_in_bytes(), self.sink);
+        // Where history ends somewhere else than before, what was followed has to be followed again.
+        let depth = |files: &BTreeMap<RelPath, Node>| {
+            let ends = |path: &RelPath| matches!(path.as_bytes(), b"shallow" | b"info/grafts");
+            files.iter().filter(|(path, _)| ends(path)).map(|(_, node)| node.clone()).collect()
+        };
+        let (before, now): (Vec<Node>, Vec<Node>) = (depth(&prior.files), depth(&state.files));
+        if before != now {
+            prior.tips.clear();
+        }
         let settled: BTreeSet<Oid> = prior
             .refs
             .values()
@@ -490,18 +566,23 @@ impl Work<'_> {
         let take = |wanted: &BTreeSet<Oid>| {
             bundles::take(place, wanted, &settled, &known, self.sink, self.request.cancel)
         };
+        let mut passed_over: BTreeSet<Oid> = BTreeSet::new();
         let taken = match take(&wanted) {
             // What is only in a log may have lost its ancestors.
             Err(Failure::Git(super::program::Trouble::Failed(_))) => {
-                let firm =
-                    wanted.iter().filter(|oid| own_refs.contains(*oid) || staged.contains(*oid));
-                take(&firm.copied().collect())?
+                let is_firm = |oid: &Oid| own_refs.contains(oid) || staged.contains(oid);
+                let (firm, loose): (BTreeSet<Oid>, BTreeSet<Oid>) =
+                    wanted.iter().copied().partition(is_firm);
+                passed_over = loose;
+                take(&firm)?
             }
             other => other?,
         };
         let lost: Vec<&Oid> = taken.missing.iter().filter(|oid| own_refs.contains(*oid)).collect();
         if let Some(first) = lost.first() {
             let count = lost.len();
+            // They may have been deleted since.
+            self.moved = true;
             self.trouble(
                 path,
                 format!("{count} refs lead to objects that are missing, {first} first"),
@@ -519,12 +600,20 @@ impl Work<'_> {
                 taken.used.contains(&(at - 1))
             });
         }
+        let many = bundles.len();
         bundles = bundles::gather(place, bundles, self.sink)?;
+        let gathered = bundles.len() != many;
         bundles.extend(taken.bundle);
         bundles.sort_by(|a, b| a.name.cmp(&b.name));
         bundles.dedup_by(|a, b| a.name == b.name);
         state.bundles = bundles;
         state.tips = named.difference(&taken.missing).copied().collect();
+        state.tips.retain(|oid| !passed_over.contains(oid));
+        if gathered {
+            // What the repository did not have any more is not held any more.
+            let known = Known::of(&state.bundles, place.hash.len_in_bytes(), self.sink);
+            state.tips.retain(|oid| known.find(oid).is_some());
+        }
         Ok(())
     }
 
@@ -550,99 +639,6 @@ impl Work<'_> {
         bundles.sort_by(|a, b| a.name.cmp(&b.name));
         bundles.dedup_by(|a, b| a.name == b.name);
         bundles
-    }
-
-    /// Which paths are staged, modified and untracked.
-    fn status(
-        &mut self,
-        place: &Place,
-        read: &Contents,
-        done: &mut Done,
-        inner: &[Done],
-    ) -> Result<(), Failure> {
-        let request = self.request;
-        let path = done.state.path.clone();
-        let before = request.memo.and_then(|memo| {
-            let part = memo.part.repository(path.as_ref())?;
-            let known = memo.repository(path.as_ref())?;
-            (memo.files == request.base && memo.files.is_some()).then_some((part, known))
-        });
-        let same_staged = before.filter(|(part, known)| {
-            known.index == done.memo.index && part.commit == done.state.part.commit
-        });
-        let nested: Vec<(RelPath, Option<Oid>)> = inner
-            .iter()
-            .filter_map(|one| {
-                let at = below(one.state.path.as_ref()?, path.as_ref())?;
-                let commit = one.state.part.commit.as_ref();
-                Some((at, commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok())))
-            })
-            .collect();
-        let own = |at: &RelPath| {
-            let at = below(at, path.as_ref())?;
-            nested.iter().all(|(inner, _)| !at.is_within(inner)).then_some(at)
-        };
-        let lists = same_staged.and_then(|(part, _)| Lists::of(part));
-        if lists.is_some() && request.changes.is_empty() && nested.is_empty() {
-            return Ok(());
-        }
-        let index = match Index::load(place) {
-            Ok(index) => index,
-            Err(reason) => {
-                self.trouble(path.as_ref(), reason);
-                return Ok(());
-            }
-        };
-        let attributes = read.items.iter().any(|item| item.path.as_bytes() == b"info/attributes")
-            || index.has_attributes();
-        let question = Question { place, index: &index, attributes, nested: &nested };
-        let lists = match lists {
-            Some(mut lists) => {
-                let changes = request.changes.iter();
-                let changes = changes.filter_map(|(at, node)| Some((own(at)?, node.as_ref())));
-                let submodules = nested.iter().map(|(at, _)| (at.clone(), None));
-                let changes: Vec<(RelPath, Option<&Node>)> = changes.chain(submodules).collect();
-                question.update(&mut lists, &changes);
-                lists
-            }
-            None => {
-                let head = done.state.part.commit.as_ref();
-                let head = head.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok());
-                let staged = match question.staged(head.as_ref()) {
-                    Ok(staged) => staged,
-                    Err(trouble) => {
-                        self.trouble(
-                            path.as_ref(),
-                            format!("what is staged is not known: {trouble}"),
-                        );
-                        BTreeSet::new()
-                    }
-                };
-                let all = self.all_files()?;
-                let files: Vec<(RelPath, &Node)> =
-                    all.iter().filter_map(|(at, node)| Some((own(at)?, node))).collect();
-                let (modified, untracked) = question.all(&files);
-                Lists { staged, modified, untracked }
-            }
-        };
-        lists.fill(&mut done.state.part);
-        Ok(())
-    }
-
-    /// Every file that the checkpoint will hold.
-    fn all_files(&self) -> Result<BTreeMap<RelPath, Node>> {
-        let mut all = BTreeMap::new();
-        if let Some(base) = &self.request.base {
-            let entries = tree::read(self.sink, base)?;
-            all.extend(entries.into_iter().map(|entry| (entry.path, entry.node)));
-        }
-        for (path, node) in self.request.changes {
-            match node {
-                Some(node) => drop(all.insert(path.clone(), node.clone())),
-                None => drop(all.remove(path)),
-            }
-        }
-        Ok(all)
     }
 
     /// The other work trees of the repository.
@@ -700,15 +696,14 @@ impl Work<'_> {
     }
 }
 
-/// A path seen from the folder in which a repository starts.
-fn below(path: &RelPath, folder: Option<&RelPath>) -> Option<RelPath> {
-    match folder {
-        None => Some(path.clone()),
-        Some(folder) if path != folder && path.is_within(folder) => {
-            RelPath::new(&path.as_bytes()[folder.as_bytes().len() + 1..]).ok()
-        }
-        Some(_) => None,
-    }
+/// Where the repositories nested in one stand, by their path in it.
+fn nested_in(path: Option<&RelPath>, inner: &[Done]) -> Vec<(RelPath, Option<Oid>)> {
+    let nested = inner.iter().filter_map(|one| {
+        let at = below(one.state.path.as_ref()?, path)?;
+        let commit = one.state.part.commit.as_ref();
+        Some((at, commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok())))
+    });
+    nested.collect()
 }
 
 /// Opens a file without leaving a trace where that is permitted.

@@ -157,19 +157,54 @@ fn build(
             entries.push(Entry { path, node: Node::Directory { mode: 0o755 } });
         }
     }
+    let paths: Vec<RelPath> = entries.iter().map(|entry| entry.path.clone()).collect();
     write_entries(git_dir, disk, source, entries, cancel)?;
+    for path in &paths {
+        distrust_index(git_dir, path.as_bytes());
+    }
     let git = Git::at(git_dir);
+    let promised = is_partial_clone(&git);
     for bundle in bundles {
-        unpack(&git, bundle, source)?;
+        unpack(&git, bundle, promised, source)?;
     }
     Ok(Root::open(git_dir, disk.clone())?.sync_all()?)
 }
 
-/// Gives the objects of a bundle to a repository.
-pub fn unpack(git: &Git<'_>, bundle: &Bundle, source: &dyn Source) -> Result<()> {
+/// Makes git compare contents where an index that was just written vouches for files. It does so by
+/// itself only for what was written in the moment of the index's own time, and that is another one
+/// now: a change made then would not be seen any more. An old time makes every entry doubtful until
+/// git writes the index again.
+pub fn distrust_index(common_dir: &Path, path: &[u8]) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
+    if split(path).1 != b"index" {
+        return;
+    }
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: 1, tv_nsec: 0 },
+    };
+    let path = common_dir.join(std::ffi::OsStr::from_bytes(path));
+    // A file that is not there is none to doubt.
+    let _ = rustix::fs::utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW);
+}
+
+/// Whether a server has what the repository lacks.
+pub fn is_partial_clone(git: &Git<'_>) -> bool {
+    let pattern = r"^(extensions\.partialclone|remote\..*\.promisor)$";
+    let asked = git.try_ask(&["config", "--get-regexp", pattern], b"");
+    asked.is_ok_and(|(status, _, _)| status.success())
+}
+
+/// Gives the objects of a bundle to a repository. `promised`: what they refer to and is not there
+/// can be had from a server.
+pub fn unpack(git: &Git<'_>, bundle: &Bundle, promised: bool, source: &dyn Source) -> Result<()> {
     let Node::File { size, content, .. } = &bundle.pack else { return Ok(()) };
     let wrong = |words: Trouble| failed(git.git_dir, &words);
-    let mut running = git.start(&["index-pack", "--stdin"]).map_err(wrong)?;
+    let args: &[&str] = match promised {
+        true => &["index-pack", "--stdin", "--promisor"],
+        false => &["index-pack", "--stdin"],
+    };
+    let mut running = git.start(args).map_err(wrong)?;
     if let Some(mut stdin) = running.child.stdin.take() {
         let written = content::write_to(source, content, *size, &mut stdin);
         drop(stdin);

@@ -11,6 +11,7 @@ pub mod bundles;
 pub mod capture;
 pub mod create;
 pub mod folder;
+pub mod lists;
 pub mod memo;
 pub mod place;
 pub mod plan;

@@ -179,7 +179,10 @@ fn files(
         }
         let (worktree, rest) = split(path.as_bytes());
         let returns = worktree.is_some_and(|worktree| wish.worktrees.contains(worktree));
-        let is_own = path.as_bytes().starts_with(own) && (worktree.is_some() || own.is_empty());
+        let is_own = match own.is_empty() {
+            true => worktree.is_none(),
+            false => path.as_bytes().starts_with(own),
+        };
         let is_folder = |node: Option<&Node>| matches!(node, Some(Node::Directory { .. }));
         if is_folder(old) && is_folder(new) {
             continue;

@@ -63,6 +63,8 @@ impl<'a> Git<'a> {
         command
             .env("LC_ALL", "C")
             .env("GIT_DIR", self.git_dir)
+            // No command of ours looks at a work tree, and a submodule's may be gone.
+            .env("GIT_WORK_TREE", self.git_dir)
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_ATTR_NOSYSTEM", "1")

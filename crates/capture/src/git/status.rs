@@ -3,6 +3,7 @@
 //! Nothing of the user's runs for it: where only a filter could tell whether a file is changed, it
 //! counts as modified.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -68,7 +69,7 @@ pub fn shorten(part: &mut RepositoryPart) {
 
 /// An index, to be asked about paths.
 pub struct Index {
-    file: Option<gix_index::File>,
+    state: Option<gix_index::State>,
 }
 
 impl Index {
@@ -81,18 +82,61 @@ impl Index {
     pub fn read(path: &std::path::Path, hash: Kind) -> Result<Self, String> {
         match path.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self { file: None });
+                return Ok(Self { state: None });
             }
             Ok(found) if found.is_file() => {}
             _ => return Err("git's index is not a file".into()),
         }
         let read = gix_index::File::at(path, hash, true, gix_index::decode::Options::default());
         let file = read.map_err(|error| format!("git's index cannot be read: {error}"))?;
-        Ok(Self { file: Some(file) })
+        Ok(Self { state: Some(file.into_parts().0) })
+    }
+
+    /// The index in these bytes; `None` if they are none, or one half of a split one, which says
+    /// nothing by itself.
+    pub fn decode(bytes: &[u8], hash: Kind) -> Option<Self> {
+        let (moment, options) = (FileTime::zero(), gix_index::decode::Options::default());
+        let (state, _) = gix_index::State::from_bytes(bytes, moment, hash, options).ok()?;
+        state.link().is_none().then_some(Self { state: Some(state) })
+    }
+
+    /// Every path of which this index and `other` say different things, leaving out what they
+    /// remember of the work tree's files.
+    pub fn differing(&self, other: &Self) -> BTreeSet<RelPath> {
+        let said = |(path, entry): (&[u8], &gix_index::Entry)| {
+            (path.to_vec(), entry.stage_raw(), entry.mode, entry.flags & KEPT, entry.id)
+        };
+        let (mut ours, mut theirs) = (self.entries().map(said), other.entries().map(said));
+        let (mut a, mut b) = (ours.next(), theirs.next());
+        let mut found = BTreeSet::new();
+        loop {
+            let order = match (&a, &b) {
+                (None, None) => return found,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(a), Some(b)) => (&a.0, a.1).cmp(&(&b.0, b.1)),
+            };
+            let mut differs = |one: &Option<(Vec<u8>, u32, Mode, Flags, Oid)>| {
+                let path = one.as_ref().and_then(|one| RelPath::new(&*one.0).ok());
+                found.extend(path);
+            };
+            match order {
+                Ordering::Less => differs(&a),
+                Ordering::Greater => differs(&b),
+                Ordering::Equal if a != b => differs(&a),
+                Ordering::Equal => {}
+            }
+            if order != Ordering::Greater {
+                a = ours.next();
+            }
+            if order != Ordering::Less {
+                b = theirs.next();
+            }
+        }
     }
 
     fn entries(&self) -> impl Iterator<Item = (&[u8], &gix_index::Entry)> {
-        let file = self.file.as_ref();
+        let file = self.state.as_ref();
         file.into_iter()
             .flat_map(|file| file.entries().iter().map(move |entry| (&**entry.path(file), entry)))
     }
@@ -114,6 +158,7 @@ impl Index {
             batch.push(0);
             batch.extend_from_slice(&entry.mode.bits().to_le_bytes());
             batch.push(entry.stage_raw() as u8);
+            batch.extend_from_slice(&(entry.flags & KEPT).bits().to_le_bytes());
             batch.extend_from_slice(entry.id.as_bytes());
             if batch.len() > 60 << 10 {
                 hasher.update(&batch);
@@ -129,7 +174,7 @@ impl Index {
     }
 
     fn find(&self, path: &[u8]) -> Option<&gix_index::Entry> {
-        let file = self.file.as_ref()?;
+        let file = self.state.as_ref()?;
         let entries = file.entries();
         let at = entries.partition_point(|entry| **entry.path(file) < *path);
         entries.get(at).filter(|entry| **entry.path(file) == *path)
@@ -137,7 +182,7 @@ impl Index {
 
     /// Whether a path below `path` is tracked, as a sparse index has it: by its folder.
     fn covers(&self, path: &[u8]) -> bool {
-        let sparse = self.file.as_ref().is_some_and(|file| file.is_sparse());
+        let sparse = self.state.as_ref().is_some_and(gix_index::State::is_sparse);
         sparse
             && (0..path.len())
                 .filter(|&at| path[at] == b'/')
@@ -152,19 +197,11 @@ pub fn is_same_index(action: &Action, hash: Kind, source: &dyn Source) -> bool {
     if action.path.name() != b"index" {
         return false;
     }
-    let entries = |node: &Node| {
-        let bytes = bytes_of(source, node)?;
-        let (now, options) = (FileTime::zero(), gix_index::decode::Options::default());
-        let (state, _) = gix_index::State::from_bytes(&bytes, now, hash, options).ok()?;
-        // One half of a split index says nothing by itself.
-        let whole = state.link().is_none();
-        let list = state.entries().iter().map(|entry| {
-            let flags = entry.flags & (Flags::STAGE_MASK | KEPT);
-            (entry.path(&state).to_vec(), entry.mode, entry.id, flags)
-        });
-        whole.then(|| list.collect::<Vec<_>>())
-    };
-    entries(old).is_some_and(|old| Some(old) == entries(new))
+    let index = |node: &Node| Index::decode(&bytes_of(source, node)?, hash);
+    match (index(old), index(new)) {
+        (Some(old), Some(new)) => new.differing(&old).is_empty(),
+        _ => false,
+    }
 }
 
 /// Marks of an entry that the user gave it.
@@ -190,8 +227,11 @@ impl Question<'_> {
             || gix_index::hash::ObjectId::empty_tree(self.place.hash).to_string(),
             ToString::to_string,
         );
-        let plain = ["diff-index", "--cached", "-z", "--name-status", "--no-renames", &head];
-        let renames = ["diff-index", "--cached", "-z", "--name-status", "-M", &head];
+        // What is only meant to be added is not staged.
+        let unborn = "--ita-invisible-in-index";
+        let plain =
+            ["diff-index", "--cached", unborn, "-z", "--name-status", "--no-renames", &head];
+        let renames = ["diff-index", "--cached", unborn, "-z", "--name-status", "-M", &head];
         // Finding renames reads contents, which a partial clone may not have.
         let answer = match self.place.partial_clone {
             true => git.ask(&plain, b""),
@@ -229,7 +269,11 @@ impl Question<'_> {
     }
 
     /// Brings the lists up to date where files changed.
-    pub fn update(&self, lists: &mut Lists, changes: &[(RelPath, Option<&Node>)]) {
+    pub fn update<'n>(
+        &self,
+        lists: &mut Lists,
+        changes: impl Iterator<Item = (&'n RelPath, Option<&'n Node>)>,
+    ) {
         for (path, node) in changes {
             lists.modified.remove(path);
             lists.untracked.remove(path);
@@ -280,7 +324,7 @@ impl Question<'_> {
 
     /// Whether the index's stamp of a file vouches for its content, as git judges it.
     fn is_unmoved(&self, entry: &gix_index::Entry, meta: &std::fs::Metadata) -> bool {
-        let Some(file) = &self.index.file else { return false };
+        let Some(file) = &self.index.state else { return false };
         let stat = &entry.stat;
         let written = file.timestamp();
         let racy = (i64::from(stat.mtime.secs), i64::from(stat.mtime.nsecs))

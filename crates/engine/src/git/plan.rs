@@ -98,7 +98,7 @@ impl Rappel {
                 (Some(here), Some(place)) => {
                     self.plan_repository(here, &there, &place, wish, &mut planned)?;
                 }
-                (None, None) => self.plan_creation(&there, &folder, &mut planned),
+                (None, None) => self.plan_creation(&there, &folder, wish, &mut planned)?,
                 _ => planned.warnings.push(format!(
                     "{} could not be captured now, so it is left as it is",
                     named(there.path.as_ref())
@@ -281,27 +281,46 @@ impl Rappel {
     }
 
     /// A repository that is gone is made again.
-    fn plan_creation(&self, there: &State, folder: &Path, planned: &mut GitPlanned) {
+    fn plan_creation(
+        &self,
+        there: &State,
+        folder: &Path,
+        wish: &GitWish,
+        planned: &mut GitPlanned,
+    ) -> Result<()> {
         let name = named(there.path.as_ref());
         let common = match &there.part.git_dir {
             None => folder.join(".git"),
             Some(inside) if !inside.starts_with('/') => self.root.join(path_of(inside)),
             Some(elsewhere) => {
                 planned.warnings.push(format!("{name} was in {elsewhere}, which is not restored"));
-                return;
+                return Ok(());
             }
         };
-        // A gitfile that leads to what is gone leads to it again.
-        let in_the_way = match folder.join(".git").symlink_metadata() {
-            Ok(found) => there.gitfile.is_none() || !found.is_file(),
-            Err(_) => false,
-        };
-        if common.exists() || in_the_way {
+        let link = folder.join(".git").symlink_metadata();
+        if common.join("HEAD").exists() && there.gitfile.is_some() && link.is_err() {
+            planned.details.push(format!("{name}: linked again to what is still there of it"));
+            planned.warnings.push(format!(
+                "{name} is still in {}: its refs and its index are left as they are",
+                common.display()
+            ));
+            planned.plan.repositories.push(RepositoryPlan {
+                path: there.path.clone(),
+                common_dir: escape(common.as_os_str().as_bytes()),
+                git_dir: escape(common.as_os_str().as_bytes()),
+                relink: true,
+                ..RepositoryPlan::default()
+            });
+            return Ok(());
+        }
+        // A file that leads to what is gone leads there again.
+        let leads_there = there.gitfile.is_some() && link.as_ref().is_ok_and(|at| at.is_file());
+        if common.exists() || (link.is_ok() && !leads_there) {
             planned.warnings.push(format!(
                 "{name} cannot be read any more, so it is left as it is; move {} aside to have it back",
                 common.display()
             ));
-            return;
+            return Ok(());
         }
         let refs = there.refs.len();
         planned.details.push(format!("{name}: made again with its history and {refs} refs"));
@@ -317,13 +336,19 @@ impl Rappel {
                 new: None,
             });
         }
-        planned.plan.repositories.push(RepositoryPlan {
+        let mut one = RepositoryPlan {
             path: there.path.clone(),
             common_dir: escape(common.as_os_str().as_bytes()),
             git_dir: escape(common.as_os_str().as_bytes()),
             create: true,
             ..RepositoryPlan::default()
-        });
+        };
+        let nothing = State::default();
+        for returning in Self::returning(&nothing, there, wish) {
+            self.plan_worktree(&returning, &nothing, &mut one, planned)?;
+        }
+        planned.plan.repositories.push(one);
+        Ok(())
     }
 }
 

@@ -1,0 +1,211 @@
+//! Which paths of a repository are staged, modified and untracked, found out again only where
+//! something moved since the last capture.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gix_index::hash::ObjectId as Oid;
+use rappel_store::sink::Sink;
+use rappel_store::tree;
+use rappel_types::{Node, ObjectId, RelPath};
+
+use super::bundles::bytes_of;
+use super::folder;
+use super::memo::{Memo, Remembered};
+use super::place::Place;
+use super::status::{Index, Lists, Question};
+use crate::error::Result;
+
+/// What to find out, and from what.
+pub struct Ask<'a> {
+    /// Where contents are.
+    pub sink: &'a dyn Sink,
+    /// What the last capture knew.
+    pub memo: Option<&'a Memo>,
+    /// The files that the changes are relative to.
+    pub base: Option<ObjectId>,
+    /// What changed in the workspace's files.
+    pub changes: &'a [(RelPath, Option<Node>)],
+    /// The repository.
+    pub place: &'a Place,
+    /// Where in the workspace it starts.
+    pub path: Option<&'a RelPath>,
+    /// The files of git's folder.
+    pub items: &'a [Remembered],
+    /// The commit that HEAD leads to.
+    pub commit: Option<&'a str>,
+    /// A hash of what is staged.
+    pub digest: ObjectId,
+    /// What is staged, if it was read already.
+    pub index: Option<&'a Index>,
+    /// The commits that nested repositories stand at, by their path in this one.
+    pub nested: &'a [(RelPath, Option<Oid>)],
+}
+
+/// The lists, if they could be made, and what is wrong with them, for people.
+pub type Found = (Option<Lists>, Option<String>);
+
+/// A path that may be on another list than before, and what stands there.
+type Moved = BTreeMap<RelPath, Option<Node>>;
+
+impl Ask<'_> {
+    /// Finds it out.
+    pub fn answer(&self) -> Result<Found> {
+        let known = self.known();
+        let moved = match &known {
+            Some(known) => self.moved(known)?,
+            None => None,
+        };
+        if let (Some(known), Some(moved)) = (&known, &moved)
+            && moved.is_empty()
+            && known.same_staged
+        {
+            return Ok((Some(known.lists.clone()), None));
+        }
+        let loaded;
+        let index = match self.index {
+            Some(index) => index,
+            None => match Index::load(self.place) {
+                Ok(index) => {
+                    loaded = index;
+                    &loaded
+                }
+                Err(reason) => return Ok((None, Some(reason))),
+            },
+        };
+        let attributes = self.items.iter().any(|item| item.path.as_bytes() == b"info/attributes")
+            || index.has_attributes();
+        let question = Question { place: self.place, index, attributes, nested: self.nested };
+        let (mut lists, same_staged) = match (known, moved) {
+            (Some(known), Some(moved)) => {
+                let mut lists = known.lists;
+                let moved = moved.iter().map(|(path, node)| (path, node.as_ref()));
+                question.update(&mut lists, moved);
+                (lists, known.same_staged)
+            }
+            _ => {
+                let all = self.all_files()?;
+                let files = all.iter().filter_map(|(at, node)| Some((self.own(at)?, node)));
+                let (modified, untracked) = question.all(&files.collect::<Vec<_>>());
+                (Lists { staged: BTreeSet::new(), modified, untracked }, false)
+            }
+        };
+        let mut trouble = None;
+        if !same_staged {
+            let head = self.commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok());
+            match question.staged(head.as_ref()) {
+                Ok(staged) => lists.staged = staged,
+                Err(words) => trouble = Some(format!("what is staged is not known: {words}")),
+            }
+        }
+        Ok((Some(lists), trouble))
+    }
+
+    /// The lists of the last capture, if what decides about them is the same.
+    fn known(&self) -> Option<Known> {
+        let memo = self.memo?;
+        let part = memo.part.repository(self.path)?;
+        let before = memo.repository(self.path)?;
+        let same_rules = rules(&before.items).eq(rules(self.items));
+        let same_index = before.index == self.digest;
+        Some(Known {
+            lists: Lists::of(part).filter(|_| same_rules)?,
+            files: memo.files?,
+            same_index,
+            same_staged: same_index && part.commit.as_deref() == self.commit,
+            index: (!same_index).then(|| self.index_among(&before.items)).flatten(),
+        })
+    }
+
+    fn index_among(&self, items: &[Remembered]) -> Option<Node> {
+        let name = [&*self.place.own_prefix(), b"index"].concat();
+        items.iter().find(|item| item.path.as_bytes() == name).map(|item| item.node.clone())
+    }
+
+    /// Every path that may be on another list than before; `None` where that cannot be told.
+    fn moved(&self, known: &Known) -> Result<Option<Moved>> {
+        let mut moved = Moved::new();
+        let Some(base) = self.base else { return Ok(None) };
+        if base != known.files {
+            let between = tree::diff(self.sink, &known.files, &base)?;
+            moved.extend(
+                between.into_iter().filter_map(|one| Some((self.own(&one.path)?, one.new))),
+            );
+        }
+        let changes = self.changes.iter();
+        moved.extend(changes.filter_map(|(at, node)| Some((self.own(at)?, node.clone()))));
+        moved.extend(self.nested.iter().map(|(at, _)| (at.clone(), None)));
+        if known.same_index {
+            return Ok(Some(moved));
+        }
+        let old = known.index.as_ref().and_then(|node| bytes_of(self.sink, node));
+        let old = old.and_then(|bytes| Index::decode(&bytes, self.place.hash));
+        let (Some(old), Some(new)) = (old, self.index) else { return Ok(None) };
+        for path in new.differing(&old) {
+            let Some(full) = self.in_workspace(&path) else { continue };
+            if let Entry::Vacant(empty) = moved.entry(path) {
+                empty.insert(tree::lookup(self.sink, &base, &full)?);
+            }
+        }
+        Ok(Some(moved))
+    }
+
+    /// A path of the workspace, seen from this repository, if it belongs to it.
+    fn own(&self, at: &RelPath) -> Option<RelPath> {
+        let at = below(at, self.path)?;
+        self.nested.iter().all(|(inner, _)| !at.is_within(inner)).then_some(at)
+    }
+
+    fn in_workspace(&self, path: &RelPath) -> Option<RelPath> {
+        match self.path {
+            Some(folder) => folder.join(path.as_bytes()).ok(),
+            None => Some(path.clone()),
+        }
+    }
+
+    /// Every file that the checkpoint will hold.
+    fn all_files(&self) -> Result<BTreeMap<RelPath, Node>> {
+        let mut all = BTreeMap::new();
+        if let Some(base) = &self.base {
+            let entries = tree::read(self.sink, base)?;
+            all.extend(entries.into_iter().map(|entry| (entry.path, entry.node)));
+        }
+        for (path, node) in self.changes {
+            match node {
+                Some(node) => drop(all.insert(path.clone(), node.clone())),
+                None => drop(all.remove(path)),
+            }
+        }
+        Ok(all)
+    }
+}
+
+struct Known {
+    lists: Lists,
+    /// The files that the lists are about.
+    files: ObjectId,
+    same_index: bool,
+    same_staged: bool,
+    /// The index that they are about, if it is another one now.
+    index: Option<Node>,
+}
+
+/// A path seen from the folder in which a repository starts.
+pub fn below(path: &RelPath, folder: Option<&RelPath>) -> Option<RelPath> {
+    match folder {
+        None => Some(path.clone()),
+        Some(folder) if path != folder && path.is_within(folder) => {
+            RelPath::new(&path.as_bytes()[folder.as_bytes().len() + 1..]).ok()
+        }
+        Some(_) => None,
+    }
+}
+
+/// The files that decide what counts as a change.
+fn rules(items: &[Remembered]) -> impl Iterator<Item = (&RelPath, &Node)> {
+    let decides = |item: &&Remembered| {
+        let (_, rest) = folder::split(item.path.as_bytes());
+        matches!(rest, b"config" | b"config.worktree" | b"info/attributes")
+    };
+    items.iter().filter(decides).map(|item| (&item.path, &item.node))
+}

@@ -1,0 +1,423 @@
+//! Repositories of every kind: each works, or the checkpoint says what of it is missing.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rappel::types::{Facet, FacetState};
+
+use crate::bench::{Bench, arg, assert_same, git, portrait, text};
+
+/// Damages the repository in the usual ways and brings it back; then without any of it, and elsewhere.
+fn survives(bench: &Bench) {
+    let saved = bench.cycle(|bench| {
+        bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
+        bench.git(&["branch", "-q", "-D", "feature/x"]);
+        bench.git(&["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+        bench.git(&["gc", "-q", "--prune=now"]);
+    });
+    bench.restore(saved.id.as_str());
+    comes_back(bench);
+}
+
+/// Everything is gone, and comes back; elsewhere too.
+fn comes_back(bench: &Bench) -> String {
+    let before = bench.portrait();
+    let saved = bench.save();
+    bench.lose_git();
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "made again");
+    let out = bench.restore_to(&saved, "out");
+    assert_same(&portrait(&out), &before, "elsewhere");
+    saved
+}
+
+/// A bare repository to clone from.
+fn remote(bench: &Bench) -> String {
+    let remote = bench.outside("remote.git");
+    let source = Bench::new();
+    source.git(&["reset", "-q", "--hard"]);
+    source.git(&["clone", "-q", "--mirror", arg(source.root()), arg(&remote)]);
+    git(&remote, &["config", "uploadpack.allowFilter", "true"]);
+    git(&remote, &["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    format!("file://{}", arg(&remote))
+}
+
+fn clone(arguments: &[&str]) -> Bench {
+    let bench = Bench::bare();
+    let url = remote(&bench);
+    git(bench.root(), &[&["clone", "-q"], arguments, &[&url, "."]].concat());
+    bench
+}
+
+#[test]
+fn a_clone_with_a_remote() {
+    let bench = clone(&[]);
+    let before = bench.portrait();
+    assert!(before.refs.contains("refs/remotes/origin/HEAD"));
+    bench.world.write("a", "dirty\n");
+    bench.cycle(|bench| {
+        bench.git(&["update-ref", "-d", "refs/remotes/origin/feature/x"]);
+        bench.git(&["symbolic-ref", "--delete", "refs/remotes/origin/HEAD"]);
+        bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    });
+    comes_back(&bench);
+}
+
+#[test]
+fn a_shallow_clone_and_later_a_deep_one() {
+    let bench = clone(&["--depth=1"]);
+    comes_back(&bench);
+    bench.git(&["fetch", "-q", "--unshallow"]);
+    comes_back2(&bench);
+}
+
+/// Again, to another folder.
+fn comes_back2(bench: &Bench) {
+    let before = bench.portrait();
+    let saved = bench.save();
+    bench.lose_git();
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "made again");
+    let out = bench.restore_to(&saved, "out2");
+    assert_same(&portrait(&out), &before, "elsewhere");
+}
+
+#[test]
+fn a_partial_clone() {
+    let bench = clone(&["--filter=blob:none"]);
+    bench.commit("new", "new\n");
+    bench.world.write("s", "staged\n");
+    bench.git(&["add", "s"]);
+    let head = bench.text(&["rev-parse", "HEAD"]);
+    let missing = |folder: &Path| {
+        text(folder, &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count()
+    };
+    let before = missing(bench.root());
+    assert!(before > 0);
+    let saved = bench.save();
+    assert_eq!(missing(bench.root()), before, "objects were fetched");
+    bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    bench.git(&["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+    bench.git(&["gc", "-q", "--prune=now"]);
+    bench.restore(&saved);
+    assert_eq!(bench.text(&["rev-parse", "HEAD"]), head);
+    assert_eq!(bench.text(&["status", "--porcelain"]), "A  s");
+    assert_eq!(bench.text(&["show", ":s"]), "staged");
+    bench.lose_git();
+    bench.restore(&saved);
+    assert_eq!(bench.text(&["status", "--porcelain"]), "A  s");
+    bench.git(&["fsck", "--no-dangling"]);
+    // What the server has is still had from there.
+    bench.git(&["checkout", "-q", "-f", "-B", "feature/x", "origin/feature/x"]);
+}
+
+#[test]
+fn objects_of_another_repository() {
+    let bench = Bench::bare();
+    let url = remote(&bench);
+    let path = url.strip_prefix("file://").unwrap().to_owned();
+    git(bench.root(), &["clone", "-q", "--shared", &path, "."]);
+    bench.commit("new", "new\n");
+    let before = bench.portrait();
+    let saved = bench.save();
+    bench.lose_git();
+    std::fs::remove_dir_all(&path).unwrap();
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "restored");
+}
+
+#[test]
+fn sha256() {
+    let bench = Bench::bare();
+    bench.git(&["init", "-q", "--object-format=sha256"]);
+    bench.fill();
+    survives(&bench);
+    let bench = Bench::bare();
+    bench.git(&["init", "-q", "--object-format=sha256"]);
+    bench.world.write("a", "one\n");
+    bench.git(&["add", "a"]);
+    bench.cycle(|bench| {
+        bench.git(&["rm", "-q", "--cached", "a"]);
+        bench.git(&["prune", "--expire=now"]);
+    });
+}
+
+#[test]
+fn refs_in_tables() {
+    let bench = Bench::bare();
+    if !bench.attempt(&["init", "-q", "--ref-format=reftable"]).status.success() {
+        return;
+    }
+    bench.fill();
+    let before = bench.portrait();
+    let saved = bench.save();
+    bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    bench.git(&["branch", "-q", "-D", "feature/x"]);
+    bench.git(&["tag", "-d", "v1"]);
+    let damaged = bench.portrait();
+    bench.restore(&saved);
+    let now = bench.portrait();
+    assert_eq!((&now.refs, &now.head, &now.files), (&before.refs, &before.head, &before.files));
+    assert_eq!((&now.staged, &now.status), (&before.staged, &before.status));
+    assert_eq!(now.fsck, before.fsck);
+    bench.undo();
+    let now = bench.portrait();
+    assert_eq!((&now.refs, &now.head, &now.files), (&damaged.refs, &damaged.head, &damaged.files));
+    bench.restore(&saved);
+    bench.git(&["stash", "clear"]);
+    bench.lose_git();
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "made again");
+    let out = bench.restore_to(&saved, "out");
+    assert_same(&portrait(&out), &before, "elsewhere");
+}
+
+#[test]
+fn a_split_index() {
+    let bench = Bench::new();
+    bench.git(&["update-index", "--split-index"]);
+    bench.world.write("more", "more\n");
+    bench.git(&["add", "more"]);
+    survives(&bench);
+    let bench = Bench::new();
+    bench.git(&["update-index", "--split-index"]);
+    bench.world.write("more", "more\n");
+    bench.git(&["add", "more"]);
+    bench.cycle(|bench| {
+        bench.git(&["update-index", "--no-split-index"]);
+        for entry in bench.git_dir().read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_string_lossy().starts_with("sharedindex") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        bench.git(&["reset", "-q"]);
+    });
+}
+
+#[test]
+fn settings_of_a_work_tree() {
+    let bench = Bench::new();
+    bench.git(&["config", "extensions.worktreeConfig", "true"]);
+    bench.git(&["config", "--worktree", "user.nick", "x"]);
+    survives(&bench);
+    assert_eq!(bench.text(&["config", "--worktree", "user.nick"]), "x");
+}
+
+#[test]
+fn sparse_checkouts() {
+    for sparse_index in [false, true] {
+        let bench = Bench::new();
+        bench.git(&["reset", "-q", "--hard"]);
+        bench.git(&["clean", "-q", "-f", "-d"]);
+        bench.commit("e/f/g", "deep\n");
+        bench.commit("h/i", "other\n");
+        let flag = if sparse_index { "--sparse-index" } else { "--no-sparse-index" };
+        bench.git(&["sparse-checkout", "set", "--cone", flag, "e"]);
+        assert!(!bench.world.exists("h/i"));
+        bench.world.write("e/f/g", "dirty\n");
+        bench.world.write("e/new", "new\n");
+        let part = bench.manifest().git.unwrap().root;
+        assert_eq!(part.dirty_files.len(), 2, "{:?}", part.dirty_files);
+        survives(&bench);
+        assert!(!bench.world.exists("h/i"));
+    }
+}
+
+#[test]
+fn line_ends_are_not_phantom_changes() {
+    for attributes in [false, true] {
+        let bench = Bench::empty();
+        match attributes {
+            true => bench.commit(".gitattributes", "*.txt text eol=crlf\n*.bin -text\n"),
+            false => drop(bench.git(&["config", "core.autocrlf", "true"])),
+        }
+        bench.commit("a.txt", "one\r\ntwo\r\n");
+        bench.commit("b.bin", "one\r\ntwo\r\n");
+        bench.commit("c.txt", "one\r\n");
+        bench.git(&["branch", "feature/x"]);
+        // As git itself writes them.
+        bench.git(&["rm", "-q", "-r", "--cached", "."]);
+        bench.git(&["reset", "-q", "--hard"]);
+        assert_eq!(bench.text(&["status", "--porcelain"]), "");
+        let part = bench.manifest().git.unwrap().root;
+        assert_eq!(part.dirty_files, []);
+        bench.world.write("c.txt", "dirty\r\n");
+        survives(&bench);
+        assert_eq!(bench.world.read("a.txt"), "one\r\ntwo\r\n");
+        assert_eq!(bench.text(&["status", "--porcelain"]), " M c.txt");
+    }
+}
+
+#[test]
+fn filters_are_not_run_and_not_in_the_way() {
+    let bench = Bench::empty();
+    bench.git(&["config", "filter.rot.clean", "tr a-m n-z"]);
+    bench.git(&["config", "filter.rot.smudge", "tr n-z a-m"]);
+    bench.commit(".gitattributes", "*.rot filter=rot\n");
+    bench.commit("plain", "plain\n");
+    bench.commit("a.rot", "abc\n");
+    assert_eq!(bench.text(&["show", "HEAD:a.rot"]), "nop");
+    bench.git(&["branch", "feature/x"]);
+    bench.commit("b.rot", "def\n");
+    survives(&bench);
+    assert_eq!(bench.world.read("a.rot"), "abc\n");
+    assert_eq!(bench.text(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn large_files_beside_the_repository() {
+    let bench = Bench::new();
+    let object = bench.git_dir().join("lfs/objects/aa/bb/aabbcc");
+    std::fs::create_dir_all(object.parent().unwrap()).unwrap();
+    std::fs::write(&object, "large").unwrap();
+    let saved = bench.save();
+    std::fs::remove_dir_all(bench.git_dir().join("lfs")).unwrap();
+    bench.restore(&saved);
+    assert_eq!(std::fs::read(&object).unwrap(), b"large");
+    bench.lose_git();
+    bench.restore(&saved);
+    assert_eq!(std::fs::read(&object).unwrap(), b"large");
+}
+
+#[test]
+fn repositories_in_a_repository() {
+    let bench = Bench::new();
+    let url = remote(&bench);
+    bench.git(&["submodule", "--quiet", "add", &url, "libs/sub"]);
+    bench.git(&["commit", "-q", "-m", "with a submodule"]);
+    let sub = bench.root().join("libs/sub");
+    let nested = bench.root().join("nested/one");
+    git(bench.root(), &["clone", "-q", &url, "nested/one"]);
+    std::fs::write(sub.join("a"), "dirty\n").unwrap();
+    std::fs::write(nested.join("n"), "staged\n").unwrap();
+    git(&nested, &["add", "n"]);
+    let all = || [bench.portrait(), portrait(&sub), portrait(&nested)];
+    let same = |expected: &[crate::bench::Portrait; 3], when: &str| {
+        for (found, expected) in all().iter().zip(expected) {
+            assert_same(found, expected, when);
+        }
+    };
+    let before = all();
+    let manifest = bench.manifest();
+    assert_eq!(manifest.partial_reasons, []);
+    let part = manifest.git.clone().unwrap();
+    let found: Vec<String> = part.nested.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(found, ["libs/sub", "nested/one"]);
+    let saved = manifest.id.to_string();
+    for repository in [&sub, &nested] {
+        git(repository, &["reset", "-q", "--hard", "HEAD~1"]);
+        git(repository, &["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+        git(repository, &["gc", "-q", "--prune=now"]);
+    }
+    let damaged = all();
+    bench.restore(&saved);
+    same(&before, "restored");
+    bench.undo();
+    same(&damaged, "undone");
+    bench.redo();
+    same(&before, "redone");
+
+    // The folders of both.
+    std::fs::remove_dir_all(&nested).unwrap();
+    std::fs::remove_dir_all(&sub).unwrap();
+    bench.restore(&saved);
+    same(&before, "folders made again");
+
+    // Every git folder, but not the files.
+    std::fs::remove_dir_all(nested.join(".git")).unwrap();
+    bench.lose_git();
+    bench.restore(&saved);
+    same(&before, "repositories made again");
+
+    // All there is.
+    for name in [".git", "nested", "libs"] {
+        std::fs::remove_dir_all(bench.root().join(name)).unwrap();
+    }
+    bench.restore(&saved);
+    same(&before, "everything made again");
+
+    let out = bench.restore_to(&saved, "out");
+    assert_same(&portrait(&out), &before[0], "elsewhere");
+    assert_same(&portrait(&out.join("libs/sub")), &before[1], "elsewhere");
+    assert_same(&portrait(&out.join("nested/one")), &before[2], "elsewhere");
+}
+
+#[test]
+fn a_broken_repository() {
+    let bench = Bench::new();
+    bench.save();
+    std::fs::write(bench.git_dir().join("HEAD"), "nonsense").unwrap();
+    bench.world.write("a", "still captured\n");
+    let manifest = bench.manifest();
+    assert_eq!(manifest.facets[&Facet::Files], FacetState::Captured);
+    assert!(manifest.partial || manifest.facets[&Facet::Git] == FacetState::Failed, "{manifest:?}");
+
+    // An object that everything needs.
+    let bench = Bench::new();
+    let tree = bench.text(&["rev-parse", "HEAD~1^{tree}"]);
+    let (folder, name) = tree.split_at(2);
+    std::fs::remove_file(bench.git_dir().join("objects").join(folder).join(name)).unwrap();
+    let manifest = bench.manifest();
+    assert!(manifest.partial, "{manifest:?}");
+    assert_eq!(manifest.facets[&Facet::Files], FacetState::Captured);
+    assert!(manifest.partial_reasons.iter().all(|reason| reason.facet == Facet::Git));
+    // It is not forgotten.
+    let again = bench.manifest();
+    assert_eq!(again.partial_reasons, manifest.partial_reasons);
+
+    // An index that is none.
+    let bench = Bench::new();
+    std::fs::write(bench.git_dir().join("index"), "nonsense").unwrap();
+    let manifest = bench.manifest();
+    assert!(manifest.partial);
+    assert!(manifest.git.is_some());
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let bench = Bench::new();
+    let hook = bench.git_dir().join("hooks/private");
+    std::fs::write(&hook, "x").unwrap();
+    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0)).unwrap();
+    let manifest = bench.manifest();
+    // Who may read everything reads it.
+    assert!(manifest.git.is_some());
+    assert_eq!(manifest.partial, std::fs::read(&hook).is_err());
+}
+
+#[test]
+fn a_workspace_that_is_a_linked_work_tree() {
+    let bench = Bench::new();
+    let linked = bench.outside("linked");
+    bench.git(&["worktree", "add", "-q", "-b", "agent", arg(&linked), "feature/x"]);
+    std::fs::write(linked.join("x"), "dirty\n").unwrap();
+    std::fs::write(linked.join("n"), "new\n").unwrap();
+    git(&linked, &["add", "n"]);
+    let (before, main) = (portrait(&linked), bench.portrait());
+    let saved = bench.manifest_at(&linked);
+    assert_eq!(saved.partial_reasons, []);
+    git(&linked, &["reset", "-q", "--hard", "HEAD~1"]);
+    bench.git(&["tag", "-d", "v1"]);
+    bench.git(&["stash", "clear"]);
+    bench.world.write("of the main one", "stays\n");
+    bench.git(&["add", "of the main one"]);
+    let mut rappel = rappel::Rappel::open(bench.world.options_at(&linked)).unwrap();
+    bench.world.clock.advance(1000);
+    let id = crate::support::reference(saved.id.as_str());
+    let report = rappel.restore(&id, &rappel::RestoreOptions::default()).unwrap();
+    assert_eq!(report.conflicts, []);
+    let now = portrait(&linked);
+    assert_eq!((&now.refs, &now.head, &now.stash), (&before.refs, &before.head, &before.stash));
+    assert_eq!((&now.staged, &now.status), (&before.staged, &before.status));
+    assert_eq!((&now.files, &now.fsck), (&before.files, &before.fsck));
+    assert!(bench.world.exists("of the main one"));
+    assert!(bench.text(&["ls-files"]).contains("of the main one"));
+    assert_eq!(bench.portrait().head, main.head);
+    let out = bench.outside("out");
+    rappel.restore_to(&id, &out, &rappel::RestoreOptions::default()).unwrap();
+    let now = portrait(&out);
+    assert_eq!((&now.refs, &now.head, &now.stash), (&before.refs, &before.head, &before.stash));
+    assert_eq!((&now.files, &now.status), (&before.files, &before.status));
+    git(&out, &["fsck"]);
+}

@@ -1,0 +1,10 @@
+//! Repositories, with the real git: what is captured of them, and how it comes back.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+
+mod bench;
+mod damage;
+mod kinds;
+mod quiet;
+mod rules;
+#[path = "../support/mod.rs"]
+mod support;
