@@ -314,7 +314,8 @@ impl Rappel {
             return Ok(());
         }
         // A file that leads to what is gone leads there again.
-        let leads_there = there.gitfile.is_some() && link.as_ref().is_ok_and(|at| at.is_file());
+        let leads_there =
+            there.gitfile.is_some() && link.as_ref().is_ok_and(std::fs::Metadata::is_file);
         if common.exists() || (link.is_ok() && !leads_there) {
             planned.warnings.push(format!(
                 "{name} cannot be read any more, so it is left as it is; move {} aside to have it back",
