@@ -13,12 +13,12 @@ use rappel_store::{content, tree};
 use rappel_types::git::{GitPart, NestedPart, RepositoryPart, WorktreePart};
 use rappel_types::manifest::{Facet, FacetState, FilesPart, PartialReason};
 use rappel_types::path::escape;
-use rappel_types::{Entry, Node, ObjectId, RelPath};
+use rappel_types::{Content, Entry, Node, ObjectId, RelPath};
 
 use super::bundles::{self, Bundle, Failure, Known};
 use super::folder::{self, Item, Role};
 use super::lists::{self, Ask, below};
-use super::memo::{Memo, Remembered, RepositoryMemo};
+use super::memo::{self, Base, Memo, Remembered, RepositoryMemo};
 use super::place::Place;
 use super::program::Git;
 use super::refs::{self, Refs, Target};
@@ -262,6 +262,18 @@ struct Work<'a> {
     partial: Vec<PartialReason>,
 }
 
+/// The objects that a repository needs.
+struct Needed {
+    /// What refs lead to: it must be there.
+    refs: BTreeSet<Oid>,
+    /// That, and what logs and unfinished operations name.
+    named: BTreeSet<Oid>,
+    /// What is staged.
+    staged: BTreeSet<Oid>,
+    /// Whether whole folders are among that.
+    sparse: bool,
+}
+
 /// The files of git's folder as they are now.
 struct Contents {
     items: Vec<Remembered>,
@@ -325,17 +337,24 @@ impl Work<'_> {
             .collect();
         let mut read = Contents { items: Vec::new(), bytes: HashMap::new(), changed: false };
         for Item { path, stamp } in items {
-            let before = old.get(&path);
-            let node = match before.filter(|old| old.believed && old.stamp == stamp) {
-                Some(old) => Some(old.node.clone()),
-                None => {
-                    self.read_one(place, &path, &stamp, before.map(|old| &old.node), &mut read)?
-                }
-            };
-            let Some(node) = node else { continue };
-            read.changed |= before.is_none_or(|old| old.node != node);
+            let before = old.get(&path).copied();
             let believed = trust.believes(&stamp);
-            read.items.push(Remembered { path, stamp, believed, node });
+            if let Some(old) = before.filter(|old| old.believed && old.stamp == stamp) {
+                read.items.push(Remembered { believed, ..old.clone() });
+                continue;
+            }
+            let (former, mut base) = before.map(Remembered::bases).unwrap_or_default();
+            let node = self.read_one(place, &path, &stamp, former.as_ref(), &mut read)?;
+            let Some(node) = node else { continue };
+            match (&node, before) {
+                (_, Some(old)) if old.node == node => base.clone_from(&old.base),
+                (Node::File { size, content, .. }, _) if base.is_none() && *size >= memo::LARGE => {
+                    base = Some(Base { content: *content, uses: 0 });
+                }
+                _ => {}
+            }
+            read.changed |= before.is_none_or(|old| old.node != node);
+            read.items.push(Remembered { path, stamp, believed, node, base });
         }
         read.changed |= read.items.len() != old.len();
         Ok(read)
@@ -346,7 +365,7 @@ impl Work<'_> {
         place: &Place,
         path: &RelPath,
         stamp: &Stamp,
-        before: Option<&Node>,
+        former: Option<&Content>,
         read: &mut Contents,
     ) -> Result<Option<Node>> {
         let full = place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
@@ -376,10 +395,6 @@ impl Work<'_> {
                 return Ok(None);
             }
             Ok(file) => file,
-        };
-        let former = match before {
-            Some(Node::File { content, .. }) => Some(content),
-            _ => None,
         };
         let is_text = folder::role(path.as_bytes()) != Role::LargeFile && stamp.size < 64 << 20;
         let (content, size) = if is_text {
@@ -437,12 +452,14 @@ impl Work<'_> {
         let troubles = self.partial.len();
         let index = Index::load(place).map_err(|reason| self.trouble(path, reason)).ok();
         let mut staged: BTreeSet<Oid> = index.iter().flat_map(Index::objects).collect();
+        let mut sparse = index.as_ref().is_some_and(Index::has_folders);
         for item in &read.items {
             let (worktree, rest) = folder::split(item.path.as_bytes());
             let full = place.common_dir.join(std::ffi::OsStr::from_bytes(item.path.as_bytes()));
             if worktree.is_some() && rest == b"index" {
                 let read = Index::read(&full, place.hash);
                 staged.extend(read.iter().flat_map(Index::objects));
+                sparse |= read.is_ok_and(|read| read.has_folders());
             }
         }
         let mut state = State {
@@ -465,7 +482,10 @@ impl Work<'_> {
         let (objects, lists) = std::thread::scope(|scope| {
             let lists = scope.spawn(|| ask.answer());
             let objects = match self.request.objects {
-                true => self.objects(path, place, &mut state, &own_refs, &named, &staged),
+                true => {
+                    let needed = Needed { refs: own_refs, named, staged, sparse };
+                    self.objects(path, place, &mut state, &needed)
+                }
                 false => Ok(()),
             };
             let died = || Ok((None, Some("what is dirty is not known: a thread died".to_owned())));
@@ -531,10 +551,9 @@ impl Work<'_> {
         path: Option<&RelPath>,
         place: &Place,
         state: &mut State,
-        own_refs: &BTreeSet<Oid>,
-        named: &BTreeSet<Oid>,
-        staged: &BTreeSet<Oid>,
+        needed: &Needed,
     ) -> Result<(), Failure> {
+        let Needed { refs: own_refs, named, staged, .. } = needed;
         let prior = self.prior(path)?;
         let is_new = prior.is_none();
         let prior = prior.unwrap_or_default();
@@ -567,7 +586,11 @@ impl Work<'_> {
             bundles::take(place, wanted, &settled, &known, self.sink, self.request.cancel)
         };
         let mut passed_over: BTreeSet<Oid> = BTreeSet::new();
-        let taken = match take(&wanted) {
+        let quickly = match needed.sparse {
+            true => None,
+            false => bundles::take_commits(place, &wanted, staged, &settled, &known, self.sink)?,
+        };
+        let taken = match quickly.map_or_else(|| take(&wanted), Ok) {
             // What is only in a log may have lost its ancestors.
             Err(Failure::Git(super::program::Trouble::Failed(_))) => {
                 let is_firm = |oid: &Oid| own_refs.contains(oid) || staged.contains(oid);
@@ -773,14 +796,12 @@ pub fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Failure> 
             Kind::Symlink => std::fs::read_link(full).map_or(node.clone(), |target| {
                 Node::Symlink { target: target.as_os_str().as_bytes().to_vec() }
             }),
-            Kind::File => Node::File {
-                mode: 0,
-                size: 0,
-                content: rappel_types::Content::Whole(ObjectId([0; 32])),
-            },
+            Kind::File => {
+                Node::File { mode: 0, size: 0, content: Content::Whole(ObjectId([0; 32])) }
+            }
             _ => node.clone(),
         };
-        Remembered { path: item.path, stamp: item.stamp, believed: false, node }
+        Remembered { path: item.path, stamp: item.stamp, believed: false, node, base: None }
     });
     let items: Vec<Remembered> = items.collect();
     Ok(refs_of_files(&items, &mut |path| {

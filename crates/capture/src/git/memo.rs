@@ -7,13 +7,17 @@ use std::sync::Arc;
 use rappel_store::ambient;
 use rappel_store::disk::{self, Disk, DiskFile, Op};
 use rappel_types::git::GitPart;
-use rappel_types::{CheckpointId, Node, ObjectId, RelPath};
+use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
 
 use crate::files::stamp::Stamp;
 
 /// Raised when a memo means something else than before.
 const VERSION: u32 = 1;
+/// Smaller files are stored against the one before.
+pub const LARGE: u64 = 64 << 10;
+/// A base serves so often; then a new one is stored whole.
+const USES: u32 = 32;
 
 /// What is remembered of a workspace's repositories.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +55,33 @@ pub struct Remembered {
     pub believed: bool,
     /// What it was.
     pub node: Node,
+    /// What a large one is stored against: always the same, so that reading it back never takes more
+    /// than two steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
+}
+
+/// A former content that later ones are stored against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Which.
+    pub content: Content,
+    /// How many were.
+    pub uses: u32,
+}
+
+impl Remembered {
+    /// What a new content of the same file is stored against, and what the one after that is.
+    pub fn bases(&self) -> (Option<Content>, Option<Base>) {
+        let Node::File { size, content, .. } = &self.node else { return (None, None) };
+        match &self.base {
+            _ if *size < LARGE => (Some(*content), None),
+            Some(base) if base.uses < USES => {
+                (Some(base.content), Some(Base { content: base.content, uses: base.uses + 1 }))
+            }
+            _ => (None, None),
+        }
+    }
 }
 
 impl Memo {

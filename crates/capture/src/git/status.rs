@@ -149,6 +149,11 @@ impl Index {
         self.entries().filter(move |(_, entry)| own(entry)).map(|(_, entry)| entry.id)
     }
 
+    /// Whether some entries stand for whole folders, as a sparse index has it.
+    pub fn has_folders(&self) -> bool {
+        self.entries().any(|(_, entry)| entry.mode == Mode::DIR)
+    }
+
     /// A hash of what is staged, without what the index remembers of the work tree's files.
     pub fn digest(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
