@@ -308,6 +308,7 @@ impl<'a> GitDrive<'a> {
     /// Gives a reflog its other content. What git added to it for our own moves goes; anything
     /// that somebody else added stays, and the log with it.
     fn log(&self, common: &Path, action: &Action) -> Result<Option<Conflict>> {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         let path = common.join(std::ffi::OsStr::from_bytes(action.path.as_bytes()));
         let bytes = |node: &Option<Node>| -> Result<Option<Vec<u8>>> {
             let Some(node) = node else { return Ok(None) };
@@ -318,7 +319,6 @@ impl<'a> GitDrive<'a> {
             Way::Forward => (bytes(&action.old)?, bytes(&action.new)?),
             Way::Backward => (bytes(&action.new)?, bytes(&action.old)?),
         };
-        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         let now = match std::fs::read(&path) {
             // Where `a` was and `a/b` is, or the other way round, there is a folder or a file instead.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => None,

@@ -4,6 +4,7 @@
 mod bench;
 mod damage;
 mod kinds;
+mod objects;
 mod quiet;
 mod rules;
 #[path = "../support/mod.rs"]
