@@ -4,6 +4,7 @@
 mod bench;
 mod damage;
 mod kinds;
+mod model;
 mod objects;
 mod quiet;
 mod rules;

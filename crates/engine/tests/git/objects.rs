@@ -194,7 +194,8 @@ fn whatever_git_does_meanwhile() {
                 }
             }
         });
-        for _ in 0..12 {
+        let rounds = std::env::var("RAPPEL_STRESS_ROUNDS").ok().and_then(|text| text.parse().ok());
+        for _ in 0..rounds.unwrap_or(12) {
             saved.push(bench.manifest());
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
