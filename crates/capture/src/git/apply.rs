@@ -130,9 +130,8 @@ impl<'a> GitDrive<'a> {
             bring_objects(&common, state, self.job.source)?;
         }
         // What was never begun, because somebody else has the lock, needs no lock to be taken back.
-        if self.fresh || !self.stands(plan, &common)? {
-            self.lock(plan, &common)?;
-        }
+        let stands = !self.fresh && self.stands(plan, &common)?;
+        self.lock(plan, &common, stands)?;
         self.refs(plan, &common)?;
         if !plan.files.is_empty() {
             let root = Root::open(&common, self.job.root.disk().clone())?;
@@ -221,8 +220,9 @@ impl<'a> GitDrive<'a> {
         Ok(())
     }
 
-    /// Takes `index.lock` of every work tree whose index changes, as git does.
-    fn lock(&mut self, plan: &RepositoryPlan, common: &Path) -> Result<()> {
+    /// Takes `index.lock` of every work tree whose index changes, as git does. If `own` is set, only
+    /// what this very restore left behind when it was interrupted.
+    fn lock(&mut self, plan: &RepositoryPlan, common: &Path, own: bool) -> Result<()> {
         let mut folders: BTreeSet<PathBuf> = BTreeSet::from([path_of(&plan.git_dir)]);
         for action in &plan.files {
             if let (Some(name), _) = split(action.path.as_bytes()) {
@@ -232,16 +232,21 @@ impl<'a> GitDrive<'a> {
         let mark = lock_mark(self.header.id);
         for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
             let path = folder.join("index.lock");
-            let made = std::fs::File::options().write(true).create_new(true).open(&path);
-            match made {
-                Ok(mut file) => {
-                    self.locks.push(path.clone());
-                    file.write_all(mark.as_bytes()).map_err(StoreError::io("write", &path))?;
+            // It says whose it is from the moment it is there.
+            let staged = folder.join(format!(".rappel-{}-0.lock", self.header.id));
+            let made = match own {
+                true => Err(std::io::ErrorKind::AlreadyExists.into()),
+                false => {
+                    std::fs::write(&staged, &mark).and_then(|()| std::fs::hard_link(&staged, &path))
                 }
-                // Left by this very restore before it was interrupted.
+            };
+            let _ = std::fs::remove_file(&staged);
+            match made {
+                Ok(()) => self.locks.push(path),
                 Err(_) if std::fs::read(&path).is_ok_and(|found| found == mark.as_bytes()) => {
                     self.locks.push(path);
                 }
+                Err(_) if own => {}
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                     let holder = format!("{} is held by a git command", path.display());
                     return Err(StoreError::Busy { holder, waited_ms: 0 }.into());
@@ -309,6 +314,7 @@ impl<'a> GitDrive<'a> {
     /// Gives a reflog its other content. What git added to it for our own moves goes; anything
     /// that somebody else added stays, and the log with it.
     fn log(&self, common: &Path, action: &Action) -> Result<Option<Conflict>> {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         let path = common.join(std::ffi::OsStr::from_bytes(action.path.as_bytes()));
         let bytes = |node: &Option<Node>| -> Result<Option<Vec<u8>>> {
             let Some(node) = node else { return Ok(None) };

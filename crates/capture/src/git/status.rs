@@ -141,12 +141,26 @@ impl Index {
             .flat_map(|file| file.entries().iter().map(move |entry| (&**entry.path(file), entry)))
     }
 
-    /// The objects that are staged; submodules' commits are not ours.
+    /// The objects that the index needs; submodules' commits are not ours.
     pub fn objects(&self) -> impl Iterator<Item = Oid> {
         let own = |entry: &gix_index::Entry| {
             entry.mode != Mode::COMMIT && !entry.flags.contains(Flags::INTENT_TO_ADD)
         };
-        self.entries().filter(move |(_, entry)| own(entry)).map(|(_, entry)| entry.id)
+        let entries =
+            self.entries().filter(move |(_, entry)| own(entry)).map(|(_, entry)| entry.id);
+        entries.chain(self.trees())
+    }
+
+    /// The folders that the index remembers: of what was about to be committed, no commit may have
+    /// them yet.
+    fn trees(&self) -> Vec<Oid> {
+        let mut found = Vec::new();
+        let mut next: Vec<_> = self.file.iter().filter_map(|file| file.tree()).collect();
+        while let Some(tree) = next.pop() {
+            found.extend(tree.num_entries.map(|_| tree.id));
+            next.extend(&tree.children);
+        }
+        found
     }
 
     /// Whether some entries stand for whole folders, as a sparse index has it.

@@ -223,7 +223,7 @@ impl Bench {
     pub fn commit(&self, path: &str, content: &str) {
         self.world.write(path, content);
         self.git(&["add", path]);
-        self.git(&["commit", "-q", "-m", &format!("{path}: {}", content.trim_end())]);
+        self.git(&["commit", "-q", "-m", &format!("{path}: {:.20}", content.trim_end())]);
     }
 
     pub fn portrait(&self) -> Portrait {

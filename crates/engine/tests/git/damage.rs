@@ -301,3 +301,13 @@ fn a_work_tree_that_is_there_is_left_as_it_is() {
     assert_same(&bench.portrait(), &before, "restored");
     assert_same(&portrait(&folder), &before_there, "restored");
 }
+
+#[test]
+fn folders_that_only_the_index_has() {
+    let bench = Bench::new();
+    bench.git(&["write-tree"]);
+    bench.cycle(|bench| {
+        bench.git(&["reset", "-q"]);
+        bench.git(&["prune", "--expire=now"]);
+    });
+}

@@ -4,6 +4,8 @@
 mod bench;
 mod damage;
 mod kinds;
+mod model;
+mod objects;
 mod quiet;
 mod rules;
 #[path = "../support/mod.rs"]

@@ -108,6 +108,8 @@ pub(super) struct Tally<'a> {
     scan: Option<&'a Scan<'a>>,
     /// Nodes below which everything is good.
     sound: HashSet<ObjectId>,
+    /// The same of what other facets refer to; the edges of its leaves are not known.
+    followed: HashSet<ObjectId>,
     /// Nodes of the checkpoint at hand that were looked at: a tree in which nodes come again and
     /// again is not walked as often.
     visited: HashSet<ObjectId>,
@@ -135,6 +137,7 @@ impl<'a> Tally<'a> {
             good: None,
             scan: None,
             sound: HashSet::new(),
+            followed: HashSet::new(),
             visited: HashSet::new(),
             edges: HashMap::new(),
             lists: HashMap::new(),
@@ -192,7 +195,7 @@ impl<'a> Tally<'a> {
     }
 
     fn follow(&mut self, object: ObjectId) -> bool {
-        if self.sound.contains(&object) {
+        if self.followed.contains(&object) {
             return true;
         }
         let mut closure = Closure::default();
@@ -200,7 +203,7 @@ impl<'a> Tally<'a> {
         let source = self.source;
         let whole = closure.follow(source, &mut |id| self.is_good(id));
         if whole {
-            self.sound.insert(object);
+            self.followed.insert(object);
         }
         whole
     }

@@ -1,0 +1,295 @@
+//! The real binary on real repositories: killed at any moment of a restore, or without a git program.
+//!
+//! A few rounds here; `RAPPEL_CRASH_ROUNDS` asks for more.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rappel_testing::project::{Snapshot, Thing};
+use rappel_testing::{Project, snapshot};
+use serde_json::Value;
+
+/// Everything of a work tree that counts; of a repository that is gone, the files.
+#[derive(Debug, Clone, PartialEq)]
+struct Portrait {
+    files: Snapshot,
+    /// What git says of it.
+    said: Vec<String>,
+    /// Logs, index, unfinished operations.
+    inside: BTreeMap<String, Thing>,
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new("git")
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", "/nonexistent")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_DATE", "2026-11-15T12:00:00Z")
+        .env("GIT_COMMITTER_DATE", "2026-11-15T12:00:00Z")
+        // Not into a repository around this one.
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
+        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
+        .args(["--no-optional-locks", "-c", "gc.auto=0"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn must(folder: &Path, arguments: &[&str]) {
+    let output = git(folder, arguments);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {words}");
+}
+
+fn portrait(folder: &Path) -> Portrait {
+    let (mut files, mut inside) = (Snapshot::new(), BTreeMap::new());
+    for (path, thing) in snapshot(folder) {
+        match path.strip_prefix(".git/") {
+            None if path == ".git" => {}
+            None => drop(files.insert(path, thing)),
+            Some(rest) => {
+                let first = rest.split('/').next().unwrap_or_default();
+                let is_file = matches!(thing, Thing::File { .. });
+                if is_file && !["objects", "refs", "packed-refs", "info"].contains(&first) {
+                    inside.insert(rest.to_owned(), thing);
+                }
+            }
+        }
+    }
+    let questions: [&[&str]; 6] = [
+        &["for-each-ref"],
+        &["symbolic-ref", "-q", "HEAD"],
+        &["ls-files", "--stage"],
+        &["status", "--porcelain=v2", "--untracked-files=all"],
+        &["stash", "list"],
+        &["fsck", "--no-dangling", "--no-progress"],
+    ];
+    let said = questions.map(|question| {
+        let answer = git(folder, question);
+        let gone = answer.status.code() == Some(128);
+        format!("{question:?}: {}{gone}", String::from_utf8_lossy(&answer.stdout))
+    });
+    Portrait { files, said: said.into(), inside }
+}
+
+struct World {
+    project: Project,
+    home: PathBuf,
+    linked: PathBuf,
+    random: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let project = Project::new();
+        let (home, linked) = (project.outside().join("home"), project.outside().join("linked"));
+        let world = Self { project, home, linked, random: seed * 2 + 1 };
+        let root = world.root();
+        must(root, &["init", "-q"]);
+        for n in 0..12 {
+            world.write(&format!("d{}/f{n}", n % 3), &format!("{n}\n").repeat(n));
+            must(root, &["add", "."]);
+            must(root, &["commit", "-q", "-m", &format!("commit {n}")]);
+            if n % 3 == 0 {
+                must(root, &["branch", &format!("b{n}")]);
+            }
+        }
+        world.write("d0/f0", "stashed\n");
+        must(root, &["stash", "push", "-q"]);
+        must(root, &["worktree", "add", "-q", "-b", "linked", world.linked.to_str().unwrap()]);
+        std::fs::write(world.linked.join("dirty"), "dirty\n").unwrap();
+        world.write("staged", "staged\n");
+        must(root, &["add", "staged"]);
+        world.write("staged", "staged and changed\n");
+        world
+    }
+
+    fn root(&self) -> &Path {
+        self.project.root()
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.project.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn roll(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % below
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rappel"));
+        command
+            .arg("--json")
+            .args(arguments)
+            .current_dir(self.root())
+            .env("RAPPEL_HOME", &self.home)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it; a git that outlived its killed parent may hold a lock for a moment.
+    fn must(&self, arguments: &[&str]) -> Value {
+        for _ in 0..200 {
+            let output = self.command(arguments).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() == Some(5) {
+                continue;
+            }
+            assert!(output.status.success(), "{arguments:?}: {errors}");
+            return serde_json::from_slice(&output.stdout).unwrap();
+        }
+        panic!("{arguments:?}: busy for good");
+    }
+
+    fn kill(&mut self, arguments: &[&str], most_us: u64) {
+        let delay = Duration::from_micros(self.roll(most_us));
+        let mut child = self.command(arguments).spawn().unwrap();
+        std::thread::sleep(delay);
+        child.kill().unwrap();
+        child.wait_with_output().unwrap();
+    }
+
+    fn now(&self) -> (Portrait, Option<Portrait>) {
+        let there = self.linked.exists().then(|| portrait(&self.linked));
+        (portrait(self.root()), there)
+    }
+
+    fn damage(&mut self) {
+        let root = self.root().to_owned();
+        let linked = self.linked.to_str().unwrap().to_owned();
+        let kind = self.roll(4);
+        if kind == 0 {
+            std::fs::remove_dir_all(root.join(".git")).unwrap();
+            std::fs::remove_dir_all(&self.linked).unwrap();
+            return;
+        }
+        must(&root, &["reset", "-q", "--hard", "HEAD~2"]);
+        must(&root, &["branch", "-q", "-D", "b3"]);
+        must(&root, &["branch", "-q", "-f", "b6", "HEAD~4"]);
+        must(&root, &["stash", "clear"]);
+        if kind == 1 {
+            must(&root, &["worktree", "remove", "--force", &linked]);
+            must(&root, &["branch", "-q", "-D", "linked"]);
+        }
+        if kind == 2 {
+            must(&root, &["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+            must(&root, &["gc", "-q", "--prune=now"]);
+        }
+    }
+
+    fn unfinished(&self) -> usize {
+        self.must(&["recover"])["restores"].as_array().unwrap().len()
+    }
+}
+
+fn assert_state(
+    now: &(Portrait, Option<Portrait>),
+    expected: &(Portrait, Option<Portrait>),
+    told: &str,
+) {
+    assert_eq!(now.0.said, expected.0.said, "{told}");
+    assert_eq!(now.0.files, expected.0.files, "{told}");
+    let names = |of: &Portrait| of.inside.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&now.0), names(&expected.0), "{told}");
+    for (name, thing) in &now.0.inside {
+        if let (Thing::File { bytes, .. }, Thing::File { bytes: other, .. }) =
+            (thing, &expected.0.inside[name])
+        {
+            assert_eq!(
+                String::from_utf8_lossy(bytes),
+                String::from_utf8_lossy(other),
+                "{name}, {told}"
+            );
+        }
+        assert_eq!(thing, &expected.0.inside[name], "{name}, {told}");
+    }
+    assert_eq!(now.1, expected.1, "{told}");
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn a_restore_killed_at_any_moment_is_finished_or_taken_back() {
+    let mut world = World::new(setting("RAPPEL_CRASH_SEED", 20_261_116));
+    let target = world.now();
+    let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
+    let mut interrupted = 0;
+    for round in 0..setting("RAPPEL_CRASH_ROUNDS", 8) {
+        world.damage();
+        let before = world.now();
+        world.kill(&["restore", &id, "--confirm", "--worktree", "all"], 250_000);
+        if world.unfinished() == 0 {
+            let now = world.now();
+            let expected = if now.0.said == target.0.said { &target } else { &before };
+            assert_state(&now, expected, &format!("round {round}, nothing unfinished"));
+        } else {
+            interrupted += 1;
+            let (way, expected) = match world.roll(2) {
+                0 => ("--finish", &target),
+                _ => ("--rollback", &before),
+            };
+            world.kill(&["recover", way], 200_000);
+            if world.unfinished() > 0 {
+                world.must(&["recover", way]);
+            }
+            assert_state(&world.now(), expected, &format!("round {round}, {way}"));
+        }
+        world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
+        assert_state(&world.now(), &target, &format!("round {round}, restored"));
+        let left = std::fs::read_dir(world.project.outside()).unwrap();
+        for entry in left.chain(std::fs::read_dir(world.root()).unwrap()) {
+            let name = entry.unwrap().file_name();
+            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left");
+        }
+    }
+    println!("{interrupted} restores were interrupted");
+}
+
+#[test]
+fn without_a_git_program_files_are_still_captured() {
+    let world = World::new(1);
+    let empty = world.project.outside().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = world.command(arguments).env("PATH", &empty).output().unwrap();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), answer)
+    };
+    let (code, saved) = run(&["save", "without git"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        (&saved["facets"]["files"], &saved["facets"]["git"]),
+        (&"captured".into(), &"failed".into())
+    );
+    assert_eq!(saved["partial"], true);
+    let reasons = saved["partial_reasons"].to_string();
+    assert!(reasons.contains("git program is not installed"), "{reasons}");
+    assert_eq!(saved["files"]["count"], 13);
+    let (code, status) = run(&["status"]);
+    assert_eq!((code, &status["state"]), (Some(1), &"degraded".into()), "{status}");
+
+    // What was captured with git is restored without it as far as that goes.
+    let whole = world.must(&["save", "with git"])["id"].as_str().unwrap().to_owned();
+    let before = portrait(world.root());
+    world.write("staged", "damaged\n");
+    let (code, _) = run(&["restore", &whole, "--confirm"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(portrait(world.root()), before);
+}
