@@ -6,7 +6,6 @@
 //! there, so that it can be driven again after a crash, either way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};

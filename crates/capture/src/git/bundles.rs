@@ -63,7 +63,8 @@ fn broken(error: std::io::Error) -> Failure {
 #[derive(Debug)]
 pub struct Known {
     width: usize,
-    lists: Vec<Arc<[u8]>>,
+    /// The lists with their places, the longest first: most objects are in that one.
+    lists: Vec<(usize, Arc<[u8]>)>,
 }
 
 impl Known {
@@ -73,13 +74,15 @@ impl Known {
             let list = bytes_of(source, &bundle.ids);
             list.filter(|list| list.len() % width == 0).unwrap_or_default()
         });
-        Self { width, lists: lists.collect() }
+        let mut lists: Vec<(usize, Arc<[u8]>)> = lists.enumerate().collect();
+        lists.sort_by_key(|(_, list)| std::cmp::Reverse(list.len()));
+        Self { width, lists }
     }
 
     /// Which of the bundles has the object.
     pub fn find(&self, oid: &Oid) -> Option<usize> {
         let wanted = oid.as_bytes();
-        self.lists.iter().position(|list| {
+        let found = self.lists.iter().find(|(_, list)| {
             let (mut low, mut high) = (0, list.len() / self.width);
             while low < high {
                 let middle = usize::midpoint(low, high);
@@ -91,7 +94,8 @@ impl Known {
                 }
             }
             false
-        })
+        });
+        found.map(|(at, _)| *at)
     }
 }
 

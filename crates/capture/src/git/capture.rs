@@ -274,15 +274,55 @@ struct Needed {
     sparse: bool,
 }
 
+/// The indexes of all work trees.
+struct Indexes {
+    /// The one of the work tree that is captured.
+    own: Result<Index, String>,
+    /// The objects that any of them names.
+    staged: BTreeSet<Oid>,
+    /// Whether whole folders are among those.
+    sparse: bool,
+}
+
+impl Indexes {
+    fn read(place: &Place, items: &[Remembered]) -> Self {
+        let own = Index::load(place);
+        let mut staged: BTreeSet<Oid> = own.iter().flat_map(Index::objects).collect();
+        let mut sparse = own.as_ref().is_ok_and(Index::has_folders);
+        for item in items {
+            if let (Some(_), b"index") = folder::split(item.path.as_bytes()) {
+                let path = std::ffi::OsStr::from_bytes(item.path.as_bytes());
+                let read = Index::read(&place.common_dir.join(path), place.hash);
+                staged.extend(read.iter().flat_map(Index::objects));
+                sparse |= read.is_ok_and(|read| read.has_folders());
+            }
+        }
+        Self { own, staged, sparse }
+    }
+}
+
 /// The files of git's folder as they are now.
 struct Contents {
     items: Vec<Remembered>,
     /// The bytes of what was read for this.
     bytes: HashMap<RelPath, Vec<u8>>,
+    /// Large ones that are still to be stored, and against what: there is time for it while git works.
+    pending: Vec<(RelPath, Option<Content>)>,
     changed: bool,
 }
 
-impl Work<'_> {
+impl Contents {
+    /// Stores what is pending.
+    fn store(&self, sink: &dyn Sink) -> Result<()> {
+        for (path, former) in &self.pending {
+            let Some(bytes) = self.bytes.get(path) else { continue };
+            content::store(sink, &mut &**bytes, bytes.len() as u64, former.as_ref())?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Work<'a> {
     fn repository(&mut self, path: Option<&RelPath>, inner: &[Done]) -> Result<Done, Failure> {
         let request = self.request;
         let folder = folder_of(request.root, path);
@@ -335,7 +375,12 @@ impl Work<'_> {
             .flat_map(|known| &known.items)
             .map(|remembered| (&remembered.path, remembered))
             .collect();
-        let mut read = Contents { items: Vec::new(), bytes: HashMap::new(), changed: false };
+        let mut read = Contents {
+            items: Vec::new(),
+            bytes: HashMap::new(),
+            pending: Vec::new(),
+            changed: false,
+        };
         for Item { path, stamp } in items {
             let before = old.get(&path).copied();
             let believed = trust.believes(&stamp);
@@ -400,7 +445,13 @@ impl Work<'_> {
         let (content, size) = if is_text {
             let mut bytes = Vec::with_capacity(stamp.size as usize + 1);
             file.read_to_end(&mut bytes).map_err(Error::io("read", &full))?;
-            let stored = content::store(self.sink, &mut &*bytes, stamp.size, former)?;
+            let stored = match stamp.size < memo::LARGE {
+                true => content::store(self.sink, &mut &*bytes, stamp.size, former)?,
+                false => {
+                    read.pending.push((path.clone(), former.copied()));
+                    content::identify(&mut &*bytes, stamp.size)?
+                }
+            };
             read.bytes.insert(path.clone(), bytes);
             stored
         } else {
@@ -450,18 +501,15 @@ impl Work<'_> {
             .collect();
         named.extend(own_refs.iter().copied());
         let troubles = self.partial.len();
-        let index = Index::load(place).map_err(|reason| self.trouble(path, reason)).ok();
-        let mut staged: BTreeSet<Oid> = index.iter().flat_map(Index::objects).collect();
-        let mut sparse = index.as_ref().is_some_and(Index::has_folders);
-        for item in &read.items {
-            let (worktree, rest) = folder::split(item.path.as_bytes());
-            let full = place.common_dir.join(std::ffi::OsStr::from_bytes(item.path.as_bytes()));
-            if worktree.is_some() && rest == b"index" {
-                let read = Index::read(&full, place.hash);
-                staged.extend(read.iter().flat_map(Index::objects));
-                sparse |= read.is_ok_and(|read| read.has_folders());
-            }
+        let (part, sink) = (self.prior_part().filter(|_| self.prior.is_none()), self.sink);
+        let (Indexes { own: index, staged, sparse }, prior) = rayon::join(
+            || Indexes::read(place, &read.items),
+            || part.map(|part| State::load(sink, part)).transpose(),
+        );
+        if let Some(prior) = prior? {
+            self.prior = Some(prior);
         }
+        let index = index.map_err(|reason| self.trouble(path, reason)).ok();
         let mut state = State {
             path: path.cloned(),
             part: RepositoryPart { key: key_of(path), ..RepositoryPart::default() },
@@ -479,8 +527,10 @@ impl Work<'_> {
         let mut ask = self.ask(path, place, read, nested, commit.as_deref(), digest);
         ask.index = index.as_ref();
         // Both mostly wait for git.
-        let (objects, lists) = std::thread::scope(|scope| {
+        let sink = self.sink;
+        let (objects, stored, lists) = std::thread::scope(|scope| {
             let lists = scope.spawn(|| ask.answer());
+            let stored = scope.spawn(|| read.store(sink));
             let objects = match self.request.objects {
                 true => {
                     let needed = Needed { refs: own_refs, named, staged, sparse };
@@ -488,10 +538,15 @@ impl Work<'_> {
                 }
                 false => Ok(()),
             };
-            let died = || Ok((None, Some("what is dirty is not known: a thread died".to_owned())));
-            (objects, lists.join().unwrap_or_else(|_| died()))
+            (objects, stored.join(), lists.join())
         });
         objects?;
+        let died = |_| Error::Conflict {
+            path: place.git_dir.clone(),
+            reason: "a thread died while it was being captured".into(),
+        };
+        stored.map_err(died)??;
+        let lists = lists.map_err(died)?;
         self.fill(path, lists, &mut state.part)?;
         // What is not whole is looked at again, and said again, however little moves.
         let whole = self.partial.len() == troubles;
@@ -554,7 +609,7 @@ impl Work<'_> {
         needed: &Needed,
     ) -> Result<(), Failure> {
         let Needed { refs: own_refs, named, staged, .. } = needed;
-        let prior = self.prior(path)?;
+        let prior = self.prior(path);
         let is_new = prior.is_none();
         let prior = prior.unwrap_or_default();
         let mut bundles: Vec<Bundle> = match is_new {
@@ -641,14 +696,14 @@ impl Work<'_> {
     }
 
     /// What the newest checkpoint holds of a repository.
-    fn prior(&mut self, path: Option<&RelPath>) -> Result<Option<State>> {
-        if self.prior.is_none() {
-            let part = self.request.memo.map(|memo| &memo.part).or(self.request.prior);
-            let states = part.map(|part| State::load(self.sink, part)).transpose();
-            self.prior = Some(states?.unwrap_or_default());
-        }
+    fn prior(&self, path: Option<&RelPath>) -> Option<State> {
         let states = self.prior.as_ref().map_or(&[][..], |states| states);
-        Ok(states.iter().find(|state| state.path.as_ref() == path).cloned())
+        states.iter().find(|state| state.path.as_ref() == path).cloned()
+    }
+
+    /// What a checkpoint says that holds what need not be stored again.
+    fn prior_part(&self) -> Option<&'a GitPart> {
+        self.request.memo.map(|memo| &memo.part).or(self.request.prior)
     }
 
     /// Bundles of other workspaces, whose repositories may be clones of this one.

@@ -13,7 +13,8 @@ use super::bundles::bytes_of;
 use super::folder;
 use super::memo::{Memo, Remembered};
 use super::place::Place;
-use super::status::{Index, Lists, Question};
+use super::program::Trouble;
+use super::status::{Index, Lists, Question, staged};
 use crate::error::Result;
 
 /// What to find out, and from what.
@@ -49,16 +50,36 @@ pub type Found = (Option<Lists>, Option<String>);
 type Moved = BTreeMap<RelPath, Option<Node>>;
 
 impl Ask<'_> {
-    /// Finds it out.
+    /// Finds it out; git is asked what is staged meanwhile, if that may be something else than before.
     pub fn answer(&self) -> Result<Found> {
         let known = self.known();
+        if known.as_ref().is_some_and(|known| known.same_staged) {
+            return self.work_tree(known);
+        }
+        std::thread::scope(|scope| {
+            let head = self.commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok());
+            let staged = scope.spawn(move || staged(self.place, head.as_ref()));
+            let (mut lists, mut trouble) = self.work_tree(known)?;
+            match staged.join().unwrap_or_else(|_| Err(Trouble::Failed("a thread died".into()))) {
+                Ok(found) => {
+                    if let Some(lists) = &mut lists {
+                        lists.staged = found;
+                    }
+                }
+                Err(words) => trouble = Some(format!("what is staged is not known: {words}")),
+            }
+            Ok((lists, trouble))
+        })
+    }
+
+    /// Compares the index with the work tree; what is staged is as it was.
+    fn work_tree(&self, known: Option<Known>) -> Result<Found> {
         let moved = match &known {
             Some(known) => self.moved(known)?,
             None => None,
         };
         if let (Some(known), Some(moved)) = (&known, &moved)
             && moved.is_empty()
-            && known.same_staged
         {
             return Ok((Some(known.lists.clone()), None));
         }
@@ -76,29 +97,21 @@ impl Ask<'_> {
         let attributes = self.items.iter().any(|item| item.path.as_bytes() == b"info/attributes")
             || index.has_attributes();
         let question = Question { place: self.place, index, attributes, nested: self.nested };
-        let (mut lists, same_staged) = match (known, moved) {
+        let lists = match (known, moved) {
             (Some(known), Some(moved)) => {
                 let mut lists = known.lists;
                 let moved = moved.iter().map(|(path, node)| (path, node.as_ref()));
                 question.update(&mut lists, moved);
-                (lists, known.same_staged)
+                lists
             }
             _ => {
                 let all = self.all_files()?;
                 let files = all.iter().filter_map(|(at, node)| Some((self.own(at)?, node)));
                 let (modified, untracked) = question.all(&files.collect::<Vec<_>>());
-                (Lists { staged: BTreeSet::new(), modified, untracked }, false)
+                Lists { staged: BTreeSet::new(), modified, untracked }
             }
         };
-        let mut trouble = None;
-        if !same_staged {
-            let head = self.commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok());
-            match question.staged(head.as_ref()) {
-                Ok(staged) => lists.staged = staged,
-                Err(words) => trouble = Some(format!("what is staged is not known: {words}")),
-            }
-        }
-        Ok((Some(lists), trouble))
+        Ok((Some(lists), None))
     }
 
     /// The lists of the last capture, if what decides about them is the same.

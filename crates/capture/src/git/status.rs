@@ -155,7 +155,7 @@ impl Index {
     /// them yet.
     fn trees(&self) -> Vec<Oid> {
         let mut found = Vec::new();
-        let mut next: Vec<_> = self.file.iter().filter_map(|file| file.tree()).collect();
+        let mut next: Vec<_> = self.state.iter().filter_map(|state| state.tree()).collect();
         while let Some(tree) = next.pop() {
             found.extend(tree.num_entries.map(|_| tree.id));
             next.extend(&tree.children);
@@ -226,6 +226,34 @@ pub fn is_same_index(action: &Action, hash: Kind, source: &dyn Source) -> bool {
 /// Marks of an entry that the user gave it.
 const KEPT: Flags = Flags::ASSUME_VALID.union(Flags::SKIP_WORKTREE).union(Flags::INTENT_TO_ADD);
 
+/// What is staged, as git itself says, renames being one path.
+pub fn staged(place: &Place, head: Option<&Oid>) -> Result<BTreeSet<RelPath>, Trouble> {
+    let git = Git::at(&place.git_dir);
+    let head = head.map_or_else(
+        || gix_index::hash::ObjectId::empty_tree(place.hash).to_string(),
+        ToString::to_string,
+    );
+    // What is only meant to be added is not staged.
+    let unborn = "--ita-invisible-in-index";
+    let plain = ["diff-index", "--cached", unborn, "-z", "--name-status", "--no-renames", &head];
+    let renames = ["diff-index", "--cached", unborn, "-z", "--name-status", "-M", &head];
+    // Finding renames reads contents, which a partial clone may not have.
+    let answer = match place.partial_clone {
+        true => git.ask(&plain, b""),
+        false => git.ask(&renames, b"").or_else(|_| git.ask(&plain, b"")),
+    }?;
+    let mut fields = answer.split(|&b| b == 0);
+    let mut staged = BTreeSet::new();
+    while let Some(status) = fields.next().filter(|status| !status.is_empty()) {
+        let mut path = fields.next();
+        if matches!(status.first(), Some(b'R' | b'C')) {
+            path = fields.next();
+        }
+        staged.extend(path.and_then(|path| RelPath::new(path).ok()));
+    }
+    Ok(staged)
+}
+
 /// What to find out, and from what.
 pub struct Question<'a> {
     /// The repository.
@@ -239,35 +267,6 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// What is staged, as git itself says, renames being one path.
-    pub fn staged(&self, head: Option<&Oid>) -> Result<BTreeSet<RelPath>, Trouble> {
-        let git = Git::at(&self.place.git_dir);
-        let head = head.map_or_else(
-            || gix_index::hash::ObjectId::empty_tree(self.place.hash).to_string(),
-            ToString::to_string,
-        );
-        // What is only meant to be added is not staged.
-        let unborn = "--ita-invisible-in-index";
-        let plain =
-            ["diff-index", "--cached", unborn, "-z", "--name-status", "--no-renames", &head];
-        let renames = ["diff-index", "--cached", unborn, "-z", "--name-status", "-M", &head];
-        // Finding renames reads contents, which a partial clone may not have.
-        let answer = match self.place.partial_clone {
-            true => git.ask(&plain, b""),
-            false => git.ask(&renames, b"").or_else(|_| git.ask(&plain, b"")),
-        }?;
-        let mut fields = answer.split(|&b| b == 0);
-        let mut staged = BTreeSet::new();
-        while let Some(status) = fields.next().filter(|status| !status.is_empty()) {
-            let mut path = fields.next();
-            if matches!(status.first(), Some(b'R' | b'C')) {
-                path = fields.next();
-            }
-            staged.extend(path.and_then(|path| RelPath::new(path).ok()));
-        }
-        Ok(staged)
-    }
-
     /// Everything that is modified or untracked, given all files that the checkpoint holds of this
     /// repository.
     pub fn all(&self, files: &[(RelPath, &Node)]) -> (BTreeSet<RelPath>, BTreeSet<RelPath>) {
