@@ -20,9 +20,9 @@ use rappel_types::plan::Conflict;
 use rappel_types::{Action, Node, RelPath};
 
 use super::bundles::{Known, bytes_of};
-use super::capture;
 use super::create;
 use super::folder::split;
+use super::live;
 use super::plan::value;
 use super::program::{Git, Trouble};
 use super::state::State;
@@ -383,13 +383,13 @@ impl<'a> GitDrive<'a> {
         };
         let (disk, source) = (self.job.root.disk(), self.job.source);
         create::repository(&common, state, self.header.id, disk, source, self.job.cancel)?;
-        let work_tree = capture::folder_of(self.job.root.path(), plan.path.as_ref());
+        let work_tree = live::folder_of(self.job.root.path(), plan.path.as_ref());
         create::gitfile(&work_tree, state, source)
     }
 
     /// Links a folder to its repository, which is still there, or takes that back.
     fn relink(&mut self, plan: &RepositoryPlan) -> Result<()> {
-        let work_tree = capture::folder_of(self.job.root.path(), plan.path.as_ref());
+        let work_tree = live::folder_of(self.job.root.path(), plan.path.as_ref());
         match (self.way, self.state_of(plan)) {
             (Way::Forward, Some(state)) => create::gitfile(&work_tree, state, self.job.source),
             (Way::Forward, None) => self.conflict(plan, "the checkpoint does not hold it"),
@@ -496,7 +496,7 @@ fn staged_log(path: &RelPath, id: IntentId) -> Result<RelPath> {
 /// What every ref is now, as plans have it.
 fn current(common: &Path, plan: &RepositoryPlan) -> Result<BTreeMap<RelPath, String>> {
     let git_dir = path_of(&plan.git_dir);
-    let refs = capture::current_refs(&git_dir, common).map_err(|failure| match failure {
+    let refs = live::current_refs(&git_dir, common).map_err(|failure| match failure {
         super::bundles::Failure::Git(words) => trouble(&words),
         super::bundles::Failure::Other(error) => {
             let source = std::io::Error::other(error.to_string());

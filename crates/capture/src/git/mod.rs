@@ -9,10 +9,13 @@
 pub mod apply;
 pub mod bundles;
 pub mod capture;
+mod contents;
 pub mod create;
 pub mod folder;
 pub mod lists;
+pub mod live;
 pub mod memo;
+mod objects;
 pub mod place;
 pub mod plan;
 pub mod program;
@@ -20,7 +23,8 @@ pub mod refs;
 pub mod state;
 pub mod status;
 
-pub use capture::{Before, Captured, Request, WorktreeFiles, capture, folder_of, linked_folders};
+pub use capture::{Before, Captured, Request, WorktreeFiles, capture};
+pub use live::{folder_of, linked_folders};
 pub use memo::Memo;
 pub use place::Place;
 pub use state::State;
