@@ -156,8 +156,9 @@ impl World {
         panic!("{arguments:?}: busy for good");
     }
 
+    /// Starts it and kills it in the later part of the given time.
     fn kill(&mut self, arguments: &[&str], most_us: u64) {
-        let delay = Duration::from_micros(self.roll(most_us));
+        let delay = Duration::from_micros(most_us / 3 + self.roll(most_us * 2 / 3 + 1));
         let mut child = self.command(arguments).spawn().unwrap();
         std::thread::sleep(delay);
         child.kill().unwrap();
@@ -231,10 +232,15 @@ fn a_restore_killed_at_any_moment_is_finished_or_taken_back() {
     let target = world.now();
     let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
     let mut interrupted = 0;
+    // How long one takes here, so that the kills fall into it.
+    world.damage();
+    let start = std::time::Instant::now();
+    world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
+    let most_us = start.elapsed().as_micros() as u64;
     for round in 0..setting("RAPPEL_CRASH_ROUNDS", 8) {
         world.damage();
         let before = world.now();
-        world.kill(&["restore", &id, "--confirm", "--worktree", "all"], 250_000);
+        world.kill(&["restore", &id, "--confirm", "--worktree", "all"], most_us);
         if world.unfinished() == 0 {
             let now = world.now();
             let expected = if now.0.said == target.0.said { &target } else { &before };
@@ -245,7 +251,7 @@ fn a_restore_killed_at_any_moment_is_finished_or_taken_back() {
                 0 => ("--finish", &target),
                 _ => ("--rollback", &before),
             };
-            world.kill(&["recover", way], 200_000);
+            world.kill(&["recover", way], most_us);
             if world.unfinished() > 0 {
                 world.must(&["recover", way]);
             }

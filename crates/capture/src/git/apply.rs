@@ -224,7 +224,9 @@ impl<'a> GitDrive<'a> {
     fn lock(&mut self, plan: &RepositoryPlan, common: &Path, own: bool) -> Result<()> {
         let mut folders: BTreeSet<PathBuf> = BTreeSet::from([path_of(&plan.git_dir)]);
         for action in &plan.files {
-            if let (Some(name), _) = split(action.path.as_bytes()) {
+            if let (Some(name), _) = split(action.path.as_bytes())
+                && !comes_or_goes(plan, name)
+            {
                 folders.insert(common.join("worktrees").join(std::ffi::OsStr::from_bytes(name)));
             }
         }
@@ -320,6 +322,9 @@ impl<'a> GitDrive<'a> {
             let Node::File { size, content, .. } = node else { return Ok(None) };
             Ok(Some(content::read(self.job.source, content, *size, *size)?))
         };
+        let staged = staged_log(&action.path, self.header.id)?;
+        // Left by this very restore before it was interrupted.
+        let _ = std::fs::remove_file(common.join(std::ffi::OsStr::from_bytes(staged.as_bytes())));
         let (from, to) = match self.way {
             Way::Forward => (bytes(&action.old)?, bytes(&action.new)?),
             Way::Backward => (bytes(&action.new)?, bytes(&action.old)?),
@@ -354,10 +359,6 @@ impl<'a> GitDrive<'a> {
             if root.stat(&folder)?.is_none() {
                 root.create_dir(&folder, 0o755)?;
             }
-        }
-        let staged = staged_log(&action.path, self.header.id)?;
-        if root.stat(&staged)?.is_some() {
-            root.unlink(&staged)?;
         }
         // Folders without logs are left by refs that are gone.
         remove_empty_folders(&path);
@@ -406,6 +407,7 @@ impl<'a> GitDrive<'a> {
     /// Takes a repository away again that was not there before.
     fn discard(&mut self, plan: &RepositoryPlan) -> Result<()> {
         let common = path_of(&plan.common_dir);
+        create::discard_staged(&common, self.header.id)?;
         if !common.exists() {
             return Ok(());
         }
@@ -478,6 +480,14 @@ fn remove_empty_folders(path: &Path) {
         remove_empty_folders(&entry.path());
     }
     let _ = std::fs::remove_dir(path);
+}
+
+/// Whether git's folder of a linked work tree is made or taken away: nobody is at work in it, and a
+/// lock would keep it from going.
+fn comes_or_goes(plan: &RepositoryPlan, worktree: &[u8]) -> bool {
+    let folder = [b"worktrees/", worktree].concat();
+    let mut own = plan.files.iter().filter(|action| action.path.as_bytes() == folder);
+    own.any(|action| action.old.is_none() || action.new.is_none())
 }
 
 fn lock_mark(id: IntentId) -> String {

@@ -233,6 +233,11 @@ pub fn gitfile(work_tree: &Path, state: &State, source: &dyn Source) -> Result<(
     Ok(std::fs::write(&path, bytes).map_err(StoreError::io("write", &path))?)
 }
 
+/// Takes away what this restore began to make and did not finish.
+pub fn discard_staged(common_dir: &Path, id: IntentId) -> Result<()> {
+    remove_all(&staging(common_dir, id))
+}
+
 /// Takes away a repository that this restore made.
 pub fn discard(common_dir: &Path, id: IntentId) -> Result<()> {
     let staged = staging(common_dir, id);

@@ -231,10 +231,10 @@ fn files(
     });
 }
 
-/// Whether git's folder of a linked work tree is not there.
+/// Whether git's folder of a linked work tree is not there, or nothing but a folder.
 fn gone(present: &State, worktree: Option<&[u8]>) -> bool {
     worktree.is_some_and(|worktree| {
-        let path = RelPath::new([b"worktrees/", worktree].concat());
+        let path = RelPath::new([b"worktrees/", worktree, b"/HEAD"].concat());
         path.is_ok_and(|path| !present.files.contains_key(&path))
     })
 }
