@@ -379,7 +379,7 @@ fn a_file_that_cannot_be_read() {
     let bench = Bench::new();
     let hook = bench.git_dir().join("hooks/private");
     std::fs::write(&hook, "x").unwrap();
-    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o000)).unwrap();
     let manifest = bench.manifest();
     // Who may read everything reads it.
     assert!(manifest.git.is_some());
