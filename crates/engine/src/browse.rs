@@ -52,7 +52,7 @@ impl Rappel {
     pub fn list(&self, filter: &ListFilter) -> Result<Listing> {
         let mut rows = match (filter.deleted, filter.all_workspaces) {
             (true, _) => self.deleted_rows()?,
-            (false, true) => self.store.with_index(|index| index.checkpoints(None))?,
+            (false, true) => self.store.look_up(|index| index.checkpoints(None))?,
             (false, false) => self.rows()?,
         };
         rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.birth)));

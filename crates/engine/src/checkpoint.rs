@@ -36,7 +36,7 @@ impl Rappel {
     pub(crate) fn view(&self, row: &CheckpointRow) -> Result<Checkpoint> {
         let manifest = self.store.manifest(row)?;
         let labels =
-            self.store.with_index(|index| index.documents(Kind::Label, Some(row.id.as_str())))?;
+            self.store.look_up(|index| index.documents(Kind::Label, Some(row.id.as_str())))?;
         let mut checkpoint = Checkpoint { manifest, pinned: false, created: true };
         for row in labels {
             // A label of a later version that cannot be read changes nothing.

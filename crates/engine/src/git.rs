@@ -142,7 +142,7 @@ impl Rappel {
             return Ok(Some(part));
         }
         // The newest one may have been made without git.
-        let rows = self.store.with_index(|index| index.checkpoints(Some(id)))?;
+        let rows = self.store.look_up(|index| index.checkpoints(Some(id)))?;
         let mut manifests = rows.iter().rev().take(OTHERS).map(|row| self.store.manifest(row));
         Ok(manifests.find_map(|manifest| manifest.ok()?.git))
     }
@@ -153,7 +153,7 @@ impl Rappel {
         let others = workspaces.iter().rev().filter(|other| other.id != own).take(OTHERS);
         others
             .filter_map(|other| {
-                let row = self.store.with_index(|index| index.newest(other.id)).ok()??;
+                let row = self.store.look_up(|index| index.newest(other.id)).ok()??;
                 self.store.manifest(&row).ok()?.git
             })
             .collect()
@@ -206,7 +206,7 @@ impl Rappel {
     pub(crate) fn look_at_git(&self, files: &CapturedFiles, sink: &dyn Sink) -> Result<GitPresent> {
         let id = self.require_known()?;
         let before = self.git_before(id, false)?;
-        let newest = self.store.with_index(|index| index.newest(id))?;
+        let newest = self.store.look_up(|index| index.newest(id))?;
         let before_part = before.memo.as_ref().map(|memo| memo.part.clone());
         let known = Known::Home { newest: newest.as_ref() };
         let found = self.capture_git(id, before, files, known, sink, false)?.captured;

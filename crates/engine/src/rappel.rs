@@ -194,7 +194,7 @@ impl Rappel {
     /// The workspace's checkpoints, oldest first.
     pub(crate) fn rows(&self) -> Result<Vec<CheckpointRow>> {
         match self.workspace_id() {
-            Some(id) => Ok(self.store.with_index(|index| index.checkpoints(Some(id)))?),
+            Some(id) => Ok(self.store.look_up(|index| index.checkpoints(Some(id)))?),
             None => Ok(Vec::new()),
         }
     }

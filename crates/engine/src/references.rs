@@ -106,7 +106,7 @@ impl Rappel {
     /// This workspace's deleted checkpoints that can still be brought back, oldest first.
     pub(crate) fn deleted_rows(&self) -> Result<Vec<CheckpointRow>> {
         let Some(id) = self.workspace_id() else { return Ok(Vec::new()) };
-        let mut rows = self.store.with_index(|index| index.deleted())?;
+        let mut rows = self.store.look_up(|index| index.deleted())?;
         rows.retain(|row| row.workspace == id && self.store.manifest(row).is_ok());
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
@@ -121,7 +121,7 @@ impl Rappel {
     /// Whether a deleted checkpoint was deleted without a day of grace.
     fn deleted_for_good(&self, row: &CheckpointRow) -> Result<bool> {
         let key = Some(row.id.as_str());
-        let tombstones = self.store.with_index(|index| index.documents(Kind::Tombstone, key))?;
+        let tombstones = self.store.look_up(|index| index.documents(Kind::Tombstone, key))?;
         let last = tombstones.last().and_then(|row| serde_json::from_str(&row.json).ok());
         Ok(last.is_some_and(|tombstone: Tombstone| tombstone.now))
     }

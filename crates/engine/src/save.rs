@@ -151,7 +151,7 @@ impl Rappel {
     ) -> Result<Saved> {
         let start = Instant::now();
         let (id, mut notes, new_workspace) = self.identify();
-        let newest = self.store.with_index(|index| index.newest(id))?;
+        let newest = self.store.look_up(|index| index.newest(id))?;
         let ask_first_commit = new_workspace.is_some()
             || (self.known().is_some_and(|known| known.first_commit.is_none())
                 && newest.as_ref().is_none_or(|row| row.sequence < ASK_FIRST_COMMIT));

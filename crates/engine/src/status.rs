@@ -169,7 +169,7 @@ impl Rappel {
     fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
         let newest = rows.iter().rev().find(|row| row.holds_files);
         let Some(id) = self.workspace_id() else { return Ok(None) };
-        let head = self.store.with_index(|index| parent_of(index, id, newest))?;
+        let head = self.store.look_up(|index| parent_of(index, id, newest))?;
         let found = rows.iter().find(|row| Some(&row.id) == head.as_ref() && row.holds_files);
         Ok(found.or(newest).cloned())
     }
@@ -260,7 +260,7 @@ impl Rappel {
         let mut stats =
             Stats { stored_bytes: folder_size(self.store.home().root()), ..Stats::default() };
         let mut by_workspace: BTreeMap<String, WorkspaceStats> = BTreeMap::new();
-        for row in self.store.with_index(|index| index.checkpoints(None))? {
+        for row in self.store.look_up(|index| index.checkpoints(None))? {
             stats.checkpoints += 1;
             let manifest = match self.store.manifest(&row).map_err(Error::from) {
                 Ok(manifest) => manifest,

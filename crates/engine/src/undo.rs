@@ -61,7 +61,7 @@ struct History {
 impl Rappel {
     fn history(&self) -> Result<History> {
         let id = self.require_known()?;
-        let rows = self.store.with_index(|i| i.documents(Kind::Undo, Some(&id.to_string())))?;
+        let rows = self.store.look_up(|i| i.documents(Kind::Undo, Some(&id.to_string())))?;
         let mut history = History::default();
         for row in rows {
             let Ok(undo) = serde_json::from_str::<Undo>(&row.json) else { continue };

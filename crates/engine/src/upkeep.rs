@@ -76,7 +76,7 @@ impl Rappel {
             deleted: deleted.iter().rev().take(3).map(|row| row.id.to_string()).collect(),
         };
         let known = text.parse().ok().filter(|id| {
-            let found = self.store.with_index(|index| index.checkpoint(id));
+            let found = self.store.look_up(|index| index.checkpoint(id));
             found.is_ok_and(|found| found.is_some())
         });
         let meant: Vec<_> = deleted

@@ -84,7 +84,7 @@ impl Evidence {
 
 /// Every workspace that the store remembers, each as it was last seen.
 pub(crate) fn all(store: &Store) -> Result<Vec<document::Workspace>> {
-    Ok(store.with_index(all_in)?)
+    Ok(store.look_up(all_in)?)
 }
 
 fn all_in(index: &mut Index) -> rappel_store::Result<Vec<document::Workspace>> {

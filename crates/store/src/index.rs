@@ -450,6 +450,17 @@ impl Index {
         self.load()
     }
 
+    /// What `work` finds, and whether the index was whole in that very moment.
+    pub fn at_one_moment<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<(T, bool)> {
+        self.connection.execute_batch("BEGIN").map_err(self.fail())?;
+        let found = work(self).and_then(|found| Ok((found, !self.is_incomplete()?)));
+        let ended = self.connection.execute_batch("COMMIT").map_err(self.fail());
+        found.and_then(|found| ended.map(|()| found))
+    }
+
     /// Says that something is missing that lies before the position: whoever finds it so later
     /// builds the index anew.
     pub fn set_incomplete(&self) -> Result<()> {

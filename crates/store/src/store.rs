@@ -211,6 +211,17 @@ impl Store {
         done
     }
 
+    /// Asks the index something. While somebody is taking something in that comes in several steps
+    /// (gc's copies before what they replace is gone), it is waited for: nothing is ever missing.
+    pub fn look_up<T>(&self, work: impl Fn(&mut Index) -> Result<T>) -> Result<T> {
+        let (found, whole) = self.with_index(|index| index.at_one_moment(&work))?;
+        if whole {
+            return Ok(found);
+        }
+        self.catch_up_to_read()?;
+        self.with_index(work)
+    }
+
     /// Waits for the append lock.
     pub(crate) fn lock(&self) -> Result<Lock> {
         self.require_writable()?;
@@ -282,7 +293,7 @@ impl Store {
 
     /// The row of a checkpoint that was not deleted.
     pub fn checkpoint(&self, id: &CheckpointId) -> Result<Option<CheckpointRow>> {
-        let found = self.with_index(|index| index.checkpoint(id))?;
+        let found = self.look_up(|index| index.checkpoint(id))?;
         Ok(found.and_then(|(row, deleted)| (!deleted).then_some(row)))
     }
 }

@@ -458,12 +458,14 @@ fn what_a_tree_that_is_back_needs_is_put_back_too() {
     let node = store.manifest(&row).unwrap().files.unwrap().tree;
     let known = [(node, store.get(&node).unwrap().to_vec()), (id_of(&content), content)];
     drop(store);
-    // Both are in one block.
+    // The content as it is, and the tree in the record after it.
     let log = packs(&world).remove(0);
     let bytes = std::fs::read(&log).unwrap();
     let part = &known[1].1[1000..1064];
     let at = bytes.windows(64).position(|window| window == part).unwrap();
     flip(&log, at as u64, 1);
+    let tree = bytes.windows(node.0.len()).position(|window| window == node.0).unwrap();
+    flip(&log, tree as u64 + 8, 1);
     let store = world.open();
     assert!(store.verify(&Scope::All, None).unwrap().hurt[0].structure);
     let fetch = |wanted: &ObjectId| {

@@ -44,12 +44,14 @@ const HARMLESS: [&str; 10] = [
 pub struct Git<'a> {
     /// Git's own folder of the work tree.
     pub git_dir: &'a Path,
+    /// Another index than the work tree's.
+    pub index: Option<&'a Path>,
 }
 
 impl<'a> Git<'a> {
     /// Git on the repository whose folder this is.
     pub fn at(git_dir: &'a Path) -> Self {
-        Self { git_dir }
+        Self { git_dir, index: None }
     }
 
     fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
@@ -65,6 +67,7 @@ impl<'a> Git<'a> {
             .env("GIT_DIR", self.git_dir)
             // No command of ours looks at a work tree, and a submodule's may be gone.
             .env("GIT_WORK_TREE", self.git_dir)
+            .envs(self.index.map(|index| ("GIT_INDEX_FILE", index)))
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_ATTR_NOSYSTEM", "1")

@@ -17,6 +17,7 @@ use rappel_store::sink::Source;
 use rappel_types::git::RepositoryPart;
 use rappel_types::{Action, Node, RelPath};
 use rayon::prelude::*;
+use tempfile::NamedTempFile;
 
 use super::bundles::bytes_of;
 use super::place::Place;
@@ -228,7 +229,8 @@ const KEPT: Flags = Flags::ASSUME_VALID.union(Flags::SKIP_WORKTREE).union(Flags:
 
 /// What is staged, as git itself says, renames being one path.
 pub fn staged(place: &Place, head: Option<&Oid>) -> Result<BTreeSet<RelPath>, Trouble> {
-    let git = Git::at(&place.git_dir);
+    let whole = whole_index(place)?;
+    let git = Git { index: whole.as_ref().map(NamedTempFile::path), ..Git::at(&place.git_dir) };
     let head = head.map_or_else(
         || gix_index::hash::ObjectId::empty_tree(place.hash).to_string(),
         ToString::to_string,
@@ -252,6 +254,22 @@ pub fn staged(place: &Place, head: Option<&Oid>) -> Result<BTreeSet<RelPath>, Tr
         staged.extend(path.and_then(|path| RelPath::new(path).ok()));
     }
     Ok(staged)
+}
+
+/// A split index in one piece, elsewhere: git marks the larger part as used whenever it reads one.
+fn whole_index(place: &Place) -> Result<Option<NamedTempFile>, Trouble> {
+    let names = std::fs::read_dir(&place.git_dir).into_iter().flatten().flatten();
+    let mut names = names.map(|entry| entry.file_name());
+    if !names.any(|name| name.as_bytes().starts_with(b"sharedindex.")) {
+        return Ok(None);
+    }
+    let failed = |words: String| Trouble::Failed(words);
+    let Some(state) = Index::load(place).map_err(failed)?.state else { return Ok(None) };
+    let mut copy = NamedTempFile::new().map_err(|error| failed(error.to_string()))?;
+    let file = gix_index::File::from_state(state, copy.path());
+    let written = file.write_to(copy.as_file_mut(), gix_index::write::Options::default());
+    written.map_err(|error| failed(error.to_string()))?;
+    Ok(Some(copy))
 }
 
 /// What to find out, and from what.

@@ -147,7 +147,12 @@ impl Rappel {
             own.only = Some(refs);
         }
         let Planned { plan: mut one, conflicts, kept } = plan(here, there, &own);
-        one.files.retain(|action| !status::is_same_index(action, place.hash, self.source()));
+        // Where git only looked at the files again, that is no reason to touch anything.
+        let only_looked =
+            |action: &Action| status::is_same_index(action, place.hash, self.source());
+        if one.refs.is_empty() && one.logs.is_empty() && one.files.iter().all(only_looked) {
+            one.files.clear();
+        }
         one.path.clone_from(&there.path);
         one.common_dir = escape(place.common_dir.as_os_str().as_bytes());
         one.git_dir = escape(place.git_dir.as_os_str().as_bytes());
