@@ -212,11 +212,11 @@ fn whatever_git_does_meanwhile() {
             now.fsck,
             manifest.partial_reasons
         );
-        assert!(
-            lost || !now.fsck.contains("error"),
-            "{}: {:?}",
-            now.fsck,
-            manifest.partial_reasons
-        );
+        // What only a log names may be gone by the time it is asked for, and the save says that
+        // git did not hold still.
+        let tolerated = |line: &str| manifest.partial && line.contains("invalid reflog entry");
+        let wrong = now.fsck.lines().filter(|line| line.contains("error") && !tolerated(line));
+        let wrong: Vec<_> = wrong.collect();
+        assert!(lost || wrong.is_empty(), "{wrong:?}: {:?}", manifest.partial_reasons);
     }
 }
