@@ -55,8 +55,13 @@ def judge(limit, number, name, tree):
         return verdict(mine < number * UNITS[unit], f"{label}: {mine / UNITS[unit]:.1f} {unit}, limit {number} {unit}")
     if "more_than" in limit:
         base = value(ours.get(limit["more_than"]))
-        if base is None:
+        unit = value(ours.get(limit["of"])) if "of" in limit else 1
+        if base is None or unit is None:
             return "missed", f"{label}: no figure for {limit['more_than']}"
+        if "of" in limit:
+            return verdict(mine - base <= number * unit,
+                           f"{label}: {mine - base:.1f} ms more than {limit['more_than']}, "
+                           f"{(mine - base) / unit:.2f} times {limit['of']} ({unit:.1f} ms), limit {number} times")
         return verdict(mine <= base + number, f"{label}: {mine:.1f} ms, {mine - base:.1f} ms more than {limit['more_than']} "
                                               f"({base:.1f} ms), limit {number} ms")
     if "times" in limit:

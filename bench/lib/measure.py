@@ -159,14 +159,15 @@ def with_git(tool, files, plan, rows):
 
         rows[row] = yield from plan.row(row, both)
         rows[f"{row}_without"] = series(without)
-    bundles = []
+    bundles, without = [], []
 
     def first(_):
         bundles.append(tool.bundle())
-        return tool.first_of_git()
+        without.append(tool.first("--skip", "git"))
+        return tool.first()
 
     rows["git_first"] = yield from plan.row("git_first", first)
-    rows["git_bundle"] = series(bundles)
+    rows["git_first_without"], rows["git_bundle"] = series(without), series(bundles)
 
 
 def restore_in_place(tool, files, plan, rows):

@@ -117,10 +117,10 @@ class RappelInGit(Rappel):
         file.unlink(missing_ok=True)
         return self.git("bundle", "create", "-q", file, "--all")
 
-    def first_of_git(self):
-        """The repository alone into a home that has nothing yet."""
+    def first(self, *words):
+        """A save into a home that has nothing yet."""
         self.number += 1
-        return self.run("save", "-q", "--only", "git", RAPPEL_HOME=self.work / f"git.{self.number}")[0]
+        return self.run("save", "-q", *words, RAPPEL_HOME=self.work / f"git.{self.number}")[0]
 
 
 class Git(Tool):
