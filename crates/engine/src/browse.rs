@@ -55,18 +55,18 @@ impl Rappel {
             (false, true) => self.store.look_up(|index| index.checkpoints(None))?,
             (false, false) => self.rows()?,
         };
+        let reference = Reference { base: rappel_types::reference::Base::Latest, back: 0 };
+        let latest = match (filter.deleted, filter.all_workspaces) {
+            (false, false) => self.resolve_base(&reference, &rows, true).ok(),
+            _ if rows.is_empty() => None,
+            _ => self.resolve(&reference, true).ok(),
+        };
+        let latest = latest.map(|row| row.id.to_string());
         rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.birth)));
         if !filter.all_workspaces {
             // In one workspace the order is the sequence, even if the clock stepped back.
             rows.sort_by_key(|row| std::cmp::Reverse(row.sequence));
         }
-        let latest = match rows.is_empty() {
-            true => None,
-            false => {
-                let reference = Reference { base: rappel_types::reference::Base::Latest, back: 0 };
-                self.resolve(&reference, true).ok().map(|row| row.id.to_string())
-            }
-        };
         rows.retain(|row| {
             (filter.all || row.holds_files)
                 && filter.trigger.is_none_or(|trigger| row.trigger == trigger.as_str())

@@ -17,6 +17,12 @@ impl Rappel {
     /// The checkpoint that a reference means. With `files_only`, checkpoints of agent state alone
     /// are passed over by everything but an id and a sequence number.
     pub fn resolve(&self, reference: &Reference, files_only: bool) -> Result<CheckpointRow> {
+        // An id needs no look at all the others.
+        if let (Base::Id(id), 0) = (&reference.base, reference.back)
+            && let Some(row) = self.store.checkpoint(id)?
+        {
+            return Ok(row);
+        }
         let rows = self.rows()?;
         let mut found = self.resolve_base(reference, &rows, files_only)?;
         for _ in 0..reference.back {
@@ -28,7 +34,8 @@ impl Rappel {
         Ok(found)
     }
 
-    fn resolve_base(
+    /// What a reference means among the workspace's checkpoints, without the steps back.
+    pub(crate) fn resolve_base(
         &self,
         reference: &Reference,
         rows: &[CheckpointRow],
