@@ -33,6 +33,37 @@ fn save_answers_with_the_id_the_facets_and_the_way_back() {
 }
 
 #[test]
+fn git_is_told_where_it_stands_and_what_a_restore_would_lose() {
+    let world = World::new();
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.current_dir(world.project.root()).env("GIT_CONFIG_NOSYSTEM", "1");
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "Ada");
+            command.env(format!("GIT_{who}_EMAIL"), "ada@example.org");
+            command.env(format!("GIT_{who}_DATE"), "2026-11-15T12:00:00Z");
+        }
+        assert!(command.args(arguments).status().unwrap().success());
+    };
+    git(&["init", "-q", "-b", "develop"]);
+    assert_face!(world, "git_unborn", "save", "Before the first commit");
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "All of it"]);
+    world.write("a.txt", "changed\n");
+    world.write("new.txt", "new\n");
+    assert_face!(world, "git_save", "save", "Before adding Stripe");
+    assert_face!(world, "git_list", "list", "1");
+    assert_face!(world, "git_show", "show", "latest");
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "Pay by Stripe"]);
+    git(&["branch", "later"]);
+    assert_face!(world, "git_restore_dry_run", "restore", "latest", "--dry-run");
+    assert_face!(world, "git_restore", "restore", "latest", "--confirm");
+    assert_face!(world, "git_undo", "undo");
+}
+
+#[test]
 fn save_names_what_it_left_out() {
     let world = World::new();
     world
