@@ -11,7 +11,7 @@ use rappel_capture::git::{self, Before, Captured, Memo, State, WorktreeFiles};
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Sink;
 use rappel_types::git::GitPart;
-use rappel_types::manifest::{Facet, FilesPart, PartialReason};
+use rappel_types::manifest::{Facet, PartialReason};
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use crate::error::Result;
@@ -178,17 +178,8 @@ impl Rappel {
             base.flatten().is_some()
         });
         let looked = self.scan_at(folder, sink, cache, (&self.excluded(), &[]), &[], None)?;
+        let part = looked.part();
         let scanned = looked.scanned;
-        let part = FilesPart {
-            tree: looked.tree,
-            count: scanned.count,
-            bytes: scanned.bytes,
-            added: scanned.added,
-            modified: scanned.modified,
-            deleted: scanned.deleted,
-            skipped: scanned.skipped,
-            rules: scanned.rules,
-        };
         let files = WorktreeFiles { part, partial: scanned.partial };
         Ok(Some((files, WorktreeCache { path, draft: scanned.next, tree: looked.tree })))
     }

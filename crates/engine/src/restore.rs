@@ -544,14 +544,7 @@ impl Rappel {
             Some(wish) => self.plan_git(&present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
-        let lookup = tree::Lookup::new(source, files.tree);
-        let rule_file = |path: &RelPath| match lookup.find(path).ok()?? {
-            Node::File { size, content, .. } => {
-                content::read(source, &content, size, RULE_FILE_MAX).ok()
-            }
-            _ => None,
-        };
-        let selector = Selector::recorded(&files.rules, rule_file)?;
+        let selector = recorded_selector(source, files)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let here =
             Side { state: present.state, skipped: &present.skipped, partial: &present.partial };
@@ -666,6 +659,21 @@ impl Target {
             hint: None,
         })
     }
+}
+
+/// Which paths a checkpoint's own rules would have taken.
+pub(crate) fn recorded_selector<'a>(
+    source: &'a dyn Source,
+    files: &'a FilesPart,
+) -> Result<Selector<'a>> {
+    let lookup = tree::Lookup::new(source, files.tree);
+    let rule_file = move |path: &RelPath| match lookup.find(path).ok()?? {
+        Node::File { size, content, .. } => {
+            content::read(source, &content, size, RULE_FILE_MAX).ok()
+        }
+        _ => None,
+    };
+    Ok(Selector::recorded(&files.rules, rule_file)?)
 }
 
 /// What was written and is not what the target holds there: chosen hunks.

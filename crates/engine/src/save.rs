@@ -541,16 +541,7 @@ impl Rappel {
             partial_reasons,
             mid_operation: Vec::new(),
             interrupted_restore,
-            files: files.map(|files| FilesPart {
-                tree: files.tree,
-                count: files.scanned.count,
-                bytes: files.scanned.bytes,
-                added: files.scanned.added,
-                modified: files.scanned.modified,
-                deleted: files.scanned.deleted,
-                skipped: files.scanned.skipped.clone(),
-                rules: files.scanned.rules.clone(),
-            }),
+            files: files.map(CapturedFiles::part),
             git: git.and_then(|git| git.captured.part.clone()),
             databases: Vec::new(),
             agents: None,
@@ -579,6 +570,23 @@ pub(crate) struct CapturedFiles {
     pub base: Option<ObjectId>,
     pub base_checkpoint: Option<CheckpointId>,
     pub scanned: Scanned,
+}
+
+impl CapturedFiles {
+    /// As a manifest has it.
+    pub fn part(&self) -> FilesPart {
+        let scanned = &self.scanned;
+        FilesPart {
+            tree: self.tree,
+            count: scanned.count,
+            bytes: scanned.bytes,
+            added: scanned.added,
+            modified: scanned.modified,
+            deleted: scanned.deleted,
+            skipped: scanned.skipped.clone(),
+            rules: scanned.rules.clone(),
+        }
+    }
 }
 
 /// Gives a manifest its place in the workspace's history. Under the lock.

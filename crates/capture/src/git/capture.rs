@@ -141,7 +141,7 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
         }
     }
     done.reverse();
-    let Work { moved, mut partial, prior, .. } = work;
+    let Work { moved, mut partial, .. } = work;
     partial.sort();
     partial.dedup();
     if done.is_empty() {
@@ -157,7 +157,7 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
             }
         }
     }
-    part.tree = Some(facet_tree(request, &done, &part, prior, sink)?);
+    part.tree = Some(facet_tree(request, &done, &part, sink)?);
     let repositories = done.iter().map(|one| one.memo.clone()).collect();
     // The memo keeps the lists of paths whole, a manifest only so much of them.
     let memo = Memo::new(part.clone(), repositories);
@@ -187,7 +187,6 @@ fn facet_tree(
     request: &Request<'_>,
     done: &[Done],
     part: &GitPart,
-    prior: Option<Vec<State>>,
     sink: &dyn Sink,
 ) -> Result<ObjectId> {
     let keys = |part: &GitPart| -> Vec<String> {
@@ -207,7 +206,6 @@ fn facet_tree(
     if let Some(root) = &root {
         old.extend(tree::read(sink, root)?.into_iter().map(|entry| (entry.path, entry.node)));
     }
-    drop(prior);
     for one in done {
         if one.fresh {
             let own = one.state.entries(sink)?;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rappel_capture::files::Selector;
 use rappel_capture::git::plan::{Planned, Prune, Wish, plan};
 use rappel_capture::git::program::Git;
 use rappel_capture::git::status;
@@ -13,20 +12,19 @@ use rappel_capture::restore::{RootProbe, Scope, Side, plan_files};
 use rappel_store::beneath::Root;
 use rappel_store::document::UndoGit;
 use rappel_store::sink::Source;
-use rappel_store::{content, tree};
+use rappel_store::tree;
 use rappel_types::git::{GitPlan, RefMove, RepositoryPlan, WorktreePart, WorktreePlan};
-use rappel_types::manifest::FilesPart;
+use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::path::escape;
 use rappel_types::plan::Conflict;
-use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, Node, RelPath};
+use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
+use crate::restore::recorded_selector;
 
 /// How many commits that a branch leaves behind are named.
 const TITLES: usize = 10;
-/// Rule files are small; anything larger is not one.
-const RULE_FILE_MAX: u64 = 1 << 20;
 
 /// What a restore of repositories is about.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +61,8 @@ pub(crate) struct GitPlanned {
     pub details: Vec<String>,
     /// For the list of actions.
     pub actions: Vec<Action>,
+    /// What the target did not see of git and its work trees: there nothing is deleted.
+    blind: Vec<PartialReason>,
 }
 
 impl Rappel {
@@ -79,6 +79,10 @@ impl Rappel {
         else {
             return Ok(planned);
         };
+        let blind = target.partial_reasons.iter().filter(|reason| reason.facet == Facet::Git);
+        planned.blind = blind
+            .map(|reason| PartialReason { facet: Facet::Files, path: None, ..reason.clone() })
+            .collect();
         if matches!(present.state, FacetState::Failed | FacetState::NotAsked) {
             planned.warnings.push("git could not be captured now, so it is left as it is".into());
             return Ok(planned);
@@ -198,7 +202,7 @@ impl Rappel {
             _ => {}
         }
         for returning in returning {
-            self.plan_worktree(&returning, here, &mut one, planned)?;
+            self.plan_worktree(&returning, &mut one, planned)?;
         }
         planned.plan.repositories.push(one);
         Ok(())
@@ -232,23 +236,21 @@ impl Rappel {
     fn plan_worktree(
         &self,
         returning: &Returning,
-        here: &State,
         one: &mut RepositoryPlan,
         planned: &mut GitPlanned,
     ) -> Result<()> {
         let Returning { part, files, create, now } = returning;
         let mut actions = Vec::new();
-        let known = here.part.worktrees.iter().any(|worktree| worktree.name == part.name);
         if let (false, Some(now)) = (*create, now) {
             let folder = path_of(&part.path);
-            let plan = self.plan_worktree_files(&folder, now, files)?;
+            let plan = self.plan_worktree_files(&folder, now, files, &planned.blind)?;
             actions = plan.actions.into_iter().filter(|a| a.action != ActionKind::Skip).collect();
             planned.conflicts.extend(plan.conflicts);
             planned.warnings.extend(plan.warnings);
         }
-        let what = match (create, known) {
-            (true, _) => format!("made again with {} files", files.count),
-            (false, _) => format!("{} files change", actions.len()),
+        let what = match create {
+            true => format!("made again with {} files", files.count),
+            false => format!("{} files change", actions.len()),
         };
         planned.details.push(format!("work tree {} in {}: {what}", part.name, part.path));
         one.worktrees.push(WorktreePlan {
@@ -266,21 +268,14 @@ impl Rappel {
         folder: &Path,
         now: &FilesPart,
         then: &FilesPart,
+        blind: &[PartialReason],
     ) -> Result<rappel_types::Plan> {
         let source: &dyn Source = self.source();
         let changes = tree::diff(source, &now.tree, &then.tree)?;
-        let rule_file = |path: &RelPath| match tree::lookup(source, &then.tree, path).ok()?? {
-            Node::File { size, content, .. } => {
-                content::read(source, &content, size, RULE_FILE_MAX).ok()
-            }
-            _ => None,
-        };
-        let selector = Selector::recorded(&then.rules, rule_file)?;
+        let selector = recorded_selector(source, then)?;
         let root = Root::open(folder, self.options.disk.clone())?;
-        let side = |files: &'_ FilesPart| -> Vec<_> { files.skipped.clone() };
-        let (skipped_now, skipped_then) = (side(now), side(then));
-        let here = Side { state: FacetState::Captured, skipped: &skipped_now, partial: &[] };
-        let there = Side { state: FacetState::Captured, skipped: &skipped_then, partial: &[] };
+        let here = Side { state: FacetState::Captured, skipped: &now.skipped, partial: &[] };
+        let there = Side { state: FacetState::Captured, skipped: &then.skipped, partial: blind };
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
         Ok(plan_files(&here, &there, &changes, &Scope::All, &selects, &RootProbe(&root))?)
     }
@@ -351,7 +346,7 @@ impl Rappel {
         };
         let nothing = State::default();
         for returning in Self::returning(&nothing, there, wish) {
-            self.plan_worktree(&returning, &nothing, &mut one, planned)?;
+            self.plan_worktree(&returning, &mut one, planned)?;
         }
         planned.plan.repositories.push(one);
         Ok(())
