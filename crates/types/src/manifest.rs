@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::database::DatabasePart;
 use crate::git::GitPart;
 use crate::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger, WorkspaceId};
 
@@ -218,9 +219,9 @@ pub struct Manifest {
     pub files: Option<FilesPart>,
     /// The git facet.
     pub git: Option<GitPart>,
-    /// The databases facet; not built yet.
+    /// The databases facet.
     #[serde(default)]
-    pub databases: Vec<Value>,
+    pub databases: Vec<DatabasePart>,
     /// The agents facet; not built yet.
     pub agents: Option<Value>,
     /// The knowledge facet; not built yet.
