@@ -38,6 +38,7 @@
 mod adopt;
 mod browse;
 mod checkpoint;
+mod databases;
 mod diff;
 mod doctor;
 mod error;
@@ -66,7 +67,7 @@ pub use init::Initialised;
 pub use labels::check_tags;
 pub use patch::{Choice, PathHunks};
 pub use progress::RestoreProgress;
-pub use rappel::{OpenOptions, Rappel};
+pub use rappel::{OpenOptions, Rappel, Variables};
 pub use rappel_capture::files::{Environment, Progress};
 pub use rappel_capture::restore::copy_out::Copied;
 pub use rappel_store::ambient;

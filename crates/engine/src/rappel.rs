@@ -31,6 +31,9 @@ pub struct OpenOptions {
     pub machine: String,
     /// The environment's name, if the process names one (`RAPPEL_ENVIRONMENT`).
     pub environment_name: Option<String>,
+    /// The process's environment variables, by name: addresses of databases, and what
+    /// `[variables]` keeps.
+    pub variables: Variables,
     /// The zone in which times without an offset are meant.
     pub zone: jiff::tz::TimeZone,
     /// Where times come from.
@@ -56,6 +59,7 @@ impl OpenOptions {
             environment: Environment::default(),
             machine: String::new(),
             environment_name: None,
+            variables: Arc::new(|_| None),
             zone: jiff::tz::TimeZone::UTC,
             clock: Arc::new(SystemClock),
             disk: Arc::new(RealDisk),
@@ -66,6 +70,9 @@ impl OpenOptions {
         }
     }
 }
+
+/// Looks an environment variable up.
+pub type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// One workspace and its history. All use cases are methods of this, spread over the modules that
 /// are named after them.

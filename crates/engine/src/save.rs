@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use rappel_capture::databases::Watch;
 use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
 use rappel_capture::restore::Intent;
 use rappel_store::disk::DiskFile;
@@ -17,11 +19,13 @@ use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
-    CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
+    CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger,
+    WorkspaceId, secret,
 };
 use serde_json::Value;
 
 use crate::checkpoint::Checkpoint;
+use crate::databases::{CapturedDatabases, Found, Holding, Reading};
 use crate::error::{Error, Result};
 use crate::git::{CapturedGit, Known};
 use crate::rappel::Rappel;
@@ -35,6 +39,9 @@ const MANIFEST_CHAIN: u64 = 8;
 const LOOKS: usize = 2;
 /// A workspace's first saves ask git for the repository's first commit; later ones do not.
 const ASK_FIRST_COMMIT: u64 = 3;
+
+/// The facets that this version captures.
+const CAPTURED: [Facet; 3] = [Facet::Files, Facet::Git, Facet::Databases];
 
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
@@ -112,20 +119,32 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
+        self.save_holding(options, progress, &mut [])
+    }
+
+    /// The same, while a restore holds some of the databases.
+    pub(crate) fn save_holding(
+        &mut self,
+        options: &SaveOptions,
+        progress: Option<&Progress>,
+        holdings: &mut [Holding],
+    ) -> Result<Saved> {
         if options.trigger() != Trigger::PreRestore
             && let Some(problem) = self.config_problem.take()
         {
             return Err(problem);
         }
-        if !options.wants(Facet::Files) && !options.wants(Facet::Git) {
+        if !CAPTURED.iter().any(|facet| options.wants(*facet)) {
             return Err(Error::Usage {
-                message: "there is nothing to capture: this version captures files and git".into(),
+                message:
+                    "there is nothing to capture: this version captures files, git and databases"
+                        .into(),
                 hint: Some("leave out --only and --skip".into()),
             });
         }
         let mut distrust_cache = false;
         for _ in 0..3 {
-            match self.try_save(options, progress, distrust_cache) {
+            match self.try_save(options, progress, holdings, distrust_cache) {
                 // Gc took something that the cache still believed in, or somebody else began this
                 // folder's history: look at everything anew.
                 Err(Error::Store(rappel_store::Error::Moved)) => {
@@ -147,6 +166,7 @@ impl Rappel {
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
+        holdings: &mut [Holding],
         distrust_cache: bool,
     ) -> Result<Saved> {
         let start = Instant::now();
@@ -166,8 +186,9 @@ impl Rappel {
         }
         let distrust_cache = distrust_cache || news;
         let writer = self.store.begin()?;
-        let (captured, git) =
-            self.capture_all(id, options, newest.as_ref(), &writer, progress, distrust_cache)?;
+        let look =
+            Look { id, options, newest: newest.as_ref(), progress, distrust: distrust_cache };
+        let (captured, git, databases) = self.capture_all(&look, &writer, holdings)?;
         let mut files = options.wants(Facet::Files).then_some(captured);
         if let (Some(files), Some(newest)) = (&mut files, &newest)
             && files.base.is_none()
@@ -180,17 +201,20 @@ impl Rappel {
         }
         if lost.is_empty()
             && let Some(existing) =
-                self.existing(options, newest.as_ref(), files.as_ref(), git.as_ref())?
+                self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
         {
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
         writer.reuse(files.iter().map(|captured| captured.tree));
         writer.reuse(git.iter().flat_map(CapturedGit::trees));
+        writer.reuse(databases.iter().flat_map(CapturedDatabases::trees));
         let mut bases: Vec<CheckpointId> = Vec::new();
         bases.extend(files.as_ref().and_then(|captured| captured.base_checkpoint.clone()));
         bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
-        let draft = self.draft(id, options, files.as_ref(), git.as_ref(), !interrupted.is_empty());
+        bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
+        let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
+        let draft = self.draft(id, options, parts, !interrupted.is_empty());
         let trigger = options.trigger();
         let now = self.now();
         let evidence = &self.evidence;
@@ -234,6 +258,9 @@ impl Rappel {
         if let Some(git) = git {
             self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
         }
+        if let Some(databases) = databases {
+            self.remember_databases(id, databases, &manifest.id);
+        }
         if let Some(captured) = files {
             let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             self.save_cache(cache, id);
@@ -249,6 +276,8 @@ impl Rappel {
             "saved"
         );
         notes.extend(self.config.notes.iter().cloned());
+        notes.extend(self.refused_variables());
+        notes.extend(self.unprotected_databases().iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
     }
 
@@ -304,16 +333,51 @@ impl Rappel {
         }
     }
 
-    /// Looks at files and git until neither moved while the other was looked at.
+    /// Looks at everything; at the databases that are known beforehand beside the files.
     fn capture_all(
         &self,
-        id: WorkspaceId,
-        options: &SaveOptions,
-        newest: Option<&CheckpointRow>,
+        look: &Look<'_>,
         sink: &dyn Sink,
-        progress: Option<&Progress>,
-        distrust: bool,
+        holdings: &mut [Holding],
+    ) -> Result<(CapturedFiles, Option<CapturedGit>, Option<CapturedDatabases>)> {
+        if !look.options.wants(Facet::Databases) {
+            let (files, git) = self.capture_files_and_git(look, sink)?;
+            return Ok((files, git, None));
+        }
+        let unwatched = AtomicU64::default();
+        let reading = Reading {
+            id: look.id,
+            trigger: look.options.trigger(),
+            distrust: look.distrust,
+            watch: Watch {
+                cancel: &self.options.cancel,
+                bytes: look.progress.map_or(&unwatched, |progress| &progress.database_bytes),
+            },
+        };
+        let held: Vec<String> = holdings.iter().map(|one| one.named.name.clone()).collect();
+        let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
+        let (found, configured) = std::thread::scope(|scope| {
+            let beside =
+                any.then(|| scope.spawn(|| self.capture_configured(sink, &reading, &held)));
+            let found = self.capture_files_and_git(look, sink);
+            let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
+                beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            (found, configured)
+        });
+        let (files, git) = found?;
+        let noticed = self.capture_noticed(&[], sink, &reading, &held)?;
+        let holding = self.capture_held(holdings, sink, &reading)?;
+        Ok((files, git, Some(configured?.and(noticed).and(holding))))
+    }
+
+    /// Looks at files and git until neither moved while the other was looked at.
+    fn capture_files_and_git(
+        &self,
+        look: &Look<'_>,
+        sink: &dyn Sink,
     ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
+        let Look { id, options, newest, progress, distrust } = *look;
         let mut looks = 0;
         loop {
             looks += 1;
@@ -456,18 +520,24 @@ impl Rappel {
     /// The checkpoint that already says everything this request would.
     fn existing(
         &self,
-        options: &SaveOptions,
-        newest: Option<&CheckpointRow>,
+        Look { options, newest, .. }: &Look<'_>,
         files: Option<&CapturedFiles>,
         git: Option<&CapturedGit>,
+        databases: Option<&CapturedDatabases>,
     ) -> Result<Option<Checkpoint>> {
-        let (Some(newest), Some(files), Some(git)) = (newest, files, git) else { return Ok(None) };
+        let (Some(newest), Some(files), Some(git), Some(databases)) =
+            (newest, files, git, databases)
+        else {
+            return Ok(None);
+        };
         // `undo` goes by the checkpoints that restores make: each has its own.
         if options.trigger() == Trigger::PreRestore || options.adds_something() {
             return Ok(None);
         }
         let age = self.now().as_millis() - newest.created_at;
-        let partial = !files.scanned.partial.is_empty() || !git.captured.partial.is_empty();
+        let partial = !files.scanned.partial.is_empty()
+            || !git.captured.partial.is_empty()
+            || !databases.partial.is_empty();
         if !newest.holds_files || !(0..FRESH_MS).contains(&age) || partial {
             return Ok(None);
         }
@@ -482,6 +552,8 @@ impl Rappel {
             .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
         if !same
             || manifest.git != git.captured.part
+            || manifest.databases != databases.parts
+            || manifest.variables != self.variables()
             || manifest.partial
             || manifest.interrupted_restore
             || options.adds_to(manifest, self.environment(options).as_deref())
@@ -500,13 +572,36 @@ impl Rappel {
             .or_else(|| self.config.environment.clone())
     }
 
+    /// The environment variables that `[variables]` names, but for what looks like a secret.
+    fn variables(&self) -> BTreeMap<String, String> {
+        let names = self.config.variables.capture.iter();
+        names
+            .filter_map(|name| Some((name.clone(), (self.options.variables)(name)?)))
+            .filter(|(name, value)| secret::of_variable(name, value).is_none())
+            .collect()
+    }
+
+    /// A sentence for each of those that looks like a secret.
+    fn refused_variables(&self) -> Vec<String> {
+        let names = self.config.variables.capture.iter();
+        names
+            .filter_map(|name| {
+                let kind = secret::of_variable(name, &(self.options.variables)(name)?)?;
+                Some(format!("the variable {name} is not kept: it looks like a secret ({kind})"))
+            })
+            .collect()
+    }
+
     /// The manifest, but for what is only known under the lock.
     fn draft(
         &self,
         id: WorkspaceId,
         options: &SaveOptions,
-        files: Option<&CapturedFiles>,
-        git: Option<&CapturedGit>,
+        (files, git, databases): (
+            Option<&CapturedFiles>,
+            Option<&CapturedGit>,
+            Option<&CapturedDatabases>,
+        ),
         interrupted_restore: bool,
     ) -> Manifest {
         let files_state = if files.is_some() { FacetState::Captured } else { FacetState::NotAsked };
@@ -517,6 +612,10 @@ impl Rappel {
         if let Some(git) = git {
             facets.insert(Facet::Git, git.captured.state);
             partial_reasons.extend(git.captured.partial.iter().cloned());
+        }
+        if let Some(databases) = databases {
+            facets.insert(Facet::Databases, databases.state());
+            partial_reasons.extend(databases.partial.iter().cloned());
         }
         let root = escape_bytes(self.root.as_os_str().as_bytes());
         let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
@@ -533,7 +632,7 @@ impl Rappel {
             description: options.message().map(str::to_owned),
             tags,
             environment: self.environment(options),
-            variables: BTreeMap::new(),
+            variables: self.variables(),
             session_id: options.session.clone(),
             workspace: WorkspacePart { id, root, name },
             facets,
@@ -543,7 +642,7 @@ impl Rappel {
             interrupted_restore,
             files: files.map(CapturedFiles::part),
             git: git.and_then(|git| git.captured.part.clone()),
-            databases: Vec::new(),
+            databases: databases.map(|found| found.parts.clone()).unwrap_or_default(),
             agents: None,
             knowledge: None,
             process: None,
@@ -561,6 +660,15 @@ impl Rappel {
         let open = self.open_intents()?;
         Ok(open.iter().flat_map(|intent| intent.staging_paths(&self.root)).collect())
     }
+}
+
+/// What a save looks at, and what it may know beforehand.
+struct Look<'a> {
+    id: WorkspaceId,
+    options: &'a SaveOptions,
+    newest: Option<&'a CheckpointRow>,
+    progress: Option<&'a Progress>,
+    distrust: bool,
 }
 
 /// What a look at the files gave.
@@ -608,6 +716,9 @@ fn place(
         let random = (ambient::random() & 0xf_ffff) as u32;
         manifest.id = CheckpointId::new(manifest.created_at, random);
         if index.checkpoint(&manifest.id)?.is_none() {
+            for database in &mut manifest.databases {
+                database.as_of.get_or_insert_with(|| manifest.id.clone());
+            }
             return Ok(());
         }
     }

@@ -15,6 +15,7 @@ pub mod manifest;
 pub mod path;
 pub mod plan;
 pub mod reference;
+pub mod secret;
 pub mod size;
 pub mod time;
 pub mod trigger;

@@ -1,6 +1,7 @@
 //! What people see: values of the engine as text. Nothing here decides or fetches anything.
 
 pub mod checkpoint;
+pub mod databases;
 pub mod diff;
 pub mod git;
 pub mod health;

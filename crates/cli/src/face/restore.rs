@@ -39,6 +39,12 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
             text.push_str(&format!("  {}\n", clean(line)));
         }
     }
+    if !report.tables.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Databases:")));
+        for line in &report.tables {
+            text.push_str(&format!("  {}\n", clean(line)));
+        }
+    }
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
         text.push_str(&actions(report, kind, paint));
     }

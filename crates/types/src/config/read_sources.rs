@@ -18,7 +18,7 @@ impl Reader<'_> {
             let (mut name, mut url, mut tools) = (None, None, Vec::new());
             for (key, value) in self.table(&at, item).into_iter().flat_map(in_order) {
                 match key.get_ref().as_ref() {
-                    "name" => name = self.name(&format!("{at}.name"), value),
+                    "name" => name = self.database_name(&format!("{at}.name"), value),
                     "url" => url = self.url(&format!("{at}.url"), value),
                     "tools" => tools = self.texts(&format!("{at}.tools"), value),
                     _ => self.unknown(key, &format!("{at}."), &["name", "url", "tools"]),
@@ -47,7 +47,7 @@ impl Reader<'_> {
             let mut timeout = DEFAULT_COMMAND_TIMEOUT;
             for (key, value) in self.table(&at, item).into_iter().flat_map(in_order) {
                 match key.get_ref().as_ref() {
-                    "name" => name = self.name(&format!("{at}.name"), value),
+                    "name" => name = self.database_name(&format!("{at}.name"), value),
                     "capture" => capture = self.texts(&format!("{at}.capture"), value),
                     "restore" => restore = self.texts(&format!("{at}.restore"), value),
                     "timeout" => {
@@ -72,6 +72,16 @@ impl Reader<'_> {
             }
         }
         commands
+    }
+
+    /// A name that is told from a path.
+    fn database_name(&mut self, key: &str, value: &Value<'_>) -> Option<String> {
+        let name = self.name(key, value)?;
+        if name.contains(['/', '\\']) || name.starts_with('.') || name.starts_with('-') {
+            self.mistake(value.span(), key, format!("{name:?} is not a name"));
+            return None;
+        }
+        Some(name)
     }
 
     /// Two things of one name could not be told apart.
