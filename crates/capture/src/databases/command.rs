@@ -47,7 +47,7 @@ impl Command {
             return Err(Error::Unavailable("its output cannot be read".into()));
         };
         let mut output = Watched { inner: output, watch };
-        let stored = dump::store(sink, &mut output, prior.map(dump::Stored::of).as_ref());
+        let stored = dump::store(sink, &mut output, prior.map(dump::Stored::from).as_ref());
         // What it said tells more than that its output ended.
         running.finish(stored.is_err())?;
         watch.read(0)?;
@@ -141,7 +141,7 @@ impl Restoring for Loading {
             Error::Unavailable(format!("a temporary file for its data: {error}"))
         };
         let mut file = tempfile::tempfile().map_err(unusable)?;
-        dump::write_to(source, &dump::Stored::of(target), &mut file)?;
+        dump::write_to(source, &dump::Stored::from(target), &mut file)?;
         io::Seek::rewind(&mut file).map_err(unusable)?;
         self.input = Some(file);
         Ok(())
