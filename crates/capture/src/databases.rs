@@ -9,6 +9,7 @@ pub mod command;
 pub mod drive;
 pub mod dump;
 pub mod error;
+pub mod postgres;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
