@@ -1,8 +1,8 @@
 //! Databases that the project's `.env` files name and `rappel.toml` does not.
 
+use rappel_capture::databases::postgres::lookup;
 use rappel_types::config::{DatabaseUrl, POSTGRES_SCHEMES};
 
-use super::sources::ENV_FILES;
 use crate::rappel::Rappel;
 
 /// Variables that name a database wherever they are used.
@@ -74,21 +74,8 @@ impl Rappel {
                 found.push(Found { variable, place, supported });
             }
         };
-        for file in ENV_FILES {
-            let path = self.root.join(file);
-            // A pipe would be waited for without end.
-            if !path.is_file() {
-                continue;
-            }
-            let Ok(text) = std::fs::read_to_string(path) else { continue };
-            for line in text.lines() {
-                let line = line.trim().trim_start_matches("export ");
-                let Some((name, value)) = line.split_once('=') else { continue };
-                let (name, value) = (name.trim(), value.trim().trim_matches(['"', '\'']));
-                if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                    add(name, value, file);
-                }
-            }
+        for (name, value, file) in lookup::all(&self.root, &|value| kind_of(value).is_some()) {
+            add(&name, &value, file);
         }
         for name in USUAL {
             if let Some(value) = (self.options.variables)(name) {

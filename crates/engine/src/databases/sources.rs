@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 
 use rappel_capture::databases::command::Command;
+use rappel_capture::databases::postgres::{self, lookup};
 use rappel_capture::databases::{Database, Error as DatabaseError};
 use rappel_types::RelPath;
 use rappel_types::config::{DatabaseConfig, DatabaseUrl};
 use rappel_types::database::{DatabaseKind, DatabasePart};
 
 use crate::rappel::Rappel;
-
-/// Files that may say where a database is, the first that does counts.
-pub(crate) const ENV_FILES: [&str; 3] = [".env.local", ".env.development", ".env"];
 
 /// A database with its name.
 pub(crate) struct Named {
@@ -54,9 +52,38 @@ impl Rappel {
         (part.kind == DatabaseKind::Sqlite).then(|| Ok(self.noticed_database(&path)))
     }
 
+    /// The value of a variable: of the process, else in the project's `.env` files.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        let found = lookup::variable(name, &*self.options.variables, &self.root);
+        found.map(|(value, _)| value)
+    }
+
     fn database_at(&self, config: &DatabaseConfig) -> Source {
-        let _ = (&config.url, &DatabaseUrl::parse);
-        Err((config.name.clone(), DatabaseError::Unavailable("not built".into())))
+        let name = &config.name;
+        let unusable = |reason: String| (name.clone(), DatabaseError::Unavailable(reason));
+        let url = match &config.url {
+            DatabaseUrl::Variable(variable) => {
+                let value = self.variable(variable).ok_or_else(|| {
+                    let places = lookup::FILES.join(", ");
+                    unusable(format!(
+                        "{variable} is set neither in the environment nor in {places}"
+                    ))
+                })?;
+                let url = DatabaseUrl::parse(&value);
+                url.map_err(|error| unusable(format!("the value of {variable}: {error}")))?
+            }
+            url => url.clone(),
+        };
+        match url {
+            DatabaseUrl::Postgres(address) => {
+                let address = postgres::Address::parse(&address)
+                    .map_err(|error| unusable(format!("its address: {error}")))?;
+                let _ = postgres::Database::new(name, address, config.tools.clone());
+                Err(unusable("not built".into()))
+            }
+            DatabaseUrl::Sqlite(path) => Ok(self.sqlite_at(name.clone(), &path)),
+            DatabaseUrl::Variable(_) => Err(unusable("one variable names another".into())),
+        }
     }
 
     fn sqlite_at(&self, name: String, _: &str) -> Named {
