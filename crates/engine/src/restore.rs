@@ -9,12 +9,13 @@ use std::time::Instant;
 use rappel_capture::files::{Restored, Selector};
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
-    self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
+    self, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
+    plan_files, plan_hash,
 };
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::disk::Disk;
-use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoGit, UndoKind};
+use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
@@ -30,7 +31,7 @@ use rappel_types::{
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::git::{GitPlanned, GitPresent, GitWish};
+use crate::git::{GitPlanned, GitPresent, GitWish, going, touched};
 use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, SaveOptions, new_document};
@@ -232,7 +233,11 @@ impl Rappel {
         let scratch = Scratch::over(self.source());
         let present = self.look(&scratch, &target)?;
         let (plan, git) = self.plan(&scratch, &present, &target, limit)?;
-        Ok(report_of(to, plan, git, true))
+        let kept = git.edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
+        let kept: Vec<String> = kept.collect();
+        let mut report = report_of(to, plan, git, true);
+        report.warnings.extend(kept);
+        Ok(report)
     }
 
     /// Restores a checkpoint: saves the present, plans, carries the plan out. `undo` takes it back.
@@ -438,6 +443,7 @@ impl Rappel {
                 message: Some("Pre-restore auto-save".into()),
                 trigger: Some(Trigger::PreRestore),
                 also: also.clone(),
+                also_git: target.manifest.git.clone(),
                 ..SaveOptions::default()
             })?;
             let manifest = saved.checkpoint.manifest;
@@ -466,6 +472,7 @@ impl Rappel {
                             Some(part) => State::load(self.source(), part)?,
                             None => Vec::new(),
                         },
+                        stored: true,
                     },
                 };
                 return Ok((manifest.id, present));
@@ -486,7 +493,7 @@ impl Rappel {
             let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
-                let git = self.look_at_git(&files, scratch)?;
+                let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
                 let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
                     tree,
@@ -541,7 +548,7 @@ impl Rappel {
             }
         };
         let git = match wish {
-            Some(wish) => self.plan_git(&present.git, &target.manifest, &wish)?,
+            Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
         let selector = recorded_selector(source, files)?;
@@ -554,7 +561,9 @@ impl Rappel {
             partial: &target.manifest.partial_reasons,
         };
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
-        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?;
+        // Repositories that go do so before the files.
+        let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
+        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
         plan.git.clone_from(&git.plan);
         plan.conflicts.extend(git.conflicts.iter().cloned());
         plan.warnings.extend(git.warnings.iter().cloned());
@@ -711,17 +720,6 @@ fn check_paths(
         }
     }
     Ok(())
-}
-
-/// What a plan moves in repositories, for who wants to take it back.
-fn touched(plan: &GitPlan) -> Vec<UndoGit> {
-    let repositories = plan.repositories.iter().filter(|one| !one.create && !one.is_empty());
-    repositories
-        .map(|one| UndoGit {
-            path: one.path.clone(),
-            refs: one.refs.iter().map(|step| step.name.clone()).collect(),
-        })
-        .collect()
 }
 
 fn report_of(

@@ -207,7 +207,7 @@ impl Rappel {
             return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
         };
         let expected = options.expected.as_deref();
-        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?);
+        let limit = Limit::Exactly(&paths, self.git_wish(step, overwrite, options)?);
         let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
         report.conflicts.extend(edited);
         if let Some(done) = &mut report.done {
@@ -248,13 +248,18 @@ impl Rappel {
     }
 
     /// What a step takes back of what was done to repositories.
-    fn git_wish(&self, step: &Step, options: &RestoreOptions) -> Result<Option<GitWish>> {
+    fn git_wish(
+        &self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Option<GitWish>> {
         if step.git.is_empty() || options.git().is_none() {
             return Ok(None);
         }
         let left = match &step.left_as {
-            Some(left_as) => self.states_of(left_as)?,
-            None => Vec::new(),
+            Some(left_as) if !overwrite => self.states_of(left_as)?,
+            _ => Vec::new(),
         };
         let touched = Some(step.git.clone());
         Ok(Some(GitWish { touched, left, ..GitWish::default() }))
@@ -271,8 +276,10 @@ impl Rappel {
             let base = rappel_types::reference::Base::Id(step.to.clone());
             return self.plan_restore(&rappel_types::Reference { base, back: 0 }, options);
         };
-        let mut report =
-            self.plan_exactly(&step.to, &Limit::Exactly(&paths, self.git_wish(step, options)?))?;
+        let mut report = self.plan_exactly(
+            &step.to,
+            &Limit::Exactly(&paths, self.git_wish(step, overwrite, options)?),
+        )?;
         let kept = edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
         report.warnings.extend(kept);
         Ok(report)
