@@ -24,7 +24,7 @@ mod record;
 pub mod recover;
 mod stage;
 pub(crate) mod steps;
-mod writers;
+pub(crate) mod writers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +41,7 @@ pub use error::{Error, Result};
 pub use intent::{Intent, IntentId, Intents, OpenIntent, Phase};
 pub use outcome::{Kept, Outcome, Written};
 pub use plan::{Scope, Side, plan_files, plan_hash};
-pub use probe::{Probe, RootProbe};
+pub use probe::{Probe, RootProbe, WithoutProbe};
 pub use recover::{finish, rollback};
 
 /// What every restore works with.

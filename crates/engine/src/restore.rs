@@ -10,17 +10,17 @@ use rappel_capture::databases::DatabaseDrive;
 use rappel_capture::files::{Restored, Selector};
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
-    self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
+    self, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
+    plan_files, plan_hash,
 };
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::disk::Disk;
-use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoGit, UndoKind};
+use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
-use rappel_types::git::GitPlan;
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::size::thousands;
@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use crate::databases::{DatabaseWish, DatabasesPlanned, Holdings, plan_databases};
 use crate::error::{Error, Result};
-use crate::git::{GitPlanned, GitPresent, GitWish};
+use crate::git::{GitPlanned, GitPresent, GitWish, going, touched};
 use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, SaveOptions, new_document};
@@ -272,7 +272,12 @@ impl Rappel {
         let deleted = || Error::Deleted { checkpoint: to.clone() };
         let target = self.target_of(&self.store.checkpoint(to)?.ok_or_else(deleted)?)?;
         let scratch = Scratch::over(self.source());
-        Ok(report_of(to, self.plan_in_memory(&scratch, &target, limit)?, true))
+        let planned = self.plan_in_memory(&scratch, &target, limit)?;
+        let edited = planned.git.edited.iter().chain(&planned.databases.edited);
+        let kept: Vec<String> = edited.map(|one| format!("{}: {}", one.path, one.reason)).collect();
+        let mut report = report_of(to, planned, true);
+        report.warnings.extend(kept);
+        Ok(report)
     }
 
     /// What going to a checkpoint would do, by a look at the present that changes nothing.
@@ -506,6 +511,7 @@ impl Rappel {
                 message: Some("Pre-restore auto-save".into()),
                 trigger: Some(Trigger::PreRestore),
                 also: also.clone(),
+                also_git: target.manifest.git.clone(),
                 ..SaveOptions::default()
             };
             let saved = self.save_holding(&options, None, &mut held.all)?;
@@ -535,6 +541,7 @@ impl Rappel {
                             Some(part) => State::load(self.source(), part)?,
                             None => Vec::new(),
                         },
+                        stored: true,
                     },
                 };
                 return Ok((manifest.id, present));
@@ -555,7 +562,7 @@ impl Rappel {
             let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
-                let git = self.look_at_git(&files, scratch)?;
+                let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
                 let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
                     tree,
@@ -611,7 +618,7 @@ impl Rappel {
             }
         };
         let git = match wish {
-            Some(wish) => self.plan_git(&present.git, &target.manifest, &wish)?,
+            Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
         let selector = recorded_selector(source, files)?;
@@ -624,7 +631,9 @@ impl Rappel {
             partial: &target.manifest.partial_reasons,
         };
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
-        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?;
+        // Repositories that go do so before the files.
+        let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
+        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
         plan.git.clone_from(&git.plan);
         plan.conflicts.extend(git.conflicts.iter().cloned());
         plan.warnings.extend(git.warnings.iter().cloned());
@@ -782,17 +791,6 @@ fn check_paths(
         }
     }
     Ok(())
-}
-
-/// What a plan moves in repositories, for who wants to take it back.
-fn touched(plan: &GitPlan) -> Vec<UndoGit> {
-    let repositories = plan.repositories.iter().filter(|one| !one.create && !one.is_empty());
-    repositories
-        .map(|one| UndoGit {
-            path: one.path.clone(),
-            refs: one.refs.iter().map(|step| step.name.clone()).collect(),
-        })
-        .collect()
 }
 
 /// The facets that a plan is about.

@@ -16,6 +16,7 @@ use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::{NewRecord, ambient, tree};
+use rappel_types::git::GitPart;
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
@@ -64,6 +65,9 @@ pub struct SaveOptions {
     pub skip: BTreeSet<Facet>,
     /// Paths to take although the rules would not (a restore's safety checkpoint).
     pub also: Vec<RelPath>,
+    /// The repositories of a checkpoint that is about to be restored: they are taken even if
+    /// nothing leads to them any more.
+    pub also_git: Option<GitPart>,
 }
 
 impl SaveOptions {
@@ -381,7 +385,8 @@ impl Rappel {
         let mut looks = 0;
         loop {
             looks += 1;
-            let before = self.git_before(id, distrust)?;
+            let mut before = self.git_before(id, distrust)?;
+            before.wanted.clone_from(&options.also_git);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
             let files = self.scan(sink, cache, &options.also, progress)?;

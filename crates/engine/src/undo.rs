@@ -214,8 +214,7 @@ impl Rappel {
             return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
         };
         let expected = options.expected.as_deref();
-        let databases = self.database_wish(step, overwrite, options)?;
-        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?, databases);
+        let limit = self.limit_of(step, &paths, overwrite, options)?;
         let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
         report.conflicts.extend(edited);
         if let Some(done) = &mut report.done {
@@ -256,16 +255,33 @@ impl Rappel {
     }
 
     /// What a step takes back of what was done to repositories.
-    fn git_wish(&self, step: &Step, options: &RestoreOptions) -> Result<Option<GitWish>> {
+    fn git_wish(
+        &self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Option<GitWish>> {
         if step.git.is_empty() || options.git().is_none() {
             return Ok(None);
         }
         let left = match &step.left_as {
-            Some(left_as) => self.states_of(left_as)?,
-            None => Vec::new(),
+            Some(left_as) if !overwrite => self.states_of(left_as)?,
+            _ => Vec::new(),
         };
         let touched = Some(step.git.clone());
         Ok(Some(GitWish { touched, left, ..GitWish::default() }))
+    }
+
+    /// What a step takes back.
+    fn limit_of<'a>(
+        &self,
+        step: &Step,
+        paths: &'a HashSet<RelPath>,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Limit<'a>> {
+        let git = self.git_wish(step, overwrite, options)?;
+        Ok(Limit::Exactly(paths, git, self.database_wish(step, overwrite, options)?))
     }
 
     /// What a step takes back of what was done to databases.
@@ -302,8 +318,7 @@ impl Rappel {
             let base = rappel_types::reference::Base::Id(step.to.clone());
             return self.plan_restore(&rappel_types::Reference { base, back: 0 }, options);
         };
-        let databases = self.database_wish(step, overwrite, options)?;
-        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?, databases);
+        let limit = self.limit_of(step, &paths, overwrite, options)?;
         let mut report = self.plan_exactly(&step.to, &limit)?;
         let kept = edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
         report.warnings.extend(kept);

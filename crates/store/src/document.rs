@@ -102,6 +102,28 @@ pub struct UndoGit {
     pub path: Option<RelPath>,
     /// The refs that moved.
     pub refs: Vec<RelPath>,
+    /// Whether all of it was made, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+    /// Whether the file at `.git` that leads to it was put there, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link: bool,
+    /// Other work trees that it touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worktrees: Vec<UndoWorktree>,
+}
+
+/// What a restore did to another work tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoWorktree {
+    /// Its name in the repository.
+    pub name: String,
+    /// Whether all of it was made, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+    /// Otherwise the paths that it touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<RelPath>,
 }
 
 /// What an [`Undo`] document records.
