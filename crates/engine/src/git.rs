@@ -128,7 +128,12 @@ impl Rappel {
         objects: bool,
     ) -> Result<CapturedGit> {
         let prior = match (&before.memo, known) {
-            (None, Known::Home { newest: Some(newest) }) => self.prior_git(id, newest)?,
+            // Where there is no repository, there is nothing to compare.
+            (None, Known::Home { newest: Some(newest) })
+                if !files.scanned.repositories.is_empty() =>
+            {
+                self.prior_git(id, newest)?
+            }
             _ => None,
         };
         let caches = RefCell::new(Vec::new());
