@@ -6,6 +6,7 @@
 //! loaded where nobody sees it yet, and one commit makes it so. Whatever fails before the commit leaves the database as it was.
 
 pub mod error;
+pub mod sqlite;
 
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Ticket};

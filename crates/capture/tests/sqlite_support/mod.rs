@@ -1,0 +1,152 @@
+//! A folder with databases, and a store that they go to and come from.
+
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rappel_capture::databases::sqlite::{Database, Way, companions};
+use rappel_capture::databases::{Captured, Error, Result};
+use rappel_store::beneath::Root;
+use rappel_store::disk::{Disk, RealDisk};
+use rappel_types::RelPath;
+use rappel_types::database::{DatabasePart, Digest};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+pub struct Place {
+    folder: TempDir,
+    home: TempDir,
+    pub store: Memory,
+}
+
+/// What the file system says of one file: its bytes and its times.
+pub type Seen = Option<(Vec<u8>, i64, i64, u64)>;
+
+impl Place {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
+        Self { folder, home, store: Memory::default() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn open(&self, name: &str) -> Connection {
+        let connection = Connection::open(self.path(name)).unwrap();
+        connection.busy_timeout(Duration::from_secs(20)).unwrap();
+        connection
+    }
+
+    pub fn database(&self, name: &str) -> Database {
+        Database {
+            name: name.into(),
+            path: self.path(name),
+            location: Some(name.into()),
+            patience: Duration::from_secs(20),
+        }
+    }
+
+    pub fn way(&self, name: &str) -> Way {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        Way {
+            root: Arc::new(Root::open(self.folder.path(), disk).unwrap()),
+            path: RelPath::new(name).unwrap(),
+            slot: RelPath::new(format!("{name}.slot")).unwrap(),
+            staging: self.home.path().join("staged"),
+        }
+    }
+
+    pub fn capture(&self, name: &str, prior: Option<&DatabasePart>) -> Captured {
+        self.database(name).capture(&self.store, prior, &AtomicBool::new(false)).unwrap()
+    }
+
+    pub fn digest(&self, name: &str) -> Option<Digest> {
+        self.database(name).digest(&AtomicBool::new(false)).unwrap()
+    }
+
+    /// Restores, and returns the safety copy.
+    pub fn restore(&self, name: &str, target: &DatabasePart) -> Result<Captured> {
+        let mut restoring = self.database(name).restoring(self.way(name));
+        let safety = restoring.capture(&self.store, None)?;
+        restoring.stage(&self.store, target)?;
+        restoring.commit()?;
+        Ok(safety)
+    }
+
+    /// Restores one that is absent.
+    pub fn create(&self, name: &str, target: &DatabasePart) -> Result<()> {
+        let mut restoring = self.database(name).restoring(self.way(name));
+        assert!(matches!(restoring.capture(&self.store, None), Err(Error::Absent(_))));
+        restoring.stage(&self.store, target)?;
+        restoring.commit()
+    }
+
+    /// All rows of all tables, as text.
+    pub fn dump(&self, name: &str) -> Vec<String> {
+        let connection = self.open(name);
+        let mut tables = connection
+            .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+            .unwrap();
+        let tables: Vec<(String, String)> = tables
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .map(|row| row.unwrap())
+            .collect();
+        let mut lines = Vec::new();
+        for (table, sql) in tables {
+            lines.push(sql);
+            let mut rows = connection.prepare(&format!("SELECT * FROM \"{table}\"")).unwrap();
+            let columns = rows.column_count();
+            let mut rows = rows.query([]).unwrap();
+            while let Some(row) = rows.next().unwrap() {
+                let values = (0..columns).map(|at| format!("{:?}", row.get_ref(at).unwrap()));
+                lines.push(values.collect::<Vec<_>>().join("|"));
+            }
+        }
+        lines
+    }
+
+    /// The database and its companions, to the byte and the nanosecond.
+    pub fn files(&self, name: &str) -> Vec<Seen> {
+        let path = self.path(name);
+        let all = [path.clone()].into_iter().chain(companions(&path));
+        all.map(|path| {
+            let meta = std::fs::metadata(&path).ok()?;
+            let modified = meta.mtime() * 1_000_000_000 + meta.mtime_nsec();
+            let changed = meta.ctime() * 1_000_000_000 + meta.ctime_nsec();
+            Some((std::fs::read(&path).unwrap(), modified, changed, meta.ino()))
+        })
+        .collect()
+    }
+}
+
+/// A store in memory, that tells how much is new.
+#[derive(Default)]
+pub struct Memory(std::sync::Mutex<BTreeMap<rappel_types::ObjectId, Arc<[u8]>>>);
+
+impl rappel_store::sink::Source for Memory {
+    fn get(&self, id: &rappel_types::ObjectId) -> rappel_store::Result<Arc<[u8]>> {
+        let found = self.0.lock().unwrap().get(id).cloned();
+        found.ok_or(rappel_store::Error::Missing(*id))
+    }
+}
+
+impl rappel_store::sink::Sink for Memory {
+    fn put(
+        &self,
+        _role: rappel_store::sink::Role,
+        bytes: &[u8],
+        _base: Option<&rappel_types::ObjectId>,
+    ) -> rappel_store::Result<rappel_types::ObjectId> {
+        let id = rappel_store::sink::id_of(bytes);
+        self.0.lock().unwrap().insert(id, bytes.into());
+        Ok(id)
+    }
+}
