@@ -194,7 +194,11 @@ impl Database {
     }
 
     /// What became of a restore that nobody saw the end of: it is told by what the database holds.
+    /// What it left half written is taken back first, as SQLite does for whoever opens it next.
     pub fn fate(&self, from: Option<&Digest>, to: &Digest, cancel: &AtomicBool) -> Result<Fate> {
+        if companion(&self.path, "-journal").exists() && self.path.exists() {
+            restoring::settle(&self.path, self.patience)?;
+        }
         let now = self.digest(cancel)?;
         Ok(match now {
             Some(now) if now == *to => Fate::Committed,

@@ -3,8 +3,10 @@
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,15 +15,17 @@ use rappel_capture::databases::sqlite::{Database, Way, companions};
 use rappel_capture::databases::{Captured, Error, Result};
 use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, RealDisk};
+use rappel_store::sink::Sink;
 use rappel_types::RelPath;
 use rappel_types::database::{DatabasePart, Digest};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub struct Place {
-    folder: TempDir,
-    home: TempDir,
+    folder: PathBuf,
+    pub home: PathBuf,
     pub store: Memory,
+    _kept: Option<TempDir>,
 }
 
 /// What the file system says of one file: its bytes and its times.
@@ -29,13 +33,44 @@ pub type Seen = Option<(Vec<u8>, i64, i64, u64)>;
 
 impl Place {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let home = tempfile::tempdir().unwrap();
-        Self { folder, home, store: Memory::default() }
+        let kept = tempfile::tempdir().unwrap();
+        let [folder, home] = ["work", "home"].map(|name| kept.path().join(name));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::create_dir(&home).unwrap();
+        Self { folder, home, store: Memory::default(), _kept: Some(kept) }
+    }
+
+    /// The place of a process that this one was started by.
+    pub fn of_parent(above: &std::path::Path) -> Self {
+        let [folder, home] = ["work", "home"].map(|name| above.join(name));
+        let store = Memory::read(&home.join("objects"));
+        Self { folder, home, store, _kept: None }
+    }
+
+    /// Starts this test program again, to play `role` with the database called `name`.
+    pub fn play(&self, role: &str, name: &str) -> Play {
+        let program = std::env::current_exe().unwrap();
+        let above = self.folder.parent().unwrap();
+        let mut child = std::process::Command::new("sh")
+            // A write beyond a limit shall be an error, not the end.
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+            .arg(program)
+            .args(["--exact", "a_part_in_another_process", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(DATABASE, name)
+            .env(ABOVE, above)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut play = Play { child, lines };
+        play.wait_for("ready");
+        play
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     pub fn open(&self, name: &str) -> Connection {
@@ -56,10 +91,10 @@ impl Place {
     pub fn way(&self, name: &str) -> Way {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         Way {
-            root: Arc::new(Root::open(self.folder.path(), disk).unwrap()),
+            root: Arc::new(Root::open(&self.folder, disk).unwrap()),
             path: RelPath::new(name).unwrap(),
             slot: RelPath::new(format!("{name}.slot")).unwrap(),
-            staging: self.home.path().join("staged"),
+            staging: self.home.join("staged"),
         }
     }
 
@@ -127,9 +162,97 @@ impl Place {
     }
 }
 
+pub const ROLE: &str = "RAPPEL_TEST_ROLE";
+pub const DATABASE: &str = "RAPPEL_TEST_DATABASE";
+pub const ABOVE: &str = "RAPPEL_TEST_ABOVE";
+
+/// Another process that does something with a database.
+pub struct Play {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Play {
+    /// Its next line that begins with `@`.
+    pub fn line(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            // The test harness writes to the same line before.
+            if let Some((_, said)) = line.trim_end().split_once('@') {
+                return Some(said.into());
+            }
+        }
+    }
+
+    pub fn wait_for(&mut self, text: &str) {
+        while let Some(line) = self.line() {
+            if line == text {
+                return;
+            }
+        }
+        panic!("it ended before it said {text:?}");
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it to go on, or to end.
+    pub fn tell(&mut self) {
+        self.child.stdin.take();
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Tells it to end, and returns what it said until then.
+    pub fn end(mut self) -> Vec<String> {
+        self.tell();
+        let lines: Vec<String> = std::iter::from_fn(|| self.line()).collect();
+        assert!(self.child.wait().unwrap().success(), "{lines:?}");
+        lines
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A store in memory, that tells how much is new.
 #[derive(Default)]
 pub struct Memory(std::sync::Mutex<BTreeMap<rappel_types::ObjectId, Arc<[u8]>>>);
+
+impl Memory {
+    /// Writes everything to a folder, for another process.
+    pub fn write(&self, folder: &std::path::Path) {
+        std::fs::create_dir_all(folder).unwrap();
+        for (id, bytes) in &*self.0.lock().unwrap() {
+            std::fs::write(folder.join(id.to_string()), bytes).unwrap();
+        }
+    }
+
+    pub fn read(folder: &std::path::Path) -> Self {
+        let store = Self::default();
+        for file in std::fs::read_dir(folder).unwrap() {
+            store
+                .put(
+                    rappel_store::sink::Role::Content,
+                    &std::fs::read(file.unwrap().path()).unwrap(),
+                    None,
+                )
+                .unwrap();
+        }
+        store
+    }
+}
 
 impl rappel_store::sink::Source for Memory {
     fn get(&self, id: &rappel_types::ObjectId) -> rappel_store::Result<Arc<[u8]>> {

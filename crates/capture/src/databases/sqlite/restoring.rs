@@ -346,6 +346,15 @@ fn without_log(path: &Path, limit: Duration) -> Result<()> {
     Ok(())
 }
 
+/// Opens the database as anybody would, and so takes back what a crash left half written.
+pub(super) fn settle(path: &Path, limit: Duration) -> Result<()> {
+    let failed = |error| translate(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let live = Connection::open_with_flags(path, flags).map_err(failed)?;
+    live.busy_timeout(limit).map_err(failed)?;
+    live.query_row("PRAGMA user_version", [], |_| Ok(())).map_err(failed)
+}
+
 fn busy(path: &Path) -> Error {
     Error::Busy(format!("{} is in use{}", path.display(), holders::of(path)))
 }
