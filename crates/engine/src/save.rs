@@ -489,6 +489,7 @@ impl Rappel {
                 environment: &self.options.environment,
                 excluded,
                 excluded_paths,
+                databases: &[],
                 cache,
                 also,
                 maybe_changed: None,
