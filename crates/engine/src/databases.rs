@@ -117,9 +117,10 @@ impl Rappel {
         let memo = self.database_memo(reading)?;
         for path in noticed {
             captured.any = true;
-            let named = self.noticed_database(path);
-            if !held.contains(&named.name) {
-                self.capture_database(&named, sink, reading, &memo, &mut captured)?;
+            match self.noticed_database(path) {
+                Ok(named) if held.contains(&named.name) => {}
+                Ok(named) => self.capture_database(&named, sink, reading, &memo, &mut captured)?,
+                Err((name, error)) => captured.fail(&name, &error.to_string()),
             }
         }
         Ok(captured)
@@ -140,9 +141,11 @@ impl Rappel {
             let prior = memo.entries.get(&holding.named.name).map(|known| &known.part);
             let Some(restoring) = &mut holding.restoring else { continue };
             // What cannot be saved is not touched: the restore ends here.
-            let read = restoring
-                .capture(sink, prior, &reading.watch)
-                .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?;
+            let read = match restoring.capture(sink, prior, &reading.watch) {
+                Err(DatabaseError::Absent(_)) => continue,
+                other => other
+                    .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
+            };
             holding.now = Some(read.part.clone());
             let part = read.part.clone();
             captured.add(part, Remembered::of(read, start.elapsed()));

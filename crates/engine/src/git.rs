@@ -21,7 +21,7 @@ use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::save::CapturedFiles;
+use crate::save::{CapturedFiles, Leave};
 use crate::workspace;
 
 pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
@@ -211,7 +211,14 @@ impl Rappel {
             let base = cache.checkpoint().and_then(|base| self.store.checkpoint(base).ok());
             base.flatten().is_some()
         });
-        let looked = self.scan_at(folder, sink, cache, (&self.excluded(), &[]), &[], None)?;
+        let looked = self.scan_at(
+            folder,
+            sink,
+            cache,
+            Leave { excluded: &self.excluded(), ..Leave::default() },
+            &[],
+            None,
+        )?;
         let part = looked.part();
         let scanned = looked.scanned;
         let files = WorktreeFiles { part, partial: scanned.partial };

@@ -44,6 +44,7 @@ mod doctor;
 mod error;
 mod git;
 mod init;
+mod knowledge;
 mod labels;
 mod patch;
 mod progress;

@@ -14,6 +14,7 @@ use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
 
 use crate::error::{Error, Result};
+use crate::knowledge;
 use crate::progress::RestoreProgress;
 use crate::workspace::{self, Evidence, Recognition};
 
@@ -97,10 +98,11 @@ impl Rappel {
         files::check_root(&root, options.environment.home.as_deref())?;
         files::check_outside(&root, &options.home)?;
         // An agent may have spoilt it; going back must work all the same.
-        let (config, config_problem) = match read_config(&root) {
+        let (mut config, config_problem) = match read_config(&root) {
             Ok(config) => (config, None),
             Err(error) => (Config::default(), Some(error)),
         };
+        knowledge::include(&mut config);
         let store = Store::open(
             &options.home,
             rappel_store::Options {

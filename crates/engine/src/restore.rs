@@ -33,6 +33,7 @@ use serde::Serialize;
 use crate::databases::{DatabaseWish, DatabasesPlanned, Holdings, plan_databases};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitPresent, GitWish, going, touched};
+use crate::knowledge;
 use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, SaveOptions, new_document};
@@ -94,11 +95,12 @@ impl RestoreOptions {
 
     /// Facets that are not built yet cannot be asked for.
     fn check_facets(&self) -> Result<()> {
-        if self.wants(Facet::Files) || self.git().is_some() || self.databases().is_some() {
+        let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
+        if files || self.git().is_some() || self.databases().is_some() {
             return Ok(());
         }
         Err(Error::Usage {
-            message: "there is nothing to restore: this version restores files, git and databases"
+            message: "there is nothing to restore: this version restores files, git, databases and knowledge"
                 .into(),
             hint: Some("leave out --only and --skip".into()),
         })
@@ -603,13 +605,18 @@ impl Rappel {
             options.check_facets()?;
         }
         let files = target.files()?;
+        let knowledge = target.manifest.knowledge.iter().flat_map(|part| &part.paths);
+        let knowledge: Vec<RelPath> =
+            knowledge.chain(&self.config.knowledge.paths).cloned().collect();
+        let facet_of = |path: &RelPath| match knowledge::holds(&knowledge, path) {
+            true => Facet::Knowledge,
+            false => Facet::Files,
+        };
         let mut changes = present.changes.clone();
         let (scope, wish) = match limit {
             Limit::Options(options) => {
                 check_paths(options, &changes, source, present, target)?;
-                if !options.wants(Facet::Files) {
-                    changes.clear();
-                }
+                changes.retain(|change| options.wants(facet_of(&change.path)));
                 (options.scope(), options.git())
             }
             Limit::Exactly(paths, wish, _) => {
@@ -634,6 +641,9 @@ impl Rappel {
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
         let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
+        for action in &mut plan.actions {
+            action.facet = facet_of(&action.path);
+        }
         plan.git.clone_from(&git.plan);
         plan.conflicts.extend(git.conflicts.iter().cloned());
         plan.warnings.extend(git.warnings.iter().cloned());

@@ -42,7 +42,7 @@ const LOOKS: usize = 2;
 const ASK_FIRST_COMMIT: u64 = 3;
 
 /// The facets that this version captures.
-const CAPTURED: [Facet; 3] = [Facet::Files, Facet::Git, Facet::Databases];
+const CAPTURED: [Facet; 4] = [Facet::Files, Facet::Git, Facet::Databases, Facet::Knowledge];
 
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
@@ -138,10 +138,18 @@ impl Rappel {
         {
             return Err(problem);
         }
+        if !options.wants(Facet::Files)
+            && options.only.as_ref().is_some_and(|only| only.contains(&Facet::Knowledge))
+        {
+            return Err(Error::Usage {
+                message: "knowledge is kept together with the files".into(),
+                hint: Some("--only files,knowledge".into()),
+            });
+        }
         if !CAPTURED.iter().any(|facet| options.wants(*facet)) {
             return Err(Error::Usage {
                 message:
-                    "there is nothing to capture: this version captures files, git and databases"
+                    "there is nothing to capture: this version captures files, git, databases and knowledge"
                         .into(),
                 hint: Some("leave out --only and --skip".into()),
             });
@@ -190,8 +198,15 @@ impl Rappel {
         }
         let distrust_cache = distrust_cache || news;
         let writer = self.store.begin()?;
-        let look =
-            Look { id, options, newest: newest.as_ref(), progress, distrust: distrust_cache };
+        let held: Vec<RelPath> = holdings.iter().filter_map(Holding::path).collect();
+        let look = Look {
+            held: &held,
+            id,
+            options,
+            newest: newest.as_ref(),
+            progress,
+            distrust: distrust_cache,
+        };
         let (captured, git, databases) = self.capture_all(&look, &writer, holdings)?;
         let mut files = options.wants(Facet::Files).then_some(captured);
         if let (Some(files), Some(newest)) = (&mut files, &newest)
@@ -203,6 +218,12 @@ impl Rappel {
                 other => other?,
             }
         }
+        let knowledge = match &files {
+            Some(files) if options.wants(Facet::Knowledge) => {
+                self.capture_knowledge(files, newest.as_ref(), &writer)?
+            }
+            _ => None,
+        };
         if lost.is_empty()
             && let Some(existing) =
                 self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
@@ -218,7 +239,13 @@ impl Rappel {
         bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
         bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
         let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
-        let draft = self.draft(id, options, parts, !interrupted.is_empty());
+        let mut draft = self.draft(id, options, parts, !interrupted.is_empty());
+        if files.is_some() && options.wants(Facet::Knowledge) {
+            let state = if knowledge.is_some() { FacetState::Captured } else { FacetState::Absent };
+            draft.facets.insert(Facet::Knowledge, state);
+        }
+        writer.reuse(knowledge.iter().map(|knowledge| knowledge.index));
+        draft.knowledge = knowledge;
         let trigger = options.trigger();
         let now = self.now();
         let evidence = &self.evidence;
@@ -370,7 +397,8 @@ impl Rappel {
             (found, configured)
         });
         let (files, git) = found?;
-        let noticed = self.capture_noticed(&[], sink, &reading, &held)?;
+        let noticed = &files.scanned.databases;
+        let noticed = self.capture_noticed(noticed, sink, &reading, &held)?;
         let holding = self.capture_held(holdings, sink, &reading)?;
         Ok((files, git, Some(configured?.and(noticed).and(holding))))
     }
@@ -381,7 +409,12 @@ impl Rappel {
         look: &Look<'_>,
         sink: &dyn Sink,
     ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
-        let Look { id, options, newest, progress, distrust } = *look;
+        let Look { held, id, options, newest, progress, distrust } = *look;
+        let knowledge: &[RelPath] = match options.wants(Facet::Knowledge) {
+            true => &[],
+            false => &self.config.knowledge.paths,
+        };
+        let leave = Leave { paths: knowledge, databases: held, ..Leave::default() };
         let mut looks = 0;
         loop {
             looks += 1;
@@ -389,7 +422,7 @@ impl Rappel {
             before.wanted.clone_from(&options.also_git);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
-            let files = self.scan(sink, cache, &options.also, progress)?;
+            let files = self.scan_beside(sink, cache, &options.also, progress, leave)?;
             // A restore that began or ended meanwhile: its staged files are not the user's.
             let restored = self.intents().mark() != mark && looks <= LOOKS;
             if restored {
@@ -464,8 +497,28 @@ impl Rappel {
         also: &[RelPath],
         progress: Option<&Progress>,
     ) -> Result<CapturedFiles> {
-        let skip = (&*self.excluded(), &*self.staging_paths()?);
-        Ok(self.scan_at(&self.root, sink, cache, skip, also, progress)?)
+        self.scan_beside(sink, cache, also, progress, Leave::default())
+    }
+
+    /// The same, leaving out more: databases that a restore holds are not even opened.
+    fn scan_beside(
+        &self,
+        sink: &dyn Sink,
+        cache: Option<Cache>,
+        also: &[RelPath],
+        progress: Option<&Progress>,
+        more: Leave<'_>,
+    ) -> Result<CapturedFiles> {
+        let mut databases = self.configured_sqlite();
+        databases.extend_from_slice(more.databases);
+        databases.sort();
+        databases.dedup();
+        let leave = Leave {
+            excluded: &self.excluded(),
+            paths: &[&self.staging_paths()?, more.paths].concat(),
+            databases: &databases,
+        };
+        Ok(self.scan_at(&self.root, sink, cache, leave, also, progress)?)
     }
 
     /// Looks at a folder and makes the tree of what is there now.
@@ -474,7 +527,7 @@ impl Rappel {
         root: &Path,
         sink: &dyn Sink,
         cache: Option<Cache>,
-        (excluded, excluded_paths): (&[Identity], &[RelPath]),
+        leave: Leave<'_>,
         also: &[RelPath],
         progress: Option<&Progress>,
     ) -> rappel_capture::Result<CapturedFiles> {
@@ -487,9 +540,9 @@ impl Rappel {
                 root,
                 config: &self.config.files,
                 environment: &self.options.environment,
-                excluded,
-                excluded_paths,
-                databases: &[],
+                excluded: leave.excluded,
+                excluded_paths: leave.paths,
+                databases: leave.databases,
                 cache,
                 also,
                 maybe_changed: None,
@@ -668,8 +721,19 @@ impl Rappel {
     }
 }
 
+/// What a look at files leaves out because of what it is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Leave<'a> {
+    pub excluded: &'a [Identity],
+    pub paths: &'a [RelPath],
+    /// Databases of SQLite.
+    pub databases: &'a [RelPath],
+}
+
 /// What a save looks at, and what it may know beforehand.
 struct Look<'a> {
+    /// Paths of databases that a restore holds.
+    held: &'a [RelPath],
     id: WorkspaceId,
     options: &'a SaveOptions,
     newest: Option<&'a CheckpointRow>,

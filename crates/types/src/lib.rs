@@ -11,6 +11,7 @@ pub mod entry;
 pub mod fuzz;
 pub mod git;
 pub mod id;
+pub mod knowledge;
 pub mod manifest;
 pub mod path;
 pub mod plan;

@@ -7,8 +7,8 @@ use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
 use super::{
-    Fields, TITLE_MAX, capitalised, changes, count, databases, git, saved, section, thousands,
-    title,
+    Fields, TITLE_MAX, capitalised, changes, count, databases, git, knowledge, saved, section,
+    thousands, title,
 };
 use crate::output::{Output, Paint, clean};
 
@@ -124,6 +124,7 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
     }
     fields.add_some("Git", manifest.git.as_ref().map(git::line));
     databases::add(&mut fields, &manifest.databases);
+    fields.add_some("Knowledge", manifest.knowledge.as_ref().map(knowledge));
     for facet in Facet::ALL {
         match manifest.state_of(facet) {
             FacetState::Failed => {

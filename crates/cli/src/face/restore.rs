@@ -104,7 +104,8 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
         ActionKind::Skip => ("Leave as they are", "=".to_owned()),
     };
     let is_shown = |action: &&ShownAction| {
-        action.action == kind && (action.facet == Facet::Files || kind == ActionKind::Skip)
+        action.action == kind
+            && (matches!(action.facet, Facet::Files | Facet::Knowledge) || kind == ActionKind::Skip)
     };
     let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
     if found.is_empty() {

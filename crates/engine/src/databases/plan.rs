@@ -50,6 +50,13 @@ pub(crate) struct Holding {
     pub now: Option<DatabasePart>,
 }
 
+impl Holding {
+    /// Where it lies inside the workspace, if it does.
+    pub fn path(&self) -> Option<RelPath> {
+        self.target.location.as_ref()?.parse().ok()
+    }
+}
+
 /// The databases of a restore, before there is a plan.
 #[derive(Default)]
 pub(crate) struct Holdings {

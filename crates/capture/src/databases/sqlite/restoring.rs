@@ -30,7 +30,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::pages::{self, Header, Stored};
 use super::snapshot::{Guard, HEADER, MAGIC, Mark, Snapshot, peek};
 use super::{Database, Way, companions_of, holders};
-use crate::databases::{Captured, Error, Restoring, Result};
+use crate::databases::{Captured, Error, Restoring, Result, Watch};
 
 /// The page size of a file that has none yet.
 const USUAL: u32 = 4096;
@@ -155,15 +155,21 @@ impl SqliteRestoring {
 }
 
 impl Restoring for SqliteRestoring {
-    fn capture(&mut self, sink: &dyn Sink, prior: Option<&DatabasePart>) -> Result<Captured> {
+    fn capture(
+        &mut self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        watch: &Watch<'_>,
+    ) -> Result<Captured> {
+        // Held once more, if the store could not keep what was read.
+        self.state = State::New;
         let held = self.hold(None);
         if matches!(held, Err(Error::Absent(_))) {
             self.state = State::Absent;
         }
         let (holder, staged, peeked, snapshot, page_size) = held?;
-        let never = AtomicBool::new(false);
         let former = pages::former(sink, prior);
-        let part = self.database.part(&snapshot, sink, &former, prior, &never)?;
+        let part = self.database.part(&snapshot, sink, &former, prior, watch.cancel)?;
         let mark = snapshot.mark().map_err(unreadable(&self.database.path))?;
         let digest = part.digest.clone();
         let staged = Some(staged);
