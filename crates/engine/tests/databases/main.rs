@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod command;
+mod knowledge;
+mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;
