@@ -10,6 +10,7 @@ pub mod drive;
 pub mod dump;
 pub mod error;
 pub mod postgres;
+pub mod sql;
 pub mod sqlite;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
