@@ -466,6 +466,9 @@ fn another_page_size_needs_a_database_that_nobody_has_open() {
         idle.end();
         let safety = place.restore("x.db", &target).unwrap().part;
         assert_eq!(place.digest("x.db"), Some(target.digest));
+        let mode: String =
+            place.open("x.db").query_row("PRAGMA journal_mode", [], |r| r.get(0)).unwrap();
+        assert_eq!(mode, journal.to_lowercase());
         place.restore("x.db", &safety).unwrap();
         assert_eq!(place.digest("x.db"), before);
     }

@@ -19,8 +19,8 @@ use rayon::prelude::*;
 use super::snapshot::{HEADER, Snapshot};
 use crate::databases::{Error, Result};
 
-/// Bytes of a segment, unless a page is larger or there would be too many.
-const SEGMENT: u64 = 16 << 10;
+/// Bytes of a segment, unless there would be too many. No page is larger.
+const SEGMENT: u64 = 64 << 10;
 /// More segments are not listed.
 const SEGMENTS_MAX: u64 = 1 << 20;
 /// The file of the tree that holds the pages.
@@ -114,7 +114,7 @@ pub(super) fn take(
 /// Follows from the size alone, so that equal databases are cut alike.
 fn pages_in_a_segment(page_size: u32, pages: u32) -> u32 {
     let size = u64::from(page_size).max(1);
-    let mut segment = SEGMENT.max(size);
+    let mut segment = SEGMENT;
     while (size * u64::from(pages)).div_ceil(segment) > SEGMENTS_MAX {
         segment *= 2;
     }

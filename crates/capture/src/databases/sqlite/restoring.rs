@@ -41,23 +41,25 @@ const STAGED: u32 = 2;
 pub(super) struct SqliteRestoring {
     database: Database,
     way: Way,
+    /// What the safety copy holds.
+    captured: Option<Digest>,
     state: State,
 }
 
 enum State {
-    New,
-    Held(Held),
+    /// Nothing is held, nothing is staged.
+    Idle,
+    Held(Box<Held>),
     /// It was absent when it was looked at, and is put together under another name.
     Absent,
-    Done,
 }
 
 /// A database that is held for writing.
 struct Held {
     page_size: u32,
-    digest: Digest,
+    /// What it looked like once it was held.
     mark: Mark,
-    staged: Option<DiskFile>,
+    staged: DiskFile,
     // Dropped in this order: the connections go before the handles by which the file was read.
     holder: Holder,
     snapshot: Snapshot,
@@ -66,11 +68,12 @@ struct Held {
 
 impl SqliteRestoring {
     pub fn new(database: Database, way: Way) -> Self {
-        Self { database, way, state: State::New }
+        Self { database, way, captured: None, state: State::Idle }
     }
 
-    /// Holds the database, with a backup from pages of `page_size`.
-    fn hold(&self, page_size: Option<u32>) -> Result<(Holder, DiskFile, File, Snapshot, u32)> {
+    /// Holds the database, with a backup from pages of `page_size`. `log` says that it shall have a
+    /// write-ahead log again afterwards.
+    fn hold(&self, page_size: Option<u32>, log: bool) -> Result<Box<Held>> {
         let path = &self.database.path;
         let (peeked, found) = peek(path)?;
         let page_size = page_size.unwrap_or(if found == 0 { USUAL } else { found });
@@ -78,14 +81,15 @@ impl SqliteRestoring {
         disk::unlink(&**disk, &self.way.staging)?;
         let staged = DiskFile::create_new(disk, &self.way.staging)?;
         staged.write_at(&empty_page(page_size), 0)?;
-        let holder = Holder::start(path, &self.way.staging, self.database.patience)?;
+        let holder = Holder::start(path, &self.way.staging, self.database.patience, log)?;
         let never = AtomicBool::new(false);
         let snapshot = Snapshot::take(path, Guard::Connection, self.database.patience, &never)?;
-        Ok((holder, staged, peeked, snapshot, page_size))
+        let mark = snapshot.mark().map_err(unreadable(path))?;
+        Ok(Box::new(Held { page_size, mark, staged, holder, snapshot, _peeked: peeked }))
     }
 
-    /// Holds it anew for pages of another size, if what it holds is still `digest`.
-    fn hold_again(&self, held: Held, page_size: u32) -> Result<Held> {
+    /// Holds it anew for pages of another size, if it still holds what was captured.
+    fn hold_again(&self, held: Box<Held>, page_size: u32) -> Result<Box<Held>> {
         let path = &self.database.path;
         let who = holders::of(path);
         if !who.is_empty() {
@@ -98,25 +102,15 @@ impl SqliteRestoring {
                 hint: Some("close the programs that have it open".into()),
             });
         }
-        let digest = held.digest.clone();
         drop(held);
-        without_log(path, self.database.patience)?;
-        let (holder, staged, peeked, snapshot, page_size) = self.hold(Some(page_size))?;
+        let log = end_log(path, self.database.patience)?;
+        let held = self.hold(Some(page_size), log)?;
         let never = AtomicBool::new(false);
-        let now = pages::take(&snapshot, path, None, &ChunkList::default(), &never)?.digest;
-        if now != digest {
-            return Err(changed(path));
+        let now = pages::take(&held.snapshot, path, None, &ChunkList::default(), &never)?.digest;
+        match self.captured.as_ref() == Some(&now) {
+            true => Ok(held),
+            false => Err(changed(path)),
         }
-        let mark = snapshot.mark().map_err(unreadable(path))?;
-        Ok(Held {
-            page_size,
-            digest,
-            mark,
-            staged: Some(staged),
-            holder,
-            snapshot,
-            _peeked: peeked,
-        })
     }
 
     fn create(&self, source: &dyn Source, stored: &Stored) -> Result<()> {
@@ -163,25 +157,15 @@ impl Restoring for SqliteRestoring {
     ) -> Result<Captured> {
         // Held once more, if the store could not keep what was read.
         self.state = State::New;
-        let held = self.hold(None);
+        let held = self.hold(None, false);
         if matches!(held, Err(Error::Absent(_))) {
             self.state = State::Absent;
         }
-        let (holder, staged, peeked, snapshot, page_size) = held?;
+        let held = held?;
         let former = pages::former(sink, prior);
-        let part = self.database.part(&snapshot, sink, &former, prior, watch.cancel)?;
-        let mark = snapshot.mark().map_err(unreadable(&self.database.path))?;
-        let digest = part.digest.clone();
-        let staged = Some(staged);
-        self.state = State::Held(Held {
-            page_size,
-            digest,
-            mark,
-            staged,
-            holder,
-            snapshot,
-            _peeked: peeked,
-        });
+        let part = self.database.part(&held.snapshot, sink, &former, prior, watch.cancel)?;
+        self.captured = Some(part.digest.clone());
+        self.state = State::Held(held);
         Ok(Captured { part, fingerprint: None })
     }
 
@@ -197,34 +181,28 @@ impl Restoring for SqliteRestoring {
                 hint: Some("delete the database, if that is what you want".into()),
             });
         }
-        let mut held = match std::mem::replace(&mut self.state, State::New) {
+        let mut held = match std::mem::replace(&mut self.state, State::Idle) {
             State::Held(held) => held,
-            State::Absent => {
-                self.state = State::Absent;
-                return self.create(source, &stored);
-            }
-            State::New | State::Done => {
+            State::Absent | State::Idle => {
                 if self.way.root.stat(&self.way.path)?.is_some() {
                     return Err(changed(&self.database.path));
                 }
+                self.create(source, &stored)?;
                 self.state = State::Absent;
-                return self.create(source, &stored);
+                return Ok(());
             }
         };
         if held.page_size != stored.page_size {
             held = self.hold_again(held, stored.page_size)?;
         }
-        if let Some(staged) = &held.staged {
-            let mut out = Appended { file: staged, at: 0 };
-            let header = Header { counter: STAGED, may_have_log: false };
-            stored.write_to(source, header, &mut out)?;
-        }
+        let mut out = Appended { file: &held.staged, at: 0 };
+        stored.write_to(source, Header { counter: STAGED, may_have_log: false }, &mut out)?;
         self.state = State::Held(held);
         Ok(())
     }
 
     fn commit(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.state, State::Done) {
+        match std::mem::replace(&mut self.state, State::Idle) {
             State::Held(mut held) => {
                 let path = &self.database.path;
                 if held.snapshot.mark().map_err(unreadable(path))? != held.mark {
@@ -234,14 +212,14 @@ impl Restoring for SqliteRestoring {
                 held.holder.commit()
             }
             State::Absent => self.place(),
-            State::New | State::Done => Err(Error::Conflict("nothing is staged".into())),
+            State::Idle => Err(Error::Conflict("nothing is staged".into())),
         }
     }
 }
 
 impl Drop for SqliteRestoring {
     fn drop(&mut self) {
-        self.state = State::Done;
+        self.state = State::Idle;
         // What cannot be removed is private, and the caller's to find.
         let _ = disk::unlink(&**self.way.root.disk(), &self.way.staging);
         if matches!(self.way.root.stat(&self.way.slot), Ok(Some(_))) {
@@ -258,7 +236,7 @@ struct Holder {
 }
 
 impl Holder {
-    fn start(path: &Path, staged: &Path, limit: Duration) -> Result<Self> {
+    fn start(path: &Path, staged: &Path, limit: Duration, log: bool) -> Result<Self> {
         let (orders, ordered) = channel();
         let (report, results) = channel();
         let (path, staged) = (path.to_owned(), staged.to_owned());
@@ -266,6 +244,10 @@ impl Holder {
             .name("sqlite".into())
             .spawn(move || {
                 let done = hold(&path, &staged, limit, &ordered, &report);
+                if log {
+                    // Without it the database is as good; whoever wants it says so when it opens it.
+                    let _ = begin_log(&path, limit);
+                }
                 // Nobody who listens any more need be told.
                 let _ = report.send(done);
             })
@@ -307,12 +289,9 @@ fn hold(
     report: &Sender<Result<()>>,
 ) -> Result<()> {
     let failed = |error| translate(path, &error);
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let pages = Connection::open_with_flags(staged, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .map_err(failed)?;
-    let mut live = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .map_err(failed)?;
-    live.busy_timeout(limit).map_err(failed)?;
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let pages = Connection::open_with_flags(staged, flags).map_err(failed)?;
+    let mut live = open(path, limit).map_err(failed)?;
     // Durable in every mode, with the removal of a journal.
     live.pragma_update(None, "synchronous", "EXTRA").map_err(failed)?;
     {
@@ -338,27 +317,35 @@ fn hold(
 }
 
 /// Ends the write-ahead log of a database that nobody has open, without which its pages can get
-/// another size.
-fn without_log(path: &Path, limit: Duration) -> Result<()> {
+/// another size. Whether it had one.
+fn end_log(path: &Path, limit: Duration) -> Result<bool> {
     let failed = |error| translate(path, &error);
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let live = Connection::open_with_flags(path, flags).map_err(failed)?;
-    live.busy_timeout(limit).map_err(failed)?;
+    let live = open(path, limit).map_err(failed)?;
     let mode: String =
         live.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(failed)?;
-    if mode.eq_ignore_ascii_case("wal") {
+    let log = mode.eq_ignore_ascii_case("wal");
+    if log {
         live.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(failed)?;
     }
-    Ok(())
+    Ok(log)
+}
+
+fn begin_log(path: &Path, limit: Duration) -> rusqlite::Result<()> {
+    open(path, limit)?.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
+}
+
+fn open(path: &Path, limit: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let live = Connection::open_with_flags(path, flags)?;
+    live.busy_timeout(limit)?;
+    Ok(live)
 }
 
 /// Opens the database as anybody would, and so takes back what a crash left half written.
 pub(super) fn settle(path: &Path, limit: Duration) -> Result<()> {
-    let failed = |error| translate(path, &error);
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let live = Connection::open_with_flags(path, flags).map_err(failed)?;
-    live.busy_timeout(limit).map_err(failed)?;
-    live.query_row("PRAGMA user_version", [], |_| Ok(())).map_err(failed)
+    open(path, limit)
+        .and_then(|live| live.query_row("PRAGMA user_version", [], |_| Ok(())))
+        .map_err(|error| translate(path, &error))
 }
 
 fn busy(path: &Path) -> Error {

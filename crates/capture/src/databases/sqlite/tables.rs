@@ -128,7 +128,7 @@ impl Trees<'_> {
         below.collect::<Option<_>>().ok_or_else(|| self.damaged())
     }
 
-    /// Calls `leaf` for each node that has rows, with what was seen of it.
+    /// Calls `node` for each node that has rows, with what was seen of it.
     fn walk(&self, root: u32, mut node: impl FnMut(u32, Glimpse) -> Result<()>) -> Result<()> {
         let kinds = match self.glimpse(root)?.kind {
             INNER_TABLE | LEAF_TABLE => [INNER_TABLE, LEAF_TABLE],
@@ -169,7 +169,10 @@ impl Trees<'_> {
             let page = self.page(number)?;
             for cell in self.cells(number, &page)? {
                 let line = self.payload(cell)?;
-                tables.extend(self.table(&line).ok_or_else(|| self.damaged())?);
+                let (kind, name, root) = self.line(&line).ok_or_else(|| self.damaged())?;
+                if kind == "table" {
+                    tables.push((name, root));
+                }
             }
             Ok(())
         })?;
@@ -203,8 +206,8 @@ impl Trees<'_> {
         Ok(bytes)
     }
 
-    /// The table that a line of the schema is about: nothing within if it is about something else.
-    fn table(&self, line: &[u8]) -> Option<Option<(String, u32)>> {
+    /// What a line of the schema is about: its kind, its name, its root page or 0.
+    fn line(&self, line: &[u8]) -> Option<(String, String, u32)> {
         let (head, _) = varint(line)?;
         let mut body = usize::try_from(head).ok()?;
         let mut types = line.get(..body)?;
@@ -228,11 +231,8 @@ impl Trees<'_> {
             body += length;
         }
         let [kind, name, _, root] = fields;
-        if self.text(kind) != "table" {
-            return Some(None);
-        }
         let root = root.iter().fold(0u64, |root, &byte| root << 8 | u64::from(byte));
-        Some(Some((self.text(name), u32::try_from(root).ok()?)))
+        Some((self.text(kind), self.text(name), u32::try_from(root).ok()?))
     }
 
     fn text(&self, bytes: &[u8]) -> String {
