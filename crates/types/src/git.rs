@@ -122,6 +122,7 @@ impl GitPlan {
 
 /// What a restore does to one repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub struct RepositoryPlan {
     /// Where it starts; `None` is the workspace's root.
     pub path: Option<RelPath>,
