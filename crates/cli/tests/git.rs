@@ -193,6 +193,14 @@ impl World {
         }
     }
 
+    fn assert_nothing_left(&self) {
+        let left = std::fs::read_dir(self.project.outside()).unwrap();
+        for entry in left.chain(std::fs::read_dir(self.root()).unwrap()) {
+            let name = entry.unwrap().file_name();
+            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left");
+        }
+    }
+
     fn unfinished(&self) -> usize {
         self.must(&["recover"])["restores"].as_array().unwrap().len()
     }
@@ -259,13 +267,52 @@ fn a_restore_killed_at_any_moment_is_finished_or_taken_back() {
         }
         world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
         assert_state(&world.now(), &target, &format!("round {round}, restored"));
-        let left = std::fs::read_dir(world.project.outside()).unwrap();
-        for entry in left.chain(std::fs::read_dir(world.root()).unwrap()) {
-            let name = entry.unwrap().file_name();
-            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left");
-        }
+        world.assert_nothing_left();
     }
     println!("{interrupted} restores were interrupted");
+}
+
+#[test]
+fn an_undo_killed_at_any_moment_is_finished_or_taken_back() {
+    let mut world = World::new(setting("RAPPEL_CRASH_SEED", 20_261_117));
+    let target = world.now();
+    let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
+    let (mut interrupted, mut most_us) = (0, 0);
+    for round in 0..setting("RAPPEL_CRASH_ROUNDS", 8) {
+        world.damage();
+        let before = world.now();
+        world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
+        assert_state(&world.now(), &target, &format!("round {round}, restored"));
+        if round == 0 {
+            let start = std::time::Instant::now();
+            world.must(&["undo"]);
+            most_us = start.elapsed().as_micros() as u64;
+            assert_state(&world.now(), &before, "undone");
+            world.must(&["redo"]);
+            assert_state(&world.now(), &target, "redone");
+        }
+        world.kill(&["undo"], most_us);
+        if world.unfinished() == 0 {
+            let now = world.now();
+            let expected = if now.0.said == target.0.said { &target } else { &before };
+            assert_state(&now, expected, &format!("round {round}, nothing unfinished"));
+        } else {
+            interrupted += 1;
+            let (way, expected) = match world.roll(2) {
+                0 => ("--finish", &before),
+                _ => ("--rollback", &target),
+            };
+            world.kill(&["recover", way], most_us);
+            if world.unfinished() > 0 {
+                world.must(&["recover", way]);
+            }
+            assert_state(&world.now(), expected, &format!("round {round}, {way}"));
+        }
+        world.assert_nothing_left();
+        world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
+        assert_state(&world.now(), &target, &format!("round {round}, restored again"));
+    }
+    println!("{interrupted} undos were interrupted");
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(crate) enum Known<'a> {
 pub(crate) struct GitBefore {
     /// See [`git::Request::wanted`].
     pub wanted: Option<GitPart>,
+    /// What was taken beside the files.
+    pub early: Option<State>,
     memo: Option<Memo>,
     before: Before,
 }
@@ -107,7 +109,7 @@ impl Rappel {
     pub(crate) fn git_before(&self, id: WorkspaceId, distrust: bool) -> Result<GitBefore> {
         let memo = if distrust { None } else { self.load_memo(id)? };
         let before = Before::look(&self.root, memo.as_ref(), &self.options.environment);
-        Ok(GitBefore { wanted: None, memo, before })
+        Ok(GitBefore { wanted: None, early: None, memo, before })
     }
 
     /// The memo, if the checkpoint that holds what it names is still there.
@@ -115,6 +117,12 @@ impl Rappel {
         let Some(memo) = Memo::load(&self.memo_path(id)) else { return Ok(None) };
         let Some(checkpoint) = &memo.checkpoint else { return Ok(None) };
         Ok(self.store.checkpoint(checkpoint)?.map(|_| memo))
+    }
+
+    /// The objects of a repository that no checkpoint knows, taken while the files are read.
+    pub(crate) fn early_objects(&self, id: WorkspaceId, sink: &dyn Sink) -> Option<State> {
+        let (environment, cancel) = (&self.options.environment, &self.options.cancel);
+        git::early::objects(&self.root, environment, &|| self.others(id), cancel, sink)
     }
 
     /// Takes the state of the repositories. `objects` is false where nothing will be committed.
@@ -154,6 +162,7 @@ impl Rappel {
                 environment: &self.options.environment,
                 repositories: &files.scanned.repositories,
                 wanted: before.wanted.as_ref(),
+                early: before.early.as_ref(),
                 before: &before.before,
                 memo: before.memo.as_ref(),
                 prior: prior.as_ref(),

@@ -416,13 +416,22 @@ impl Rappel {
         };
         let leave = Leave { paths: knowledge, databases: held, ..Leave::default() };
         let mut looks = 0;
+        let mut early = None;
+        let is_first = newest.is_none() && !distrust && options.wants(Facet::Git);
         loop {
             looks += 1;
             let mut before = self.git_before(id, distrust)?;
             before.wanted.clone_from(&options.also_git);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
-            let files = self.scan_beside(sink, cache, &options.also, progress, leave)?;
+            let files = std::thread::scope(|scope| {
+                let beside = is_first && looks == 1;
+                let taking = beside.then(|| scope.spawn(|| self.early_objects(id, sink)));
+                let files = self.scan_beside(sink, cache, &options.also, progress, leave);
+                early = taking.map_or_else(|| early.take(), |taking| taking.join().ok().flatten());
+                files
+            })?;
+            before.early.clone_from(&early);
             // A restore that began or ended meanwhile: its staged files are not the user's.
             let restored = self.intents().mark() != mark && looks <= LOOKS;
             if restored {

@@ -122,6 +122,7 @@ impl GitPlan {
 
 /// What a restore does to one repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub struct RepositoryPlan {
     /// Where it starts; `None` is the workspace's root.
     pub path: Option<RelPath>,
@@ -141,6 +142,9 @@ pub struct RepositoryPlan {
     /// Whether that file goes, because a restore put it there that is taken back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlink: bool,
+    /// Whether refs move by the tables that they are kept in, which are among the files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tables: bool,
     /// Refs and HEADs that move, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RefMove>,

@@ -62,6 +62,8 @@ pub struct Request<'a> {
     /// A checkpoint whose repositories are taken even if their work trees are gone, or not linked to
     /// them any more: it is about to be restored.
     pub wanted: Option<&'a GitPart>,
+    /// The objects of the repository at the root, if they were taken already.
+    pub early: Option<&'a State>,
     /// How they looked before.
     pub before: &'a Before,
     /// What the last capture knew.
@@ -137,7 +139,7 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
     if paths.is_empty() {
         return Ok(Captured::absent());
     }
-    let mut work = Work { request, sink, prior: None, moved: false, partial: Vec::new() };
+    let mut work = Work::new(request, sink);
     let mut done: Vec<Done> = Vec::new();
     // The innermost first: a repository asks where its submodules stand.
     for path in paths.into_iter().rev() {
@@ -256,6 +258,12 @@ pub(super) struct Work<'a> {
     pub(super) prior: Option<Vec<State>>,
     pub(super) moved: bool,
     pub(super) partial: Vec<PartialReason>,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(request: &'a Request<'a>, sink: &'a dyn Sink) -> Self {
+        Self { request, sink, prior: None, moved: false, partial: Vec::new() }
+    }
 }
 
 impl Work<'_> {

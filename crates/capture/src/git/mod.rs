@@ -11,6 +11,7 @@ pub mod bundles;
 pub mod capture;
 mod contents;
 pub mod create;
+pub mod early;
 pub mod folder;
 pub mod lists;
 pub mod live;

@@ -102,6 +102,49 @@ pub fn plan(present: &State, target: &State, wish: &Wish) -> Planned {
     planned
 }
 
+/// Where refs are kept in tables: if all of them will be as they were, the tables are put back as
+/// they were, and with them the reflogs and what else is in there. Says whether that is so.
+pub fn with_tables(present: &State, target: &State, plan: &mut RepositoryPlan) -> bool {
+    let of_main = |name: &&RelPath| split(name.as_bytes()).0.is_none();
+    let value_of = |name: &RelPath| {
+        let step = plan.refs.iter().find(|step| step.name == *name);
+        step.map_or_else(|| present.refs.get(name).map(value), |step| step.new.clone())
+    };
+    let mut names = present.refs.keys().chain(target.refs.keys()).filter(of_main);
+    let elsewhere = plan.refs.iter().any(|step| split(step.name.as_bytes()).0.is_some());
+    if elsewhere || !names.all(|name| value_of(name) == target.refs.get(name).map(value)) {
+        return false;
+    }
+    let is_table = |path: &&RelPath| path.as_bytes().starts_with(b"reftable/");
+    let paths: BTreeSet<&RelPath> =
+        present.files.keys().chain(target.files.keys()).filter(is_table).collect();
+    for path in paths {
+        let (old, new) = (present.files.get(path), target.files.get(path));
+        if old != new {
+            plan.files.push(action(path, old, new));
+            plan.tables = true;
+        }
+    }
+    plan.files.sort_by(|a, b| a.path.cmp(&b.path));
+    true
+}
+
+/// A file that becomes another one.
+fn action(path: &RelPath, old: Option<&Node>, new: Option<&Node>) -> Action {
+    Action {
+        facet: Facet::Git,
+        action: match (old, new) {
+            (None, _) => ActionKind::Create,
+            (Some(_), Some(_)) => ActionKind::Overwrite,
+            (Some(_), None) => ActionKind::Delete,
+        },
+        path: path.clone(),
+        reason: "it differs".into(),
+        old: old.cloned(),
+        new: new.cloned(),
+    }
+}
+
 /// A ref's value as plans have it.
 pub fn value(target: &Target) -> String {
     match target {
@@ -246,19 +289,7 @@ fn files(
             _ => None,
         };
         let Some(is_log) = step else { continue };
-        let action = match (old, new) {
-            (None, _) => ActionKind::Create,
-            (Some(_), Some(_)) => ActionKind::Overwrite,
-            (Some(_), None) => ActionKind::Delete,
-        };
-        let action = Action {
-            facet: Facet::Git,
-            action,
-            path: path.clone(),
-            reason: "it differs".into(),
-            old: old.cloned(),
-            new: new.cloned(),
-        };
+        let action = action(path, old, new);
         if is_log { plan.logs.push(action) } else { plan.files.push(action) }
     }
     with_folders(present, target, &mut plan.files);

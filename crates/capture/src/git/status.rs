@@ -164,6 +164,12 @@ impl Index {
         found
     }
 
+    /// Whether it remembers the sides of conflicts that were solved.
+    pub fn has_solved_conflicts(&self) -> bool {
+        let solved = self.state.as_ref().and_then(|state| state.resolve_undo());
+        solved.is_some_and(|solved| !solved.is_empty())
+    }
+
     /// Whether some entries stand for whole folders, as a sparse index has it.
     pub fn has_folders(&self) -> bool {
         self.entries().any(|(_, entry)| entry.mode == Mode::DIR)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rappel_capture::git::plan::{Planned, Prune, Wish, plan};
+use rappel_capture::git::plan::{Planned, Prune, Wish, plan, with_tables};
 use rappel_capture::git::program::Git;
 use rappel_capture::git::status;
 use rappel_capture::git::{Place, State, apply::path_of, folder_of};
@@ -203,10 +203,12 @@ impl Rappel {
                 new: None,
             });
         }
-        if place.reftable && !one.refs.is_empty() {
+        if place.reftable && !with_tables(here, there, &mut one) && !one.refs.is_empty() {
             planned.warnings.push(
-                "refs are kept in tables here: reflogs and older stash entries are not brought back".into(),
+                "refs are kept in tables here, and some stay as they are: reflogs and older stash entries are not brought back".into(),
             );
+        }
+        if place.reftable {
             one.logs.clear();
         }
         if one.files.iter().any(|action| action.path.name() == b"index") {

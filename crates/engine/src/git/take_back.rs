@@ -28,12 +28,7 @@ pub(crate) fn touched(plan: &GitPlan) -> Vec<UndoGit> {
             refs: one.refs.iter().map(|step| step.name.clone()).collect(),
             whole: one.create || one.remove,
             link: one.relink || one.unlink,
-            worktrees: one
-                .worktrees
-                .iter()
-                .filter(|one| !one.is_empty())
-                .map(of_worktree)
-                .collect(),
+            worktrees: one.worktrees.iter().map(of_worktree).collect(),
         })
         .collect()
 }

@@ -85,14 +85,13 @@ impl Rappel {
             planned.conflicts.extend(plan.conflicts);
             planned.warnings.extend(plan.warnings);
         }
-        if !create && actions.is_empty() && one.is_empty() && paths.is_some() {
-            return Ok(());
-        }
         let what = match create {
             true => format!("made again with {} files", files.count),
             false => format!("{} files change", actions.len()),
         };
-        planned.details.push(format!("work tree {} in {}: {what}", part.name, part.path));
+        if *create || !actions.is_empty() {
+            planned.details.push(format!("work tree {} in {}: {what}", part.name, part.path));
+        }
         one.worktrees.push(WorktreePlan {
             name: part.name.clone(),
             path: part.path.clone(),

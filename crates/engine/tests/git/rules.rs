@@ -271,3 +271,43 @@ fn a_dry_run_tells_what_is_lost_and_changes_nothing() {
     let options = RestoreOptions { expected: Some(plan.plan), ..RestoreOptions::default() };
     bench.restore_with(&saved, &options).unwrap();
 }
+
+#[test]
+fn a_ref_that_is_the_same_name_here_is_shown_before_anything_changes() {
+    for (old, new) in [("topic", "Topic"), ("topic/deep", "TOPIC"), ("Ünder", "ünder/way")] {
+        let bench = Bench::new();
+        bench.git(&["branch", old]);
+        let saved = bench.save();
+        bench.git(&["branch", "-D", old]);
+        bench.git(&["branch", new]);
+        bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
+        // As a repository is set up where names fold together.
+        bench.git(&["config", "core.ignorecase", "true"]);
+        let rappel = bench.world.open();
+        let plan = rappel.plan_restore(&reference(&saved), &RestoreOptions::default()).unwrap();
+        assert_eq!(plan.conflicts.len(), 1, "{:?}", plan.conflicts);
+        assert_eq!(plan.conflicts[0].path, path(&format!("refs/heads/{old}")));
+        assert!(plan.conflicts[0].reason.contains(&format!("refs/heads/{new}")));
+        refused(&bench, &saved, ErrorKind::Conflict);
+        // Where case counts, both have their place.
+        bench.git(&["config", "core.ignorecase", "false"]);
+        if !new.contains('/') && !old.contains('/') {
+            bench.restore(&saved);
+            for name in [old, new] {
+                bench.git(&["rev-parse", "--verify", &format!("refs/heads/{name}")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn refs_of_a_checkpoint_that_fold_together_are_shown() {
+    let bench = Bench::new();
+    bench.git(&["branch", "one"]);
+    bench.git(&["branch", "One", "HEAD~1"]);
+    let saved = bench.save();
+    bench.git(&["branch", "-D", "one", "One"]);
+    bench.git(&["config", "core.ignorecase", "true"]);
+    let error = refused(&bench, &saved, ErrorKind::Conflict);
+    assert!(error.contains("refs/heads/"), "{error}");
+}

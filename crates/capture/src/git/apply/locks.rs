@@ -13,7 +13,8 @@ use crate::restore::Result;
 use crate::restore::intent::IntentId;
 
 impl GitDrive<'_> {
-    /// Takes `index.lock` of every work tree whose index changes, as git does. If `own` is set, only
+    /// Takes `index.lock` of every work tree whose index changes, as git does, and the lock of refs
+    /// that are kept in tables. If `own` is set, only
     /// what this very restore left behind when it was interrupted.
     pub(super) fn lock(&mut self, plan: &RepositoryPlan, common: &Path, own: bool) -> Result<()> {
         let mut folders: BTreeSet<PathBuf> = BTreeSet::from([path_of(&plan.git_dir)]);
@@ -25,10 +26,14 @@ impl GitDrive<'_> {
             }
         }
         let mark = lock_mark(self.header.id);
-        for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
-            let path = folder.join("index.lock");
+        let folders = folders.into_iter().filter(|folder| folder.is_dir());
+        let mut paths: Vec<PathBuf> = folders.map(|folder| folder.join("index.lock")).collect();
+        if plan.tables {
+            paths.push(common.join("reftable/tables.list.lock"));
+        }
+        for path in paths {
             // It says whose it is from the moment it is there.
-            let staged = folder.join(format!(".rappel-{}-0.lock", self.header.id));
+            let staged = path.with_file_name(format!(".rappel-{}-0.lock", self.header.id));
             let made = match own {
                 true => Err(std::io::ErrorKind::AlreadyExists.into()),
                 false => {

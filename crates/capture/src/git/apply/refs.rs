@@ -47,6 +47,10 @@ impl GitDrive<'_> {
             return Err(Error::Conflicts(wrong));
         }
         self.conflicts.extend(wrong);
+        if plan.tables {
+            // They are among the files.
+            return Ok(());
+        }
         // Git does not take a ref away and make one in its place (`a`, `a/b`) in one transaction.
         let in_the_way = |gone: &RefMove| {
             let collides = |made: &RefMove| {
