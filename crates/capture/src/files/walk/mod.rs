@@ -60,6 +60,8 @@ pub(crate) struct Found {
     /// Folders that are excluded by identity.
     pub excluded: Vec<RelPath>,
     pub repos: Vec<RepoMemo>,
+    /// Databases of SQLite among what would be taken.
+    pub databases: Vec<RelPath>,
     /// Whether a repository governs the root.
     pub git: bool,
 }
@@ -94,9 +96,10 @@ struct Job {
     recheck: bool,
 }
 
-/// Why a path could not be taken, while jobs still run.
+/// Paths that are not taken, while jobs still run.
 #[derive(Debug, Default)]
 struct Remarks {
+    databases: Vec<RelPath>,
     skipped: Vec<Skipped>,
     partial: Vec<PartialReason>,
 }
@@ -106,6 +109,10 @@ impl Remarks {
         if let Ok(path) = RelPath::new(path) {
             self.skipped.push(Skipped { path, reason: reason.into() });
         }
+    }
+
+    fn database(&mut self, path: &[u8]) {
+        self.databases.extend(RelPath::new(path));
     }
 
     fn partial(&mut self, path: &[u8], reason: impl Into<String>) {
@@ -227,8 +234,10 @@ impl Walk<'_> {
     }
 
     fn note(&self, remarks: &mut Remarks) {
-        if !remarks.skipped.is_empty() || !remarks.partial.is_empty() {
+        let Remarks { databases, skipped, partial } = &remarks;
+        if !(databases.is_empty() && skipped.is_empty() && partial.is_empty()) {
             let mut found = self.found();
+            found.databases.append(&mut remarks.databases);
             found.skipped.append(&mut remarks.skipped);
             found.partial.append(&mut remarks.partial);
         }
