@@ -810,9 +810,7 @@ pub(crate) fn parent_of(
     newest: Option<&CheckpointRow>,
 ) -> rappel_store::Result<Option<CheckpointId>> {
     let restored = index
-        .documents(Kind::Undo, Some(&id.to_string()))?
-        .into_iter()
-        .next_back()
+        .newest_document(Kind::Undo, &id.to_string())?
         .filter(|row| newest.is_none_or(|newest| row.birth > newest.birth))
         .and_then(|row| serde_json::from_str::<Undo>(&row.json).ok())
         .map(|undo| undo.to);

@@ -7,7 +7,7 @@
 //!
 //! # How a scan goes
 //!
-//! 1. **Walk**, top-down and in parallel, one job a folder. A folder that the cache knows and whose
+//! 1. **Walk**, top-down and in parallel, folder by folder. A folder that the cache knows and whose
 //!    stamp has not moved is not listed again, its files are only stat'ed. Any other folder is
 //!    listed; names it had before keep their verdict, new names are judged by the rules. A rule
 //!    file whose content changed makes the verdicts of its folder and of all below stale.

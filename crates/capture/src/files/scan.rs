@@ -1,7 +1,7 @@
 //! One scan from beginning to end: walk, read, compare.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_store::sink::Sink;
@@ -67,6 +67,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         maybe_changed: request.maybe_changed.map(PathSet::new),
         cancel: request.cancel,
         numbers: AtomicU32::new(memo.map_or(ROOT + 1, |memo| memo.next)),
+        offered: AtomicUsize::new(0),
         found: Mutex::default(),
     };
     walk.run(memo.is_none_or(|memo| memo.digest != digest));

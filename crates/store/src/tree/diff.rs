@@ -1,6 +1,7 @@
 //! Comparing two trees.
 
-use std::collections::{BTreeMap, HashSet};
+use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use rappel_types::{Entry, Node, ObjectId, RelPath};
 use rayon::prelude::*;
@@ -33,7 +34,6 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
         let left: HashSet<_> = old.iter().map(|leaf| leaf.id).collect();
         new.iter().map(|leaf| leaf.id).filter(|id| left.contains(id)).collect()
     };
-    let mut changes: BTreeMap<RelPath, (Option<Node>, Option<Node>)> = BTreeMap::new();
     let own = |leaves: &[Child]| -> Result<Vec<Entry>> {
         let own: Vec<usize> =
             (0..leaves.len()).filter(|at| !shared.contains(&leaves[*at].id)).collect();
@@ -42,15 +42,29 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
         check_shape(&entries)?;
         Ok(entries)
     };
-    for entry in own(&old)? {
-        changes.entry(entry.path).or_default().0 = Some(entry.node);
+    let (old, new) = rayon::join(|| own(&old), || own(&new));
+    Ok(merged(old?, new?))
+}
+
+/// What differs between two lists that are in order.
+fn merged(old: Vec<Entry>, new: Vec<Entry>) -> Vec<Change> {
+    let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
+    let mut changes = Vec::new();
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (Some(old), Some(new)) => old.path.cmp(&new.path),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return changes,
+        };
+        let old = if order.is_le() { old.next() } else { None };
+        let new = if order.is_ge() { new.next() } else { None };
+        let Some(path) = old.as_ref().or(new.as_ref()).map(|entry| entry.path.clone()) else {
+            return changes;
+        };
+        let (old, new) = (old.map(|entry| entry.node), new.map(|entry| entry.node));
+        if old != new {
+            changes.push(Change { path, old, new });
+        }
     }
-    for entry in own(&new)? {
-        changes.entry(entry.path).or_default().1 = Some(entry.node);
-    }
-    Ok(changes
-        .into_iter()
-        .filter(|(_, (old, new))| old != new)
-        .map(|(path, (old, new))| Change { path, old, new })
-        .collect())
 }

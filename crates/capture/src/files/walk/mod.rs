@@ -10,7 +10,7 @@ mod repos;
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_types::RelPath;
@@ -24,9 +24,6 @@ use super::choose::{Chooser, Inside, PathSet, Scope};
 use super::handle::Root;
 use super::read::Task;
 use super::stamp::{Identity, Kind, Stamp, Trust};
-
-/// From this many folders on that wait to be visited, half of them are left to others.
-const PILE: usize = 8;
 
 /// A walk over one workspace.
 pub(crate) struct Walk<'a> {
@@ -44,6 +41,8 @@ pub(crate) struct Walk<'a> {
     pub cancel: &'a AtomicBool,
     /// The next folder's number.
     pub numbers: AtomicU32,
+    /// How many piles of folders wait for somebody to visit them.
+    pub offered: AtomicUsize,
     pub found: Mutex<Found>,
 }
 
@@ -143,15 +142,20 @@ impl Walk<'_> {
         });
     }
 
-    /// Visits folders and what lies below them, depth first. Of what has piled up, the half that is
-    /// highest in the tree is left to others.
+    /// Visits folders and what lies below them, depth first. As others take what is offered to them,
+    /// they are offered half of what has piled up: that which is highest in the tree.
     fn visit_all<'s>(&'s self, spawn: &rayon::Scope<'s>, mut open: Vec<Job>) {
         while let Some(job) = open.pop() {
             self.visit(&mut open, job);
-            if open.len() >= PILE {
+            let offered = self.offered.load(Ordering::Relaxed);
+            if open.len() > 1 && offered < rayon::current_num_threads() {
                 let rest = open.split_off(open.len() / 2);
                 let higher = std::mem::replace(&mut open, rest);
-                spawn.spawn(move |spawn| self.visit_all(spawn, higher));
+                self.offered.fetch_add(1, Ordering::Relaxed);
+                spawn.spawn(move |spawn| {
+                    self.offered.fetch_sub(1, Ordering::Relaxed);
+                    self.visit_all(spawn, higher);
+                });
             }
         }
     }
