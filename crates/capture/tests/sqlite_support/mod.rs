@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rappel_capture::databases::sqlite::{Database, Way, companions};
-use rappel_capture::databases::{Captured, Error, Result};
+use rappel_capture::databases::{Captured, Error, Result, Watch};
 use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::sink::Sink;
@@ -109,7 +109,7 @@ impl Place {
     /// Restores, and returns the safety copy.
     pub fn restore(&self, name: &str, target: &DatabasePart) -> Result<Captured> {
         let mut restoring = self.database(name).restoring(self.way(name));
-        let safety = restoring.capture(&self.store, None)?;
+        let safety = restoring.capture(&self.store, None, &Watch::nobody())?;
         restoring.stage(&self.store, target)?;
         restoring.commit()?;
         Ok(safety)
@@ -118,7 +118,10 @@ impl Place {
     /// Restores one that is absent.
     pub fn create(&self, name: &str, target: &DatabasePart) -> Result<()> {
         let mut restoring = self.database(name).restoring(self.way(name));
-        assert!(matches!(restoring.capture(&self.store, None), Err(Error::Absent(_))));
+        assert!(matches!(
+            restoring.capture(&self.store, None, &Watch::nobody()),
+            Err(Error::Absent(_))
+        ));
         restoring.stage(&self.store, target)?;
         restoring.commit()
     }

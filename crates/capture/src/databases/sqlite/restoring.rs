@@ -156,7 +156,7 @@ impl Restoring for SqliteRestoring {
         watch: &Watch<'_>,
     ) -> Result<Captured> {
         // Held once more, if the store could not keep what was read.
-        self.state = State::New;
+        self.state = State::Idle;
         let held = self.hold(None, false);
         if matches!(held, Err(Error::Absent(_))) {
             self.state = State::Absent;
