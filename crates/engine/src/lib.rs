@@ -61,7 +61,7 @@ mod workspace;
 pub use adopt::Adopted;
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
-pub use diff::{Diff, DiffOptions, FileText, FilesDiff};
+pub use diff::{DatabaseDiff, Diff, DiffOptions, FileText, FilesDiff, GitDiff, Moved, TableDiff};
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};
 pub use init::Initialised;

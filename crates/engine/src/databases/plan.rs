@@ -145,6 +145,30 @@ impl Rappel {
         Ok(holdings)
     }
 
+    /// What the databases of a checkpoint hold now; one that cannot be read is as it was, since
+    /// nobody knows better.
+    pub(crate) fn present_databases(
+        &self,
+        then: &[DatabasePart],
+        scratch: &Scratch<'_>,
+    ) -> Result<Vec<DatabasePart>> {
+        let reading = self.reading()?;
+        let memo = self.database_memo(&reading)?;
+        let mut now = Vec::new();
+        for part in then {
+            let Some(Ok(named)) = self.database_of(part) else { continue };
+            now.push(match self.known_unchanged(&named, &memo) {
+                Some(known) => known,
+                None => match named.database.capture(scratch, Some(part), &reading.watch) {
+                    Ok(read) => read.part,
+                    Err(DatabaseError::Absent(_)) => continue,
+                    Err(_) => part.clone(),
+                },
+            });
+        }
+        Ok(now)
+    }
+
     /// The databases of a checkpoint that a restore is about, where they are today, and what is in
     /// the way. Those that hold the same already are not among them.
     fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
