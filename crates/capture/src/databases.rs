@@ -5,6 +5,7 @@
 //! held against writers, what it holds is captured for the safety checkpoint, the target's content is
 //! loaded where nobody sees it yet, and one commit makes it so. Whatever fails before the commit leaves the database as it was.
 
+pub mod dump;
 pub mod error;
 pub mod postgres;
 
