@@ -41,12 +41,14 @@ impl Failure {
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        if failure.is_locked_out() {
-            Self::Busy(failure.words)
-        } else if failure.is(NO_DATABASE) {
-            Self::Absent(failure.words)
-        } else {
-            Self::Unavailable(failure.words)
+        match failure.code.as_deref() {
+            _ if failure.is_locked_out() => Self::Busy(failure.words),
+            Some(NO_DATABASE) => Self::Absent(failure.words),
+            Some("42501") => Self::Refused {
+                message: failure.words,
+                hint: Some("connect as the owner of everything in it, or as a superuser".to_owned()),
+            },
+            _ => Self::Unavailable(failure.words),
         }
     }
 }
@@ -145,6 +147,12 @@ impl Session {
     /// What a query answers in its only line; empty for NULL.
     pub fn value(&mut self, query: &str) -> Result<String, Failure> {
         Ok(self.ask(query)?.into_iter().next().unwrap_or_default())
+    }
+
+    /// Why it does not listen any more, if it does not.
+    pub fn broken(&mut self) -> Option<Failure> {
+        let deaf = Input(self.stdin.as_mut()).flush().is_err();
+        deaf.then(|| self.post_mortem())
     }
 
     /// Ends it, whatever it does. An open transaction is rolled back by the server.
