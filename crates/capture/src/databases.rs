@@ -8,6 +8,7 @@
 pub mod dump;
 pub mod error;
 pub mod postgres;
+pub mod sql;
 
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Ticket};

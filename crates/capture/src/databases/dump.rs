@@ -107,26 +107,38 @@ pub fn store(
     Ok(Stored { tree: files.write(sink)?, digest, bytes })
 }
 
-/// Writes a dump to `out`. An error means that what was written is not it: the last bytes may have been written
-/// before that is known.
+/// Writes a dump to `out`. An error means that what was written is not it: that may be known only
+/// after the last byte.
 pub fn write_to(source: &dyn Source, dump: &Stored, out: &mut dyn Write) -> Result<()> {
+    pass_on(source, dump, &mut |bytes| {
+        out.write_all(bytes).map_err(|error| StoreError::io("write", "the dump")(error).into())
+    })
+}
+
+/// Passes a dump on to `take`, block by block. An error means that what was passed on is not it: that
+/// may be known only after the last byte.
+pub fn pass_on(
+    source: &dyn Source,
+    dump: &Stored,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let files = Files::read(source, &dump.tree)?;
     let mut hasher = blake3::Hasher::new();
-    let mut write = |bytes: &[u8]| {
+    let mut pass = |bytes: &[u8]| {
         hasher.update(bytes);
-        out.write_all(bytes).map_err(StoreError::io("write", "the dump"))
+        take(bytes)
     };
-    thread::scope(|scope| -> StoreResult<()> {
+    thread::scope(|scope| {
         let mut base = Pieces::open(source, &files.full.0, files.full.1)?;
         base.fetch_ahead(scope);
         match &files.patch {
             Some((patch, size)) => {
                 let mut patch = Pieces::open(source, patch, *size)?;
-                patch::apply(&mut patch, &mut base, dump.bytes, &mut write)
+                patch::apply(&mut patch, &mut base, dump.bytes, &mut pass)
             }
             None => {
                 let length = base.length();
-                base.range(0, length, &mut write)
+                base.range(0, length, &mut pass)
             }
         }
     })?;

@@ -255,23 +255,23 @@ fn bad(reason: &str) -> Error {
 
 /// Writes what a patch makes of its base to `out`, at most `limit` bytes. The bytes may be anything: whoever calls compares
 /// the result with its hash.
-pub fn apply(
+pub fn apply<E: From<Error>>(
     patch: &mut Pieces<'_>,
     base: &mut Pieces<'_>,
     limit: u64,
-    out: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
+    out: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     let mut reader = Reader { patch, offset: 0 };
     if reader.take(3)? != MAGIC {
-        return Err(bad("it has no magic"));
+        return Err(bad("it has no magic").into());
     }
     let found = reader.take(1)?[0];
     if found != VERSION {
         let what = format!("a {WHAT}");
-        return Err(Error::Newer { what, found: found.into(), supported: VERSION.into() });
+        return Err(Error::Newer { what, found: found.into(), supported: VERSION.into() }.into());
     }
     if reader.number(u64::MAX)? != base.length() {
-        return Err(bad("it was made for another base"));
+        return Err(bad("it was made for another base").into());
     }
     let mut left = LeftOut::default();
     let mut end = 0u64;
@@ -295,10 +295,10 @@ pub fn apply(
             let from = end.checked_add_signed(operation.jump);
             let until = from.and_then(|from| from.checked_add(operation.copied));
             let (Some(from), Some(until)) = (from, until) else {
-                return Err(bad("it refers to what is not there"));
+                return Err(bad("it refers to what is not there").into());
             };
             if until > base.length() {
-                return Err(bad("it refers to what is not there"));
+                return Err(bad("it refers to what is not there").into());
             }
             left.add(base, end, operation.jump)?;
             stretches.push(from);
@@ -306,7 +306,7 @@ pub fn apply(
             let made = operation.fresh.checked_add(operation.copied);
             length = made.and_then(|made| length.checked_add(made)).unwrap_or(u64::MAX);
             if length > limit {
-                return Err(bad("it makes more than the dump held"));
+                return Err(bad("it makes more than the dump held").into());
             }
         }
         let fresh = match fresh {
@@ -321,7 +321,7 @@ pub fn apply(
         fresh.finish()?;
     }
     if reader.number(u64::MAX)? != length || reader.offset != reader.patch.length() {
-        return Err(bad("it does not end as it should"));
+        return Err(bad("it does not end as it should").into());
     }
     Ok(())
 }

@@ -173,15 +173,16 @@ impl<'a> Pieces<'a> {
     }
 
     /// Calls `take` with the bytes of `length` from `offset` on, piece by piece.
-    pub fn range(
+    pub fn range<E: From<Error>>(
         &mut self,
         mut offset: u64,
         mut length: u64,
-        mut take: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         while length > 0 {
             let Some((piece, within)) = self.at(offset)? else {
-                return Err(Error::Damaged("something refers to what is behind the end".into()));
+                let reason = "something refers to what is behind the end";
+                return Err(Error::Damaged(reason.into()).into());
             };
             let end = (within as u64).saturating_add(length).min(piece.len() as u64) as usize;
             take(&piece[within..end])?;
