@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
+mod failing;
 mod noticing;
+mod round_trip;
 mod support;

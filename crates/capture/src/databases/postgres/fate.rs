@@ -32,8 +32,7 @@ pub fn of(programs: &Programs, ticket: &Ticket) -> Result<Fate> {
             Ok(status) if status == "aborted" => return Ok(Fate::Aborted),
             Ok(status) if status == "in progress" => {}
             // Too long ago to be known, or not yet: then the server was set back.
-            Ok(_) => return Ok(Fate::Unknown),
-            Err(Failure { code: Some(_), .. }) => return Ok(Fate::Unknown),
+            Ok(_) | Err(Failure { code: Some(_), .. }) => return Ok(Fate::Unknown),
             Err(failure) => return Err(failure.into()),
         }
         if begun.elapsed() > PATIENCE * 2 {

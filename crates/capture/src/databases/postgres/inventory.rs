@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::lock::is_superuser;
 use super::session::{Failure, Session};
 
 /// Catalogs whose rows are objects, which can be named. With how to leave out what is temporary.
@@ -50,7 +51,7 @@ const OBJECTS: [(&str, &str); 32] = [
 const TYPE_STAYS: &str = "typnamespace NOT IN (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname ~ '^pg_(toast_)?temp_')";
 
 /// Catalogs whose rows are parts of objects; only their sum counts.
-const PARTS: [(&str, &str); 14] = [
+const PARTS: [(&str, &str); 15] = [
     ("pg_attribute", "attrelid NOT IN (SELECT oid FROM temporary)"),
     ("pg_index", "indrelid NOT IN (SELECT oid FROM temporary)"),
     ("pg_inherits", "inhrelid NOT IN (SELECT oid FROM temporary)"),
@@ -65,6 +66,8 @@ const PARTS: [(&str, &str); 14] = [
     ("pg_amproc", ""),
     ("pg_ts_config_map", ""),
     ("pg_foreign_table", ""),
+    // The bytes of large objects; only superusers may look there.
+    ("pg_largeobject", ""),
 ];
 
 /// The definitions of a database, and the values of its sequences.
@@ -91,7 +94,8 @@ impl Inventory {
 
     fn definitions(session: &mut Session) -> Result<BTreeMap<(String, u64), String>, Failure> {
         let mut definitions = BTreeMap::new();
-        for row in session.rows(&query())? {
+        let superuser = is_superuser(session)?;
+        for row in session.rows(&query(superuser))? {
             if let [Value::String(catalog), Value::Number(object), Value::String(version)] = &row[..] {
                 let key = (catalog.clone(), object.as_u64().unwrap_or_default());
                 definitions.insert(key, version.clone());
@@ -158,7 +162,7 @@ pub fn describe(session: &mut Session, catalog: &str, object: u64) -> Result<Str
     ))
 }
 
-fn query() -> String {
+fn query(superuser: bool) -> String {
     let mut parts = Vec::new();
     for (catalog, stays) in OBJECTS {
         let stays = if stays.is_empty() { "true" } else { stays };
@@ -170,6 +174,9 @@ fn query() -> String {
         ));
     }
     for (catalog, stays) in PARTS {
+        if catalog == "pg_largeobject" && !superuser {
+            continue;
+        }
         let stays = if stays.is_empty() { "true" } else { stays };
         parts.push(format!("SELECT '{catalog}', 0, {SUM} FROM pg_catalog.{catalog} r WHERE {stays}"));
     }

@@ -1,4 +1,4 @@
-//! Holding a database against writers, in a transaction: all tables, and the large objects.
+//! Holding a database against writers, in a transaction: all tables, and the list of large objects.
 //!
 //! `EXCLUSIVE` lets readers pass, `pg_dump` among them. Who cannot have the locks in time is told who
 //! has them.
@@ -54,9 +54,9 @@ fn large_objects(
     patience: Duration,
 ) -> Result<()> {
     if is_superuser(session)? {
-        session.tell(
-            "LOCK TABLE pg_catalog.pg_largeobject_metadata, pg_catalog.pg_largeobject IN EXCLUSIVE MODE;",
-        );
+        // Where their bytes are must be left open: pg_dump opens them as if to write. Whether somebody
+        // else did is seen by the inventory.
+        session.tell("LOCK TABLE pg_catalog.pg_largeobject_metadata IN EXCLUSIVE MODE;");
         return wait(session, programs, own, patience);
     }
     let any = session.value("SELECT EXISTS (SELECT FROM pg_catalog.pg_largeobject_metadata);")?;

@@ -90,7 +90,8 @@ impl<'a> Restore<'a> {
             return Err(Error::Conflict("nothing was captured before the restore".to_owned()));
         };
         let now = Inventory::take(&mut self.session)?;
-        self.conflict(safety.difference(&now, &mut self.session)?)
+        let difference = safety.difference(&now, &mut self.session)?;
+        self.conflict(difference)
     }
 
     fn conflict(&self, what: Option<String>) -> Result<()> {
@@ -154,22 +155,29 @@ impl<'a> Restore<'a> {
     }
 
     fn load(&mut self, source: &dyn Source, target: &DatabasePart) -> Result<()> {
-        self.session.tell("\\o /dev/null");
-        let mut feed = Feed { rewriter: Rewriter::new(self.session.input()), refused: None };
-        let fed = dump::write_to(source, &Stored::from(target), &mut feed);
-        let fed = match feed.refused {
-            Some(error) => Err(error),
-            None => fed.and_then(|()| feed.rewriter.finish().map(drop)),
-        };
-        if let Err(error) = fed {
+        self.session.ask("\\o /dev/null")?;
+        if let Err(error) = feed(&mut self.session, source, target) {
             // What psql says comes first: it is why it stopped listening.
             return Err(match self.session.broken() {
                 Some(failure) => self.not_loaded(failure),
                 None => error,
             });
         }
-        let settled = self.session.ask("\\o\nSET client_encoding = 'UTF8';\nSET CONSTRAINTS ALL IMMEDIATE;");
+        let settled = self.session.ask(LOADED);
         settled.map(drop).map_err(|failure| self.not_loaded(failure))
+    }
+}
+
+/// What was deferred is decided now, so that the commit has nothing left to fail by.
+const LOADED: &str = "\\o\nSET client_encoding = 'UTF8';\nSET CONSTRAINTS ALL IMMEDIATE;";
+
+/// Writes a dump to a session, as far as that listens.
+fn feed(session: &mut Session, source: &dyn Source, target: &DatabasePart) -> Result<()> {
+    let mut feed = Feed { rewriter: Rewriter::new(session.input()), refused: None };
+    let fed = dump::write_to(source, &Stored::from(target), &mut feed);
+    match feed.refused {
+        Some(error) => Err(error),
+        None => fed.and_then(|()| feed.rewriter.finish().map(drop)),
     }
 }
 
