@@ -4,5 +4,7 @@
 
 mod failing;
 mod noticing;
+mod racing;
 mod round_trip;
+mod secrets;
 mod support;

@@ -126,15 +126,21 @@ impl Inventory {
         later: &Self,
         session: &mut Session,
     ) -> Result<Option<String>, Failure> {
-        for ((catalog, object), version) in &later.definitions {
-            let before = self.definitions.get(&(catalog.clone(), *object));
-            if before == Some(version) {
-                continue;
-            }
+        let changed = |(key, version): &(&(String, u64), &String)| {
+            self.definitions.get(*key) != Some(*version)
+        };
+        let mut changes: Vec<&(String, u64)> =
+            later.definitions.iter().filter(changed).map(|(key, _)| key).collect();
+        // A table is named before its columns and its type are.
+        changes.sort_by_key(|(catalog, object)| {
+            (*object == 0, catalogs().position(|known| known == catalog), *object)
+        });
+        if let Some(&key) = changes.first() {
+            let (catalog, object) = key;
             if *object == 0 {
                 return Ok(Some(format!("definitions were changed ({catalog})")));
             }
-            let verb = if before.is_some() { "changed" } else { "made" };
+            let verb = if self.definitions.contains_key(key) { "changed" } else { "made" };
             return Ok(Some(format!("{} was {verb}", describe(session, catalog, *object)?)));
         }
         if let Some(((catalog, _), _)) =

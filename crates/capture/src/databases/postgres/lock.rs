@@ -13,51 +13,112 @@ use super::program::Programs;
 use super::session::{Failure, Session};
 
 /// Tables of the users. Foreign tables cannot be locked, and hold nothing here.
-const TABLES: &str = "c.relkind IN ('r', 'p') AND c.relpersistence <> 't' \
-                      AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'";
+const TABLES: &str = "\
+SELECT pg_catalog.json_build_array(pg_catalog.format('ONLY %I.%I', n.nspname, c.relname))
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+ORDER BY c.oid;";
 
-/// Locks everything that can be written to.
+/// How long one waits for a table while having others. Shorter than the server waits (a second) before it looks for
+/// circles and ends somebody's transaction, which should not be the application's.
+const BRIEFLY: Duration = Duration::from_millis(200);
+
+/// Locks everything that can be written to. Applications lock their tables in an order that we do not know: whenever
+/// a table is not to be had soon, all are let go, and that one is waited for first.
 pub fn everything(session: &mut Session, programs: &Programs, patience: Duration) -> Result<()> {
-    let milliseconds = patience.as_millis().max(1);
-    session.ask(&format!("SET LOCAL statement_timeout = {milliseconds};"))?;
+    let deadline = Instant::now() + patience;
     let own = session.value("SELECT pg_catalog.pg_backend_pid();")?;
-    let mut locked = 0;
-    // A table that is made while we wait is found in the next round.
+    let mut tables = large_objects(session, programs)?;
+    tables.extend(list(session)?);
+    session.ask("SAVEPOINT nothing_locked;")?;
     loop {
-        let count = session.value(&format!(
-            "SELECT pg_catalog.count(*) FROM pg_catalog.pg_class c \
-             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {TABLES};"
-        ))?;
-        let count: usize = count.parse().unwrap_or_default();
-        if count == locked {
-            break;
+        match in_order(session, programs, &own, &tables, deadline)? {
+            // One that was made while we waited is locked in the next round.
+            Missed::Nothing => {
+                let before = tables.len();
+                let new: Vec<_> =
+                    list(session)?.into_iter().filter(|table| !tables.contains(table)).collect();
+                tables.extend(new);
+                if tables.len() == before {
+                    break;
+                }
+            }
+            Missed::Table(at, in_the_way) => {
+                if Instant::now() >= deadline {
+                    return Err(not_in_time(programs, &in_the_way));
+                }
+                session.ask("ROLLBACK TO SAVEPOINT nothing_locked;")?;
+                if let Some(front) = tables.get_mut(..=at) {
+                    front.rotate_right(1);
+                }
+            }
+            Missed::Gone(at) => {
+                session.ask("ROLLBACK TO SAVEPOINT nothing_locked;")?;
+                tables.remove(at);
+            }
         }
-        locked = count;
-        session.tell(&format!(
-            r"SELECT 'LOCK TABLE ' || pg_catalog.string_agg(pg_catalog.format('ONLY %I.%I', n.nspname, c.relname), ', ' ORDER BY c.oid)
-                || ' IN EXCLUSIVE MODE'
-              FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {TABLES}
-              HAVING pg_catalog.count(*) > 0 \gexec"
-        ));
-        wait(session, programs, &own, patience)?;
     }
-    large_objects(session, programs, &own, patience)?;
-    session.ask("SET LOCAL statement_timeout = 0;")?;
+    session.ask(&format!("SET LOCAL lock_timeout = {};", patience.as_millis().max(1)))?;
     Ok(())
 }
 
-/// Only a superuser may lock where large objects are kept. Without any there is nothing to lose.
-fn large_objects(
+enum Missed {
+    Nothing,
+    /// The table at this place, with who had it.
+    Table(usize, Vec<String>),
+    /// The table at this place was dropped.
+    Gone(usize),
+}
+
+fn in_order(
     session: &mut Session,
     programs: &Programs,
     own: &str,
-    patience: Duration,
-) -> Result<()> {
+    tables: &[String],
+    deadline: Instant,
+) -> Result<Missed> {
+    for (at, table) in tables.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let patience = if at == 0 { left } else { left.min(BRIEFLY) };
+        session.try_to(&format!(
+            "SET LOCAL lock_timeout = {}; LOCK TABLE {table} IN EXCLUSIVE MODE;",
+            patience.as_millis().max(1)
+        ));
+        let mut in_the_way = Vec::new();
+        let mut heard = session.hear(Some(patience * 4 / 5))?;
+        if heard.is_none() {
+            in_the_way = who_blocks(programs, own).unwrap_or_default();
+            heard = session.hear(None)?;
+        }
+        match heard.unwrap_or_default().last().map(String::as_str) {
+            Some("00000") => {}
+            Some("55P03" | "40P01") => return Ok(Missed::Table(at, in_the_way)),
+            Some("42P01" | "3F000") => return Ok(Missed::Gone(at)),
+            Some("42501") => {
+                return Err(Error::Refused {
+                    message: format!("the user may not lock {}", table.trim_start_matches("ONLY ")),
+                    hint: Some("connect as the owner of everything in the database".to_owned()),
+                });
+            }
+            other => {
+                let code = other.unwrap_or_default();
+                return Err(Error::Unavailable(format!("{table} cannot be locked (error {code})")));
+            }
+        }
+    }
+    Ok(Missed::Nothing)
+}
+
+fn list(session: &mut Session) -> Result<Vec<String>, Failure> {
+    let text = |row: Vec<Value>| row.first()?.as_str().map(str::to_owned);
+    Ok(session.rows(TABLES)?.into_iter().filter_map(text).collect())
+}
+
+/// Where large objects are listed, which only a superuser may lock. Without any there is nothing to lose. Where their bytes
+/// are must be left open: `pg_dump` opens them as if to write. Whether somebody else did is seen by the inventory.
+fn large_objects(session: &mut Session, programs: &Programs) -> Result<Vec<String>> {
     if is_superuser(session)? {
-        // Where their bytes are must be left open: pg_dump opens them as if to write. Whether somebody
-        // else did is seen by the inventory.
-        session.tell("LOCK TABLE pg_catalog.pg_largeobject_metadata IN EXCLUSIVE MODE;");
-        return wait(session, programs, own, patience);
+        return Ok(vec!["pg_catalog.pg_largeobject_metadata".to_owned()]);
     }
     let any = session.value("SELECT EXISTS (SELECT FROM pg_catalog.pg_largeobject_metadata);")?;
     if any == "t" {
@@ -66,7 +127,7 @@ fn large_objects(
             hint: Some("connect as a superuser".to_owned()),
         });
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// Whether the session's user may do anything.
@@ -88,13 +149,11 @@ pub fn wait(session: &mut Session, programs: &Programs, own: &str, patience: Dur
 }
 
 fn busy(programs: &Programs, failure: Failure, in_the_way: &[String]) -> Error {
-    if !failure.is_locked_out() {
-        return failure.into();
-    }
+    if failure.is_locked_out() { not_in_time(programs, in_the_way) } else { failure.into() }
+}
+
+fn not_in_time(programs: &Programs, in_the_way: &[String]) -> Error {
     let mut message = format!("{}: its tables could not be locked in time", programs.address);
-    if failure.is("40P01") {
-        message = format!("{}: its tables could not be locked, two waited for each other", programs.address);
-    }
     if !in_the_way.is_empty() {
         let _ = write!(message, "; held by {}", in_the_way.join(", "));
     }
@@ -132,9 +191,10 @@ fn who_blocks(programs: &Programs, own: &str) -> Result<Vec<String>> {
 /// transaction: the server would show the same connections for as long as it lasts.
 pub fn terminate_others(session: &mut Session, patience: Duration) -> Result<(), Failure> {
     let told = session.ask(
-        "SELECT pid FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database() \
-         AND pid <> pg_catalog.pg_backend_pid() AND backend_type = 'client backend' \
-         AND pg_catalog.pg_terminate_backend(pid);",
+        "SELECT pid FROM pg_catalog.pg_stat_activity
+         WHERE CASE WHEN datname = pg_catalog.current_database() AND pid <> pg_catalog.pg_backend_pid()
+                      AND backend_type = 'client backend'
+               THEN pg_catalog.pg_terminate_backend(pid) END;",
     )?;
     if told.is_empty() {
         return Ok(());

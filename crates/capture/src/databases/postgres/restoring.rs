@@ -74,7 +74,6 @@ impl<'a> Restore<'a> {
             lock::terminate_others(&mut session, options.lock_timeout)?;
         }
         session.ask(BEGIN)?;
-        session.ask(&format!("SET LOCAL lock_timeout = {};", options.lock_timeout.as_millis().max(1)))?;
         let superuser = lock::is_superuser(&mut session)?;
         let ticket = Ticket {
             server: session.value(fate::IDENTITY)?,

@@ -102,6 +102,14 @@ impl Session {
         let _ = input.flush();
     }
 
+    /// Tells statements that may fail without ending the session. The last line of the answer is the error's
+    /// code, or `00000`.
+    pub fn try_to(&mut self, statements: &str) {
+        self.tell(&format!(
+            "\\set ON_ERROR_STOP 0\n{statements}\n\\echo :SQLSTATE\n\\set ON_ERROR_STOP 1"
+        ));
+    }
+
     /// The lines of the next answer that is due, or `None` if there is none within `patience`.
     pub fn hear(&mut self, patience: Option<Duration>) -> Result<Option<Vec<String>>, Failure> {
         let mut lines = Vec::new();
