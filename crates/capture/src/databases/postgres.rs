@@ -83,7 +83,8 @@ impl Database {
         CONTAINERS.contains(&name)
             && !outside.into_iter().any(elsewhere)
             && ["DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT"].iter().all(|name| {
-                std::env::var(name).map_or(true, |host| host.is_empty() || host.starts_with("unix:"))
+                std::env::var(name)
+                    .map_or(true, |host| host.is_empty() || host.starts_with("unix:"))
             })
             && self.programs.address.is_local()
     }
@@ -119,7 +120,12 @@ impl Database {
     }
 
     /// Refuses a restore that cannot succeed, or goes to another machine without being allowed to. Changes nothing.
-    pub fn check(&self, source: &dyn Source, target: &DatabasePart, allow_remote: bool) -> Result<()> {
+    pub fn check(
+        &self,
+        source: &dyn Source,
+        target: &DatabasePart,
+        allow_remote: bool,
+    ) -> Result<()> {
         check::check(self, source, target, allow_remote)
     }
 

@@ -62,7 +62,10 @@ fn who_holds_a_lock_is_named() {
     assert!(matches!(error, Error::Busy(_)), "{error:?}");
     let message = error.to_string();
     assert!(message.contains(&format!("pid {}", pid.trim())), "{message}");
-    assert!(message.contains("application the holder, user postgres, query started 20"), "{message}");
+    assert!(
+        message.contains("application the holder, user postgres, query started 20"),
+        "{message}"
+    );
     assert_eq!(server.dump("app"), before);
 
     // Told to end it, it does.
@@ -88,7 +91,10 @@ fn what_slips_in_during_a_restore_is_a_conflict() {
     for (slip, named) in [
         ("CREATE TABLE meanwhile (id int)", "table meanwhile was made"),
         ("CREATE SCHEMA meanwhile_schema", "schema meanwhile_schema was made"),
-        ("CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 2'", "function f() was changed"),
+        (
+            "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 2'",
+            "function f() was changed",
+        ),
         ("COMMENT ON SCHEMA public IS 'words'", "pg_description"),
         ("DROP FUNCTION f()", "dropped"),
         ("SELECT nextval('free')", "sequence free moved on"),
@@ -145,7 +151,8 @@ fn what_is_not_committed_never_was() {
 fn what_cannot_be_had_says_why() {
     let mut server = server_with(SMALL);
     server.run("app", "CREATE ROLE user1 LOGIN PASSWORD 'right'");
-    let take = |database: &Database| database.capture(&MemoryStore::default(), None, &Pace::default());
+    let take =
+        |database: &Database| database.capture(&MemoryStore::default(), None, &Pace::default());
     let wrong = at(&server.url_as("user1:wr0ng-pw", "app"));
     let error = take(&wrong).unwrap_err();
     assert!(matches!(&error, Error::Unavailable(words) if words.contains("password")), "{error:?}");
@@ -166,7 +173,10 @@ fn what_cannot_be_had_says_why() {
 
     server.down();
     let gone = take(&database(&server, "app")).unwrap_err();
-    assert!(matches!(&gone, Error::Unavailable(words) if words.contains("is it running?")), "{gone:?}");
+    assert!(
+        matches!(&gone, Error::Unavailable(words) if words.contains("is it running?")),
+        "{gone:?}"
+    );
 }
 
 #[test]
@@ -205,18 +215,23 @@ fn a_dropped_database_is_made_anew() {
 
 #[test]
 fn what_cannot_succeed_is_refused_beforehand() {
-    let server = Postgres::start_with(&["fsync=off", "max_locks_per_transaction=10", "max_connections=10"]);
+    let server =
+        Postgres::start_with(&["fsync=off", "max_locks_per_transaction=10", "max_connections=10"]);
     server.create("app");
     server.run("app", SMALL);
     let store = MemoryStore::default();
     let app = database(&server, "app");
     let target = capture(&app, &store).part;
-    let refusal = |database: &Database, target: &DatabasePart| match database.check(&store, target, false) {
-        Err(Error::Refused { message, hint }) => format!("{message} | {}", hint.unwrap_or_default()),
-        other => panic!("{other:?}"),
-    };
+    let refusal =
+        |database: &Database, target: &DatabasePart| match database.check(&store, target, false) {
+            Err(Error::Refused { message, hint }) => {
+                format!("{message} | {}", hint.unwrap_or_default())
+            }
+            other => panic!("{other:?}"),
+        };
     app.check(&store, &target, false).unwrap();
-    let with = |statements: &str| part(&store, &format!("{}{statements}", server.dump("app")), &target);
+    let with =
+        |statements: &str| part(&store, &format!("{}{statements}", server.dump("app")), &target);
 
     let said = refusal(&app, &with("ALTER TABLE public.t OWNER TO nobody_here;\n"));
     assert!(said.contains("nobody_here") && said.contains("CREATE ROLE"), "{said}");

@@ -61,7 +61,8 @@ fn a_restore_under_load_loses_no_committed_row() {
     let store = MemoryStore::default();
     let target = capture(&database, &store).part;
     let mut load = server.pgbench("app");
-    let mut load = load.args(["-c", "4", "-t", "400", "-n"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut load =
+        load.args(["-c", "4", "-t", "400", "-n"]).stdout(Stdio::piped()).spawn().unwrap();
     while server.run("app", "SELECT count(*) > 20 FROM pgbench_history") == "f" {
         std::thread::yield_now();
     }
@@ -73,7 +74,9 @@ fn a_restore_under_load_loses_no_committed_row() {
     let mut report = String::new();
     load.stdout.take().unwrap().read_to_string(&mut report).unwrap();
     load.wait().unwrap();
-    let done = report.lines().find_map(|line| line.strip_prefix("number of transactions actually processed: "));
+    let done = report
+        .lines()
+        .find_map(|line| line.strip_prefix("number of transactions actually processed: "));
     let done: u64 = done.unwrap().split('/').next().unwrap().trim().parse().unwrap();
     let saved = safety.row_counts["pgbench_history"];
     let after: u64 = server.run("app", "SELECT count(*) FROM pgbench_history").parse().unwrap();

@@ -36,13 +36,20 @@ fn watched(work: impl FnOnce() + Send) -> usize {
 fn a_password_is_in_no_command_line() {
     let server = server_with("SELECT 1");
     let quoted = PASSWORD.replace('\'', "''");
-    server.run("app", &format!("CREATE ROLE app_user LOGIN PASSWORD '{quoted}'; ALTER DATABASE app OWNER TO app_user;"));
-    server.run("app", "SET ROLE app_user; CREATE TABLE t (id serial); INSERT INTO t DEFAULT VALUES;");
+    server.run(
+        "app",
+        &format!(
+            "CREATE ROLE app_user LOGIN PASSWORD '{quoted}'; ALTER DATABASE app OWNER TO app_user;"
+        ),
+    );
+    server
+        .run("app", "SET ROLE app_user; CREATE TABLE t (id serial); INSERT INTO t DEFAULT VALUES;");
     let url = server.url_as(&format!("app_user:{ESCAPED}"), "app");
     let plain = at(&url);
     let bin = rappel_testing::postgres::programs();
     // Behind a prefix that lets no variable through.
-    let tools = ["env", "-i", &format!("PATH={}:/usr/bin:/bin", bin.display())].map(str::to_owned).to_vec();
+    let tools =
+        ["env", "-i", &format!("PATH={}:/usr/bin:/bin", bin.display())].map(str::to_owned).to_vec();
     let prefixed = Database::new("app", Address::parse(&url).unwrap(), tools);
     for database in [plain, prefixed] {
         let looks = watched(|| {

@@ -11,7 +11,8 @@ use rappel_types::database::DatabasePart;
 pub const ZOO: &str = include_str!("zoo.sql");
 
 /// The roles that it names.
-pub const ROLES: &str = r#"CREATE ROLE zoo_owner; CREATE ROLE zoo_reader; CREATE ROLE "Zoo ""Keeper""";"#;
+pub const ROLES: &str =
+    r#"CREATE ROLE zoo_owner; CREATE ROLE zoo_reader; CREATE ROLE "Zoo ""Keeper""";"#;
 
 /// The database as its superuser sees it.
 pub fn database(server: &Postgres, name: &str) -> Database {
@@ -38,7 +39,11 @@ pub fn capture(database: &Database, store: &MemoryStore) -> Captured {
 }
 
 /// A restore from beginning to end.
-pub fn restore(database: &Database, store: &MemoryStore, target: &DatabasePart) -> Result<Captured> {
+pub fn restore(
+    database: &Database,
+    store: &MemoryStore,
+    target: &DatabasePart,
+) -> Result<Captured> {
     database.check(store, target, false)?;
     let mut restoring = database.restoring(patient())?;
     let safety = restoring.capture(store, Some(target))?;

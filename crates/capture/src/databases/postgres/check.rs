@@ -55,7 +55,8 @@ fn array(names: &BTreeSet<String>) -> String {
 
 /// The names that a query finds, for people. It yields one column of names.
 fn names(session: &mut Session, query: &str) -> Result<Vec<String>, Failure> {
-    let rows = session.rows(&format!("SELECT pg_catalog.json_build_array(name) FROM ({query}) found (name);"))?;
+    let rows = session
+        .rows(&format!("SELECT pg_catalog.json_build_array(name) FROM ({query}) found (name);"))?;
     let text = |row: Vec<serde_json::Value>| row.first()?.as_str().map(str::to_owned);
     Ok(rows.into_iter().filter_map(text).collect())
 }
@@ -90,7 +91,10 @@ fn roles(session: &mut Session, demands: &Demands, superuser: bool) -> Result<()
         return Ok(());
     }
     Err(refused(
-        format!("what the dump holds belongs to roles that the user is no member of: {}", foreign.join(", ")),
+        format!(
+            "what the dump holds belongs to roles that the user is no member of: {}",
+            foreign.join(", ")
+        ),
         "connect as a superuser, or grant membership in them",
     ))
 }
@@ -106,7 +110,10 @@ fn extensions(session: &mut Session, demands: &Demands, superuser: bool) -> Resu
     )?;
     if !missing.is_empty() {
         return Err(refused(
-            format!("the dump uses extensions that the server does not have: {}", missing.join(", ")),
+            format!(
+                "the dump uses extensions that the server does not have: {}",
+                missing.join(", ")
+            ),
             "install their packages on the server",
         ));
     }
@@ -220,7 +227,10 @@ fn locks(session: &mut Session, demands: &Demands) -> Result<()> {
         return Ok(());
     }
     Err(refused(
-        format!("the server's table of locks is too small: about {needed} are needed, it has {}", each * slots),
+        format!(
+            "the server's table of locks is too small: about {needed} are needed, it has {}",
+            each * slots
+        ),
         format!(
             "set max_locks_per_transaction = {} in postgresql.conf and restart the server",
             (needed * 5 / 4).div_ceil(slots)

@@ -9,7 +9,8 @@ pub fn create(programs: &Programs) -> Result<()> {
     let Some(name) = programs.address.database() else {
         return Err(Error::Unavailable("the URL does not say which database is meant".to_owned()));
     };
-    let statement = format!("SELECT pg_catalog.format('CREATE DATABASE %I', {}) \\gexec", literal(name));
+    let statement =
+        format!("SELECT pg_catalog.format('CREATE DATABASE %I', {}) \\gexec", literal(name));
     let mut refused = None;
     for other in ["postgres", "template1"] {
         let address = programs.address.with_database(other);

@@ -80,9 +80,9 @@ impl Demands {
         self.creates += 1;
         match tokens {
             [_, kind, rest @ ..] if kind.is("extension") => {
-                let name = rest.iter().find(|token| {
-                    !["if", "not", "exists"].iter().any(|word| token.is(word))
-                });
+                let name = rest
+                    .iter()
+                    .find(|token| !["if", "not", "exists"].iter().any(|word| token.is(word)));
                 self.extensions.extend(name.and_then(named));
             }
             [_, event, trigger, ..] if event.is("event") && trigger.is("trigger") => {

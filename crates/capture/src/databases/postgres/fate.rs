@@ -14,6 +14,19 @@ pub const IDENTITY: &str = "\
 SELECT pg_catalog.concat((SELECT system_identifier FROM pg_catalog.pg_control_system()), '/', oid)
 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database();";
 
+/// Leaves a trace in the server's log under the id of the transaction.
+const TRACE: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'rappel', 'restore');";
+
+/// A ticket for the transaction that the session is in. After a crash the server would give away again an id of which its
+/// log does not know: so a trace of it is written there, and the log made durable by a commit beside it.
+pub fn ticket(session: &mut Session, programs: &Programs) -> Result<Ticket> {
+    let server = session.value(IDENTITY)?;
+    let transaction = session.value("SELECT pg_catalog.pg_current_xact_id();")?;
+    session.ask(TRACE)?;
+    Session::open(programs)?.ask(&format!("SET synchronous_commit = on; {TRACE}"))?;
+    Ok(Ticket { server, transaction })
+}
+
 /// How long a transaction whose client is gone may go on before it is ended, and then until it must be.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -23,7 +36,8 @@ pub fn of(programs: &Programs, ticket: &Ticket) -> Result<Fate> {
     if session.value(IDENTITY)? != ticket.server {
         return Ok(Fate::Unknown);
     }
-    let asked = format!("SELECT pg_catalog.pg_xact_status({}::xid8);", literal(&ticket.transaction));
+    let asked =
+        format!("SELECT pg_catalog.pg_xact_status({}::xid8);", literal(&ticket.transaction));
     let begun = Instant::now();
     let mut told = false;
     loop {

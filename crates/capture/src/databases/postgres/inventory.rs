@@ -96,7 +96,9 @@ impl Inventory {
         let mut definitions = BTreeMap::new();
         let superuser = is_superuser(session)?;
         for row in session.rows(&query(superuser))? {
-            if let [Value::String(catalog), Value::Number(object), Value::String(version)] = &row[..] {
+            if let [Value::String(catalog), Value::Number(object), Value::String(version)] =
+                &row[..]
+            {
                 let key = (catalog.clone(), object.as_u64().unwrap_or_default());
                 definitions.insert(key, version.clone());
             }
@@ -113,7 +115,9 @@ impl Inventory {
               WHERE c.relkind = 'S' AND c.relpersistence <> 't' \gexec",
         )?;
         let pair = |row: Vec<Value>| match &row[..] {
-            [Value::Number(object), Value::String(value)] => Some((object.as_u64()?, value.clone())),
+            [Value::Number(object), Value::String(value)] => {
+                Some((object.as_u64()?, value.clone()))
+            }
             _ => None,
         };
         Ok(rows.into_iter().filter_map(pair).collect())
@@ -149,7 +153,9 @@ impl Inventory {
             return Ok(Some(format!("something was dropped ({catalog})")));
         }
         match self.moved(&later.sequences) {
-            Some(object) => Ok(Some(format!("{} moved on", describe(session, "pg_class", object)?))),
+            Some(object) => {
+                Ok(Some(format!("{} moved on", describe(session, "pg_class", object)?)))
+            }
             None => Ok(None),
         }
     }
@@ -184,7 +190,9 @@ fn query(superuser: bool) -> String {
             continue;
         }
         let stays = if stays.is_empty() { "true" } else { stays };
-        parts.push(format!("SELECT '{catalog}', 0, {SUM} FROM pg_catalog.{catalog} r WHERE {stays}"));
+        parts.push(format!(
+            "SELECT '{catalog}', 0, {SUM} FROM pg_catalog.{catalog} r WHERE {stays}"
+        ));
     }
     format!(
         "WITH temporary AS (SELECT oid FROM pg_catalog.pg_class WHERE relpersistence = 't') \

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::error::{Error, Result};
 use super::program::Programs;
-use super::session::{Failure, Session};
+use super::session::{Failure, Session, literal};
 
 /// Tables of the users. Foreign tables cannot be locked, and hold nothing here.
 const TABLES: &str = "\
@@ -45,6 +45,10 @@ pub fn everything(session: &mut Session, programs: &Programs, patience: Duration
             }
             Missed::Table(at, in_the_way) => {
                 if Instant::now() >= deadline {
+                    let in_the_way = match (in_the_way.is_empty(), tables.get(at)) {
+                        (true, Some(table)) => who_has(programs, table).unwrap_or_default(),
+                        _ => in_the_way,
+                    };
                     return Err(not_in_time(programs, &in_the_way));
                 }
                 session.ask("ROLLBACK TO SAVEPOINT nothing_locked;")?;
@@ -136,7 +140,12 @@ pub fn is_superuser(session: &mut Session) -> Result<bool, Failure> {
 }
 
 /// Waits for what was told last; asks who is in the way if that takes most of the time there is.
-pub fn wait(session: &mut Session, programs: &Programs, own: &str, patience: Duration) -> Result<()> {
+pub fn wait(
+    session: &mut Session,
+    programs: &Programs,
+    own: &str,
+    patience: Duration,
+) -> Result<()> {
     let in_the_way = match session.hear(Some(patience * 4 / 5)) {
         Ok(Some(_)) => return Ok(()),
         Ok(None) => who_blocks(programs, own).unwrap_or_default(),
@@ -162,12 +171,28 @@ fn not_in_time(programs: &Programs, in_the_way: &[String]) -> Error {
 
 /// Who keeps the session with this process id waiting, for people.
 fn who_blocks(programs: &Programs, own: &str) -> Result<Vec<String>> {
+    who(programs, &format!("SELECT DISTINCT pg_catalog.unnest(pg_catalog.pg_blocking_pids({own}))"))
+}
+
+/// Who has a table so that it cannot be locked, for people.
+fn who_has(programs: &Programs, table: &str) -> Result<Vec<String>> {
+    let table = literal(table.trim_start_matches("ONLY "));
+    who(
+        programs,
+        &format!(
+            "SELECT DISTINCT COALESCE(pid, 0) FROM pg_catalog.pg_locks
+             WHERE granted AND relation = {table}::regclass AND mode <> 'AccessShareLock'
+               AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+        ),
+    )
+}
+
+fn who(programs: &Programs, processes: &str) -> Result<Vec<String>> {
     let mut other = Session::open(programs)?;
     let rows = other.rows(&format!(
         "SELECT pg_catalog.json_build_array(b.pid::text, a.application_name, a.usename,
            pg_catalog.to_char(a.query_start, 'YYYY-MM-DD HH24:MI:SS TZ'), a.state)
-         FROM (SELECT DISTINCT pg_catalog.unnest(pg_catalog.pg_blocking_pids({own}))) b (pid)
-         LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = b.pid ORDER BY b.pid;"
+         FROM ({processes}) b (pid) LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = b.pid ORDER BY b.pid;"
     ))?;
     let mut named = Vec::new();
     for row in rows {

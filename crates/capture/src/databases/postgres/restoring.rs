@@ -75,10 +75,7 @@ impl<'a> Restore<'a> {
         }
         session.ask(BEGIN)?;
         let superuser = lock::is_superuser(&mut session)?;
-        let ticket = Ticket {
-            server: session.value(fate::IDENTITY)?,
-            transaction: session.value("SELECT pg_catalog.pg_current_xact_id();")?,
-        };
+        let ticket = fate::ticket(&mut session, programs)?;
         lock::everything(&mut session, programs, options.lock_timeout)?;
         Ok(Self { database, session, options, superuser, ticket, safety: None })
     }
@@ -131,7 +128,8 @@ impl<'a> Restore<'a> {
         lock::wait(session, &self.database.programs, &own, self.options.lock_timeout)?;
         let now = Inventory::sequences(session)?;
         let moved = self.safety.as_ref().and_then(|safety| safety.moved(&now));
-        let what = moved.map(|object| inventory::describe(session, "pg_class", object)).transpose()?;
+        let what =
+            moved.map(|object| inventory::describe(session, "pg_class", object)).transpose()?;
         self.conflict(what.map(|what| format!("{what} moved on")))
     }
 
@@ -142,7 +140,9 @@ impl<'a> Restore<'a> {
             _ if failure.is_locked_out() => return failure.into(),
             // Nobody but the server knows: it was shut down, or the connection was cut.
             None | Some("57P01" | "57P02" | "57P03") => return failure.into(),
-            Some("53200") => "raise max_locks_per_transaction in postgresql.conf and restart the server",
+            Some("53200") => {
+                "raise max_locks_per_transaction in postgresql.conf and restart the server"
+            }
             Some("53100") => "free some space on the server's disk",
             Some("42501") => "connect as a superuser",
             Some(_) => "nothing was changed; the message above is the server's",
@@ -231,7 +231,9 @@ impl Restoring for Restore<'_> {
         let still = self.session.value("SELECT pg_catalog.pg_current_xact_id_if_assigned();")?;
         if still != self.ticket.transaction {
             self.session.kill();
-            return Err(Error::Conflict("the dump ended the transaction it was loaded in".to_owned()));
+            return Err(Error::Conflict(
+                "the dump ended the transaction it was loaded in".to_owned(),
+            ));
         }
         let Err(failure) = self.session.ask("COMMIT;") else { return Ok(()) };
         match fate::of(&self.database.programs, &self.ticket) {

@@ -46,7 +46,9 @@ impl From<Failure> for Error {
             Some(NO_DATABASE) => Self::Absent(failure.words),
             Some("42501") => Self::Refused {
                 message: failure.words,
-                hint: Some("connect as the owner of everything in it, or as a superuser".to_owned()),
+                hint: Some(
+                    "connect as the owner of everything in it, or as a superuser".to_owned(),
+                ),
             },
             _ => Self::Unavailable(failure.words),
         }
