@@ -70,19 +70,15 @@ pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// How far back, as a power of two, a frame made by [`compress_beside`] may refer.
-const BESIDE_WINDOW: u32 = 24;
-
 /// One zstd frame with `bytes`, readable only together with `prefix`, all of which is searched. Both
-/// together are at most 16 MiB. `thorough` costs time.
+/// together are at most 16 MiB. `thorough` costs time, and up to 12 MiB of memory.
 pub fn compress_beside(bytes: &[u8], prefix: &[u8], thorough: bool) -> Result<Vec<u8>> {
-    let together = (bytes.len() + prefix.len()).max(1 << 10).next_power_of_two();
-    let table = together.ilog2().min(20);
+    let together = (bytes.len() + prefix.len()).max(1 << 10).next_power_of_two().ilog2();
+    let (level, table) = if thorough { (9, together.min(21)) } else { (3, together.min(20)) };
     let mut context = CCtx::create();
     for parameter in [
-        CParameter::CompressionLevel(if thorough { 9 } else { 3 }),
-        CParameter::WindowLog(together.ilog2().min(BESIDE_WINDOW)),
-        // Tables of a few MiB at most, whatever the level would take.
+        CParameter::CompressionLevel(level),
+        CParameter::WindowLog(together.min(24)),
         CParameter::HashLog(table),
         CParameter::ChainLog(table),
         CParameter::ContentSizeFlag(false),
@@ -181,6 +177,23 @@ mod tests {
         // A context that is used again has forgotten the base before.
         let frame = compress(b"alone", Effort::Normal).unwrap();
         assert_eq!(decompress(&frame, 5).unwrap(), b"alone");
+    }
+
+    #[test]
+    fn all_of_a_long_prefix_is_searched() {
+        let noise = |seed: u32, count: u32| -> Vec<u8> {
+            (0..count)
+                .flat_map(|n| (n ^ seed << 20).wrapping_mul(2_654_435_761).to_le_bytes())
+                .collect()
+        };
+        let prefix = noise(1, 2 << 20);
+        let bytes = [&prefix[..3000], &prefix[5_000_000..5_003_000]].concat();
+        for thorough in [false, true] {
+            let frame = compress_beside(&bytes, &prefix, thorough).unwrap();
+            assert!(frame.len() < 500, "{}", frame.len());
+            assert_eq!(decompress_beside(&frame, bytes.len() as u64, &prefix).unwrap(), bytes);
+            assert!(decompress_beside(&frame, 10, &prefix).is_err());
+        }
     }
 
     #[test]

@@ -77,7 +77,9 @@ impl Heap {
             // Places that were left earlier.
             let away = places.split_off(count / 2);
             free = away;
-            free.iter().for_each(|place| self.rows[*place] = None);
+            for place in &free {
+                self.rows[*place] = None;
+            }
             places.extend((0..count / 2).map(|_| self.numbers.next() as usize % self.rows.len()));
         }
         for place in places {

@@ -27,14 +27,16 @@ const THREADS: usize = 2;
 /// Puts chunks on other threads and gathers their list.
 pub struct Putter<'scope> {
     queue: SyncSender<(usize, Role, Vec<u8>)>,
-    threads: Vec<ScopedJoinHandle<'scope, Result<Vec<(usize, Chunk)>>>>,
+    threads: Vec<ScopedJoinHandle<'scope, Result<Numbered>>>,
     count: usize,
 }
 
+/// Chunks with their numbers: threads finish in any order.
+type Numbered = Vec<(usize, Chunk)>;
 type Queue = Arc<Mutex<Receiver<(usize, Role, Vec<u8>)>>>;
 
-fn put_all(sink: &dyn Sink, queue: &Queue) -> Result<Vec<(usize, Chunk)>> {
-    let mut done = Vec::new();
+fn put_all(sink: &dyn Sink, queue: &Queue) -> Result<Numbered> {
+    let mut done = Numbered::new();
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, role, bytes)) = next else { return Ok(done) };

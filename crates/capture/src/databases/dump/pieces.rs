@@ -12,7 +12,7 @@ use rappel_store::{Error, Result};
 use rappel_types::Content;
 
 /// How many pieces are kept, those on their way included.
-const KEPT: usize = 10;
+const KEPT: usize = 8;
 /// How many are fetched before they are wanted.
 const AHEAD: usize = 4;
 

@@ -276,10 +276,9 @@ impl Lexer {
                             break;
                         }
                         if !begun && begins(byte) {
-                            if !self.statement.begun {
-                                self.statement.begun = true;
-                                break;
-                            }
+                            // Ends the stretch; the statement begins with the next one.
+                            self.statement.begun = true;
+                            break;
                         }
                         *at += 1;
                         if self.code(byte) {
