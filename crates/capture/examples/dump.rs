@@ -1,17 +1,18 @@
 //! Times storing a dump and its changes, and says what they add.
 //!
 //! `cargo run --release -p rappel-capture --example dump -- [MEGABYTES]`
+//! `cargo run --release -p rappel-capture --example dump -- memory MEGABYTES`, for the most memory used
 //!
 //! The dump comes through a pipe, as from `pg_dump`. Times are wall and processor, in ms.
 
 #[path = "../tests/dump_support/mod.rs"]
 mod dump_support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use dump_support::{Change, Heap};
+use dump_support::{Change, Heap, Numbers};
 use rappel_capture::databases::dump::{self, Stored};
 use rappel_capture::databases::sql::Watch;
 use rappel_store::{Options, Store};
@@ -54,7 +55,71 @@ fn save(
     Ok(stored)
 }
 
+/// Rows that are made while they are read; every hundredth has this balance.
+struct Rows {
+    next: u64,
+    count: u64,
+    balance: i64,
+    line: Vec<u8>,
+    given: usize,
+}
+
+impl Read for Rows {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let mut written = 0;
+        while written < out.len() {
+            if self.given == self.line.len() {
+                if self.next == self.count {
+                    break;
+                }
+                self.next += 1;
+                let text = Numbers(self.next).next();
+                let balance = if self.next.is_multiple_of(100) { self.balance } else { 0 };
+                let line = format!("{}\t{text:016x}\t{balance}\t{:70}\n", self.next, "");
+                self.line = line.into_bytes();
+                self.given = 0;
+            }
+            let count = (out.len() - written).min(self.line.len() - self.given);
+            out[written..written + count]
+                .copy_from_slice(&self.line[self.given..self.given + count]);
+            written += count;
+            self.given += count;
+        }
+        Ok(written)
+    }
+}
+
+/// What the kernel says about the most memory this process has had.
+fn memory() -> Result<String, Failure> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    Ok(line.unwrap_or("unknown").to_owned())
+}
+
+fn measure_memory(megabytes: u64) -> Result<(), Failure> {
+    let folder = tempfile::tempdir()?;
+    let store = Store::open(folder.path(), Options::default())?;
+    println!("at first: {}", memory()?);
+    let mut prior = None;
+    for balance in [0, 0, 1234, 98_765] {
+        let run = store.begin()?;
+        let count = megabytes * 10_000;
+        let mut rows = Rows { next: 0, count, balance, line: Vec::new(), given: 0 };
+        let stored = dump::store(&run, &mut rows, prior.as_ref())?;
+        let added = run.commit(|_| Ok(Vec::new()))?.new_bytes;
+        println!("{} bytes, {added} added: {}", stored.bytes, memory()?);
+        prior = Some(stored);
+    }
+    let Some(prior) = prior else { return Ok(()) };
+    dump::write_to(&store, &prior, &mut std::io::sink())?;
+    println!("read: {}", memory()?);
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
+    if std::env::args().nth(1).is_some_and(|first| first == "memory") {
+        return measure_memory(std::env::args().nth(2).ok_or("how many megabytes?")?.parse()?);
+    }
     let megabytes: u64 = std::env::args().nth(1).map_or(Ok(125), |text| text.parse())?;
     for (name, make, line) in
         [("accounts", Heap::accounts as fn(u64) -> Heap, 97), ("random", Heap::random, 91)]

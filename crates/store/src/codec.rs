@@ -71,10 +71,10 @@ pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// One zstd frame with `bytes`, readable only together with `prefix`, all of which is searched. Both
-/// together are at most 16 MiB. `thorough` costs time, and up to 24 MiB of memory.
+/// together are at most 16 MiB. `thorough` costs time, and up to 12 MiB of memory.
 pub fn compress_beside(bytes: &[u8], prefix: &[u8], thorough: bool) -> Result<Vec<u8>> {
     let together = (bytes.len() + prefix.len()).max(1 << 10).next_power_of_two().ilog2();
-    let (level, table) = if thorough { (9, together.min(22)) } else { (3, together.min(20)) };
+    let (level, table) = if thorough { (9, together.min(21)) } else { (3, together.min(20)) };
     let mut context = CCtx::create();
     for parameter in [
         CParameter::CompressionLevel(level),

@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
+mod failing;
 mod noticing;
+mod racing;
+mod round_trip;
+mod secrets;
 mod support;

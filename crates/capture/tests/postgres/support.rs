@@ -1,7 +1,18 @@
 //! A server, its databases, and how a test reaches them.
 
-use rappel_capture::databases::postgres::{Address, Database};
-use rappel_testing::Postgres;
+use std::time::Duration;
+
+use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
+use rappel_capture::databases::{Captured, Result};
+use rappel_testing::{MemoryStore, Postgres};
+use rappel_types::database::DatabasePart;
+
+/// One of everything.
+pub const ZOO: &str = include_str!("zoo.sql");
+
+/// The roles that it names.
+pub const ROLES: &str =
+    r#"CREATE ROLE zoo_owner; CREATE ROLE zoo_reader; CREATE ROLE "Zoo ""Keeper""";"#;
 
 /// The database as its superuser sees it.
 pub fn database(server: &Postgres, name: &str) -> Database {
@@ -11,4 +22,37 @@ pub fn database(server: &Postgres, name: &str) -> Database {
 /// The database at this address.
 pub fn at(url: &str) -> Database {
     Database::new("app", Address::parse(url).unwrap(), Vec::new())
+}
+
+/// A server with a database `app` that holds what `statements` make.
+pub fn server_with(statements: &str) -> Postgres {
+    let server = Postgres::start();
+    server.create("app");
+    server.run("postgres", ROLES);
+    server.run("app", statements);
+    server
+}
+
+/// What a database holds.
+pub fn capture(database: &Database, store: &MemoryStore) -> Captured {
+    database.capture(store, None, &Pace::default()).unwrap()
+}
+
+/// A restore from beginning to end.
+pub fn restore(
+    database: &Database,
+    store: &MemoryStore,
+    target: &DatabasePart,
+) -> Result<Captured> {
+    database.check(store, target, false)?;
+    let mut restoring = database.restoring(patient())?;
+    let safety = restoring.capture(store, Some(target))?;
+    restoring.stage(store, target)?;
+    restoring.commit()?;
+    Ok(safety)
+}
+
+/// Waits for others as long as it takes on a busy machine.
+pub fn patient() -> Options {
+    Options { lock_timeout: Duration::from_secs(60), ..Options::default() }
 }

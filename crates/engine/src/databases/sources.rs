@@ -83,8 +83,9 @@ impl Rappel {
             DatabaseUrl::Postgres(address) => {
                 let address = postgres::Address::parse(&address)
                     .map_err(|error| unusable(format!("its address: {error}")))?;
-                let _ = postgres::Database::new(name, address, config.tools.clone());
-                Err(unusable("not built".into()))
+                let database =
+                    Box::new(postgres::Database::new(name, address, config.tools.clone()));
+                Ok(Named { name: name.clone(), kind: DatabaseKind::Postgres, database })
             }
             DatabaseUrl::Sqlite(path) => {
                 let path = path.strip_prefix("./").unwrap_or(&path);

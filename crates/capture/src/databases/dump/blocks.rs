@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::Scope;
 
 /// How much is read at once, at most.
-const BLOCK: usize = 1 << 20;
+const BLOCK: usize = 512 << 10;
 /// How many blocks may wait.
 const WAITING: usize = 3;
 

@@ -21,13 +21,13 @@ const VERSION: u8 = 1;
 /// A section has at most this many operations,
 const OPERATIONS: usize = 1 << 16;
 /// this many new bytes,
-const FRESH: usize = 4 << 20;
+const FRESH: usize = 2 << 20;
 /// and this many bytes that were left out; as many are known from the sections before.
-const LEFT: usize = 4 << 20;
+const LEFT: usize = 2 << 20;
 /// Three numbers of at most ten bytes each.
 const OPERATION_MAX: usize = 30;
 /// Up to this many new bytes are worth some time.
-const THOROUGH: u64 = 8 << 20;
+const THOROUGH: u64 = 16 << 20;
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

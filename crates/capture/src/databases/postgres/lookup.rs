@@ -54,8 +54,8 @@ fn read(path: &Path) -> Option<String> {
 
 /// The last line that gives `name` a value counts, as in a shell.
 fn value_in(text: &str, name: &str) -> Option<String> {
-    let lines = text.lines().filter_map(assignment);
-    let raw = lines.filter(|(known, _)| *known == name).next_back()?.1;
+    let mut lines = text.lines().filter_map(assignment);
+    let raw = lines.rfind(|(known, _)| *known == name)?.1;
     Some(unquoted(raw)).filter(|value| !value.is_empty())
 }
 

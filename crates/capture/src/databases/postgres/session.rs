@@ -41,12 +41,16 @@ impl Failure {
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        if failure.is_locked_out() {
-            Self::Busy(failure.words)
-        } else if failure.is(NO_DATABASE) {
-            Self::Absent(failure.words)
-        } else {
-            Self::Unavailable(failure.words)
+        match failure.code.as_deref() {
+            _ if failure.is_locked_out() => Self::Busy(failure.words),
+            Some(NO_DATABASE) => Self::Absent(failure.words),
+            Some("42501") => Self::Refused {
+                message: failure.words,
+                hint: Some(
+                    "connect as the owner of everything in it, or as a superuser".to_owned(),
+                ),
+            },
+            _ => Self::Unavailable(failure.words),
         }
     }
 }
@@ -100,6 +104,14 @@ impl Session {
         let _ = input.flush();
     }
 
+    /// Tells statements that may fail without ending the session. The last line of the answer is the error's
+    /// code, or `00000`.
+    pub fn try_to(&mut self, statements: &str) {
+        self.tell(&format!(
+            "\\set ON_ERROR_STOP 0\n{statements}\n\\echo :SQLSTATE\n\\set ON_ERROR_STOP 1"
+        ));
+    }
+
     /// The lines of the next answer that is due, or `None` if there is none within `patience`.
     pub fn hear(&mut self, patience: Option<Duration>) -> Result<Option<Vec<String>>, Failure> {
         let mut lines = Vec::new();
@@ -145,6 +157,12 @@ impl Session {
     /// What a query answers in its only line; empty for NULL.
     pub fn value(&mut self, query: &str) -> Result<String, Failure> {
         Ok(self.ask(query)?.into_iter().next().unwrap_or_default())
+    }
+
+    /// Why it does not listen any more, if it does not.
+    pub fn broken(&mut self) -> Option<Failure> {
+        let deaf = Input(self.stdin.as_mut()).flush().is_err();
+        deaf.then(|| self.post_mortem())
     }
 
     /// Ends it, whatever it does. An open transaction is rolled back by the server.

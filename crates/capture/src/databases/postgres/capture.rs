@@ -1,0 +1,103 @@
+//! Reading a database: `pg_dump`, straight into the store.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rappel_store::sink::Sink;
+use rappel_types::database::{DatabaseKind, DatabasePart};
+
+use super::super::dump::{self, Stored};
+use super::super::error::{Error, Result};
+use super::super::sql::Watch;
+use super::Database;
+
+/// How long `pg_dump` waits for a table that somebody has to himself (a migration under way), in milliseconds.
+const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
+/// Without it every dump would hold another key. It protects `psql` from commands in a dump, which we refuse ourselves.
+const KEY: &str = "--restrict-key=rappel";
+
+/// Who follows a capture.
+#[derive(Clone, Copy, Default)]
+pub struct Pace<'a> {
+    /// Is told how many bytes have been read, now and then.
+    pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
+    /// Ends it when set.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+/// Stores what `pg_dump` says. What it leaves out by itself: nothing but roles and tablespaces, which belong to the server.
+pub fn dump(
+    database: &Database,
+    sink: &dyn Sink,
+    prior: Option<&DatabasePart>,
+    pace: &Pace<'_>,
+) -> Result<DatabasePart> {
+    let programs = &database.programs;
+    let mut arguments = vec!["--format=plain", LOCK_WAIT];
+    if programs.version("pg_dump")?.restricts() {
+        arguments.push(KEY);
+    }
+    let mut running = programs.connect("pg_dump", &arguments, &[])?;
+    drop(running.stdin.take());
+    let Some(stdout) = running.stdout.take() else {
+        return Err(Error::Unavailable("pg_dump has no output".to_owned()));
+    };
+    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace });
+    let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
+    if is_set(pace.cancel) {
+        running.kill();
+        return Err(Error::Unavailable("the capture was cancelled".to_owned()));
+    }
+    let stored = match stored {
+        Ok(stored) => stored,
+        Err(error) => {
+            running.kill();
+            return Err(error);
+        }
+    };
+    let (tables, _) = watched.finish();
+    // A dump that was cut short looks like any other; only the program knows.
+    let (status, words) = running.end();
+    if !status.is_some_and(|status| status.success()) {
+        return Err(programs.explain("pg_dump", &words));
+    }
+    let row_counts: BTreeMap<String, u64> =
+        tables.into_iter().map(|table| (table.table, table.rows)).collect();
+    Ok(DatabasePart {
+        name: database.name.clone(),
+        kind: DatabaseKind::Postgres,
+        tables: row_counts.keys().cloned().collect(),
+        row_counts,
+        bytes: stored.bytes,
+        as_of: None,
+        stale: false,
+        tree: stored.tree,
+        digest: stored.digest,
+        location: None,
+    })
+}
+
+fn is_set(flag: Option<&AtomicBool>) -> bool {
+    flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
+struct Paced<'a, R> {
+    inner: R,
+    bytes: u64,
+    pace: Pace<'a>,
+}
+
+impl<R: Read> Read for Paced<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if is_set(self.pace.cancel) {
+            return Err(std::io::Error::other("cancelled"));
+        }
+        let count = self.inner.read(out)?;
+        self.bytes += count as u64;
+        if let Some(progress) = self.pace.progress {
+            progress(self.bytes);
+        }
+        Ok(count)
+    }
+}

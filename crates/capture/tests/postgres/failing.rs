@@ -1,0 +1,268 @@
+//! What goes wrong leaves everything as it was, and says why.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
+use rappel_capture::databases::{Error, Fate, dump};
+use rappel_testing::{MemoryStore, Postgres};
+use rappel_types::database::DatabasePart;
+
+use crate::support::{ZOO, at, capture, database, patient, restore, server_with};
+
+const SMALL: &str = "CREATE TABLE t (id serial PRIMARY KEY, body text); INSERT INTO t (body) VALUES ('one'), ('two');";
+
+/// What somebody would have to have dumped to get this text.
+fn part(store: &MemoryStore, text: &str, like: &DatabasePart) -> DatabasePart {
+    let stored = dump::store(store, &mut text.as_bytes(), None).unwrap();
+    DatabasePart { tree: stored.tree, digest: stored.digest, bytes: stored.bytes, ..like.clone() }
+}
+
+fn short() -> Options {
+    Options { lock_timeout: Duration::from_millis(1500), ..Options::default() }
+}
+
+#[test]
+fn a_dump_that_fails_at_its_end_changes_nothing() {
+    let server = server_with(ZOO);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let before = server.dump("app");
+    let target = capture(&database, &store).part;
+    for (end, why) in [
+        ("SELECT 1/0;\n", "division by zero"),
+        ("COPY public.base (a) FROM stdin;\nnot a number\n\\.\n", "invalid input syntax"),
+        ("\\! touch /tmp/never\n", "to psql"),
+        ("ROLLBACK;\n", "transactions"),
+        ("SELECT 'no end", "middle of a statement"),
+    ] {
+        let failing = part(&store, &format!("{before}{end}"), &target);
+        let error = restore(&database, &store, &failing).unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!(server.dump("app"), before, "{why}");
+    }
+}
+
+#[test]
+fn who_holds_a_lock_is_named() {
+    let server = server_with(SMALL);
+    let mut holder = server.psql_command("app");
+    let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = holder.stdin.take().unwrap();
+    let statements = "SET application_name = 'the holder'; BEGIN; UPDATE t SET body = 'x'; SELECT pg_backend_pid();\n";
+    std::io::Write::write_all(&mut stdin, statements.as_bytes()).unwrap();
+    let mut pid = String::new();
+    let mut lines = std::io::BufReader::new(holder.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut pid).unwrap();
+
+    let database = database(&server, "app");
+    let before = server.dump("app");
+    let error = database.restoring(short()).err().unwrap();
+    assert!(matches!(error, Error::Busy(_)), "{error:?}");
+    let message = error.to_string();
+    assert!(message.contains(&format!("pid {}", pid.trim())), "{message}");
+    assert!(
+        message.contains("application the holder, user postgres, query started 20"),
+        "{message}"
+    );
+    assert_eq!(server.dump("app"), before);
+
+    // Told to end it, it does.
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    let options = Options { terminate_connections: true, ..patient() };
+    let mut restoring = database.restoring(options).unwrap();
+    restoring.capture(&store, None).unwrap();
+    restoring.stage(&store, &target).unwrap();
+    restoring.commit().unwrap();
+    drop(restoring);
+    assert!(!holder.wait().unwrap().success());
+    assert_eq!(server.dump("app"), before);
+}
+
+#[test]
+fn what_slips_in_during_a_restore_is_a_conflict() {
+    let server = server_with(SMALL);
+    server.run("app", "CREATE SEQUENCE free; CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT lo_from_bytea(1, 'a');");
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    for (slip, named) in [
+        ("CREATE TABLE meanwhile (id int)", "table meanwhile was made"),
+        ("CREATE SCHEMA meanwhile_schema", "schema meanwhile_schema was made"),
+        (
+            "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 2'",
+            "function f() was changed",
+        ),
+        ("COMMENT ON SCHEMA public IS 'words'", "pg_description"),
+        ("DROP FUNCTION f()", "dropped"),
+        ("SELECT nextval('free')", "sequence free moved on"),
+        ("SELECT setval('free', 77, false)", "sequence free moved on"),
+        ("SELECT lo_put(1, 0, 'b')", "pg_largeobject"),
+    ] {
+        let mut restoring = database.restoring(patient()).unwrap();
+        restoring.capture(&store, None).unwrap();
+        server.run("app", slip);
+        let after = server.dump("app");
+        let error = restoring.stage(&store, &target).unwrap_err();
+        assert!(matches!(error, Error::Conflict(_)), "{slip}: {error:?}");
+        assert!(error.to_string().contains(named), "{slip}: {error}");
+        drop(restoring);
+        assert_eq!(server.dump("app"), after, "{slip}");
+    }
+    // What is temporary belongs to nobody else.
+    let mut restoring = database.restoring(patient()).unwrap();
+    restoring.capture(&store, None).unwrap();
+    server.run("app", "CREATE TEMPORARY TABLE mine (id serial PRIMARY KEY)");
+    restoring.stage(&store, &target).unwrap();
+    restoring.commit().unwrap();
+}
+
+#[test]
+fn what_is_not_committed_never_was() {
+    let server = server_with(SMALL);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    server.run("app", "DROP TABLE t");
+    let before = server.dump("app");
+    let mut restoring = database.restoring(patient()).unwrap();
+    restoring.capture(&store, None).unwrap();
+    restoring.stage(&store, &target).unwrap();
+    let ticket = restoring.ticket().unwrap();
+    drop(restoring);
+    assert_eq!(database.fate(&ticket).unwrap(), Fate::Aborted);
+    assert_eq!(server.dump("app"), before);
+
+    let mut restoring = database.restoring(patient()).unwrap();
+    restoring.capture(&store, None).unwrap();
+    restoring.stage(&store, &target).unwrap();
+    let ticket = restoring.ticket().unwrap();
+    restoring.commit().unwrap();
+    assert_eq!(database.fate(&ticket).unwrap(), Fate::Committed);
+    let elsewhere = rappel_types::database::Ticket { server: "1/2".to_owned(), ..ticket.clone() };
+    assert_eq!(database.fate(&elsewhere).unwrap(), Fate::Unknown);
+    let future = rappel_types::database::Ticket { transaction: "4000000000".to_owned(), ..ticket };
+    assert_eq!(database.fate(&future).unwrap(), Fate::Unknown);
+}
+
+#[test]
+fn what_cannot_be_had_says_why() {
+    let mut server = server_with(SMALL);
+    server.run("app", "CREATE ROLE user1 LOGIN PASSWORD 'right'");
+    let take =
+        |database: &Database| database.capture(&MemoryStore::default(), None, &Pace::default());
+    let wrong = at(&server.url_as("user1:wr0ng-pw", "app"));
+    let error = take(&wrong).unwrap_err();
+    assert!(matches!(&error, Error::Unavailable(words) if words.contains("password")), "{error:?}");
+    assert!(!format!("{error:?} {wrong:?}").contains("wr0ng-pw"));
+
+    let forbidden = take(&at(&server.url_as("user1:right", "app"))).unwrap_err();
+    assert!(forbidden.to_string().contains("permission denied"), "{forbidden}");
+
+    let absent = take(&database(&server, "no_such_database")).unwrap_err();
+    assert!(matches!(absent, Error::Absent(_)), "{absent:?}");
+
+    let missing = Database::new(
+        "app",
+        Address::parse(&server.url("app")).unwrap(),
+        vec!["/no/such/tool".to_owned()],
+    );
+    assert!(take(&missing).unwrap_err().to_string().contains("/no/such/tool cannot be run"));
+
+    server.down();
+    let gone = take(&database(&server, "app")).unwrap_err();
+    assert!(
+        matches!(&gone, Error::Unavailable(words) if words.contains("is it running?")),
+        "{gone:?}"
+    );
+}
+
+#[test]
+fn a_dump_that_was_cut_short_is_none() {
+    let server = server_with(SMALL);
+    let text = server.dump("app");
+    let folder = tempfile::tempdir().unwrap();
+    let half = folder.path().join("half.sql");
+    std::fs::write(&half, &text[..text.len() / 2]).unwrap();
+    // A pg_dump that fails in the middle.
+    let script = format!(
+        "case \"$*\" in *--version*) echo 'pg_dump (PostgreSQL) 15.18' ;; *psql*) shift; exec {}/psql \"$@\" ;; *) cat {}; echo 'pg_dump: error: disk' >&2; exit 1 ;; esac",
+        rappel_testing::postgres::programs().display(),
+        half.display()
+    );
+    let tools = ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
+    let database = Database::new("app", Address::parse(&server.url("app")).unwrap(), tools);
+    let error = database.capture(&MemoryStore::default(), None, &Pace::default()).unwrap_err();
+    assert!(matches!(&error, Error::Unavailable(words) if words.contains("disk")), "{error:?}");
+}
+
+#[test]
+fn a_dropped_database_is_made_anew() {
+    let server = server_with(ZOO);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    let before = server.dump("app");
+    server.run("postgres", "DROP DATABASE app");
+    assert!(matches!(database.restoring(patient()), Err(Error::Absent(_))));
+    assert!(matches!(database.fingerprint(), Err(Error::Absent(_))));
+    database.create().unwrap();
+    restore(&database, &store, &target).unwrap();
+    assert_eq!(server.dump("app"), before);
+}
+
+#[test]
+fn what_cannot_succeed_is_refused_beforehand() {
+    let server =
+        Postgres::start_with(&["fsync=off", "max_locks_per_transaction=10", "max_connections=10"]);
+    server.create("app");
+    server.run("app", SMALL);
+    let store = MemoryStore::default();
+    let app = database(&server, "app");
+    let target = capture(&app, &store).part;
+    let refusal =
+        |database: &Database, target: &DatabasePart| match database.check(&store, target, false) {
+            Err(Error::Refused { message, hint }) => {
+                format!("{message} | {}", hint.unwrap_or_default())
+            }
+            other => panic!("{other:?}"),
+        };
+    app.check(&store, &target, false).unwrap();
+    let with =
+        |statements: &str| part(&store, &format!("{}{statements}", server.dump("app")), &target);
+
+    let said = refusal(&app, &with("ALTER TABLE public.t OWNER TO nobody_here;\n"));
+    assert!(said.contains("nobody_here") && said.contains("CREATE ROLE"), "{said}");
+    let said = refusal(&app, &with("CREATE EXTENSION IF NOT EXISTS no_such WITH SCHEMA public;\n"));
+    assert!(said.contains("no_such"), "{said}");
+    let said = refusal(&app, &with("SET default_tablespace = nowhere;\n"));
+    assert!(said.contains("nowhere"), "{said}");
+
+    let many: String = (0..200).map(|n| format!("CREATE TABLE public.t{n} (a int);\n")).collect();
+    let said = refusal(&app, &with(&many));
+    assert!(said.contains("max_locks_per_transaction = "), "{said}");
+
+    // Somebody who owns the tables, and not all else.
+    server.run("app", "CREATE ROLE dev LOGIN PASSWORD 'pw'; ALTER DATABASE app OWNER TO dev; ALTER TABLE t OWNER TO dev;");
+    let dev = at(&server.url_as("dev:pw", "app"));
+    let owned = capture(&dev, &store).part;
+    dev.check(&store, &owned, false).unwrap();
+    restore(&dev, &store, &owned).unwrap();
+    let said = refusal(&dev, &target);
+    assert!(said.contains("postgres"), "{said}");
+    server.run("app", "CREATE FUNCTION e() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; ALTER FUNCTION e OWNER TO dev; CREATE EVENT TRIGGER no ON ddl_command_end EXECUTE FUNCTION e();");
+    let said = refusal(&dev, &owned);
+    assert!(said.contains("event triggers: no"), "{said}");
+    server.run("app", "DROP EVENT TRIGGER no; CREATE TABLE other (id int);");
+    let said = refusal(&dev, &owned);
+    assert!(said.contains("public.other"), "{said}");
+    server.run("app", "DROP TABLE other; CREATE SUBSCRIPTION sub CONNECTION 'host=nowhere' PUBLICATION p WITH (connect = false)");
+    let said = refusal(&app, &target);
+    assert!(said.contains("subscribes") && said.contains("sub"), "{said}");
+
+    let remote = at("postgres://192.0.2.1/app");
+    let said = refusal(&remote, &target);
+    assert!(said.contains("--allow-remote-database app"), "{said}");
+}

@@ -1,0 +1,87 @@
+//! What is captured comes back, whatever happened in between.
+
+use rappel_testing::MemoryStore;
+
+use crate::support::{ZOO, capture, database, restore, server_with};
+
+/// What an agent does to a development database, in several ways.
+const DAMAGES: &[&str] = &[
+    // As `migrate reset` does it.
+    "DROP EVENT TRIGGER watch; DROP SCHEMA app CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public;
+     CREATE TABLE fresh (id serial); INSERT INTO fresh DEFAULT VALUES;",
+    // Other things of the same names.
+    "DROP EVENT TRIGGER watch; DROP SCHEMA \"odd schema\" CASCADE; DROP TABLE base CASCADE; CREATE VIEW base AS SELECT 1 AS one;
+     ALTER TABLE app.parents ADD COLUMN more text; ALTER TYPE app.mood ADD VALUE 'new';
+     DROP FUNCTION app.as_string; CREATE FUNCTION app.as_string(int) RETURNS int LANGUAGE sql AS 'SELECT 1';",
+    // New things of every kind.
+    "ALTER EVENT TRIGGER watch DISABLE;
+     CREATE SCHEMA later_schema; CREATE TABLE later_schema.t (id int); CREATE TABLE later_table (p app.pair, m app.mood);
+     CREATE TYPE later_type AS ENUM ('a'); CREATE DOMAIN later_domain AS text; CREATE TYPE later_pair AS (a int);
+     CREATE FUNCTION later_function(later_type, text DEFAULT ')') RETURNS int LANGUAGE sql AS 'SELECT 1';
+     CREATE PROCEDURE later_procedure() LANGUAGE sql AS 'SELECT 1';
+     CREATE AGGREGATE later_total (int) (sfunc = int4pl, stype = int);
+     CREATE AGGREGATE later_set (ORDER BY int) (sfunc = int4_sum, stype = bigint);
+     CREATE OPERATOR <<+>> (leftarg = int, rightarg = int, function = int4pl);
+     CREATE OPERATOR FAMILY later_family USING btree;
+     CREATE COLLATION later_collation FROM \"C\"; CREATE TEXT SEARCH CONFIGURATION later_words (COPY = simple);
+     CREATE CAST (later_type AS bigint) WITH INOUT; CREATE EXTENSION hstore; CREATE SEQUENCE later_sequence;
+     CREATE MATERIALIZED VIEW later_view AS SELECT * FROM app.parents;
+     CREATE STATISTICS later_numbers ON a, b FROM derived;",
+    // Rows, grants, owners, large objects.
+    "ALTER EVENT TRIGGER watch DISABLE; DELETE FROM app.children WHERE id = 2; TRUNCATE bytes;
+     SELECT lo_unlink(4711); SELECT lo_put(4712, 0, 'changed'); SELECT lo_from_bytea(99, 'new');
+     ALTER SCHEMA app OWNER TO postgres; REVOKE ALL ON SCHEMA public FROM PUBLIC; COMMENT ON SCHEMA public IS 'mine';
+     ALTER SCHEMA public OWNER TO zoo_owner; GRANT SELECT ON ALL TABLES IN SCHEMA app TO PUBLIC;
+     ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; DROP PUBLICATION news;
+     ALTER DEFAULT PRIVILEGES FOR ROLE zoo_owner IN SCHEMA public GRANT ALL ON TABLES TO zoo_reader;
+     CREATE PUBLICATION everything FOR ALL TABLES; SELECT setval('app.counter', 700); COMMENT ON EXTENSION citext IS NULL;
+     DROP SERVER elsewhere CASCADE; DROP EXTENSION citext CASCADE;",
+];
+
+#[test]
+fn one_of_everything_comes_back() {
+    let server = server_with(ZOO);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let dumped = server.dump("app");
+    let target = capture(&database, &store).part;
+    for damage in DAMAGES {
+        server.run("app", damage);
+        let damaged = server.dump("app");
+        assert_ne!(damaged, dumped);
+        let safety = restore(&database, &store, &target).unwrap();
+        assert_eq!(server.dump("app"), dumped, "after {damage}");
+        assert_eq!(capture(&database, &store).part.digest, target.digest);
+        // And the way back: what the restore displaced is in the safety dump.
+        restore(&database, &store, &safety.part).unwrap();
+        assert_eq!(server.dump("app"), damaged, "back to {damage}");
+        restore(&database, &store, &target).unwrap();
+        assert_eq!(server.dump("app"), dumped);
+    }
+}
+
+#[test]
+fn tables_and_rows_are_counted() {
+    let server = server_with(ZOO);
+    let target = capture(&database(&server, "app"), &MemoryStore::default()).part;
+    assert!(target.tables.is_sorted());
+    let rows = |table: &str| target.row_counts.get(table).copied();
+    assert_eq!(rows("app.parents"), Some(2));
+    assert_eq!(rows("app.log_2025"), Some(1));
+    assert_eq!(rows("empty_table"), Some(0));
+    assert_eq!(rows("no_columns"), Some(1));
+    assert_eq!(rows("Odd \"name\" – ñ"), Some(5));
+    assert_eq!(rows("base"), Some(0), "what inherits is counted by itself");
+    assert_eq!(target.bytes, server.dump("app").len() as u64);
+}
+
+#[test]
+fn an_unchanged_database_gives_an_equal_dump() {
+    let server = server_with(ZOO);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let first = capture(&database, &store);
+    let second = capture(&database, &store);
+    assert_eq!(first.part, second.part);
+    assert_eq!(first.fingerprint, second.fingerprint);
+}
