@@ -3,6 +3,7 @@
 
 mod command;
 mod knowledge;
+mod postgres;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;
