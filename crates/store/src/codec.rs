@@ -14,6 +14,8 @@ pub const OBJECT_MAX: u64 = 64 << 20;
 pub enum Effort {
     /// For the bulk of a first save, where the disk should be the limit.
     Fast,
+    /// For the bulk of something so large that room counts for more than time.
+    Bulk,
     /// For the few objects of an ordinary save.
     Normal,
     /// For what is written once and kept: compaction.
@@ -24,6 +26,7 @@ impl Effort {
     fn level(self) -> i32 {
         match self {
             Self::Fast => 1,
+            Self::Bulk => 3,
             Self::Normal => 6,
             Self::Thorough => 12,
         }
@@ -65,6 +68,38 @@ pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
         })?;
     }
     Ok(out)
+}
+
+/// How far back, as a power of two, a frame made by [`compress_beside`] may refer.
+const BESIDE_WINDOW: u32 = 24;
+
+/// One zstd frame with `bytes`, readable only together with `prefix`, all of which is searched. Both
+/// together are at most 16 MiB. `thorough` costs time.
+pub fn compress_beside(bytes: &[u8], prefix: &[u8], thorough: bool) -> Result<Vec<u8>> {
+    let together = (bytes.len() + prefix.len()).max(1 << 10).next_power_of_two();
+    let table = together.ilog2().min(20);
+    let mut context = CCtx::create();
+    for parameter in [
+        CParameter::CompressionLevel(if thorough { 9 } else { 3 }),
+        CParameter::WindowLog(together.ilog2().min(BESIDE_WINDOW)),
+        // Tables of a few MiB at most, whatever the level would take.
+        CParameter::HashLog(table),
+        CParameter::ChainLog(table),
+        CParameter::ContentSizeFlag(false),
+    ] {
+        context.set_parameter(parameter).map_err(failed)?;
+    }
+    context.ref_prefix(prefix).map_err(failed)?;
+    let mut out = Vec::with_capacity(compress_bound(bytes.len()));
+    context.compress2(&mut out, bytes).map_err(failed)?;
+    Ok(out)
+}
+
+/// The `length` bytes of a frame made by [`compress_beside`].
+pub fn decompress_beside(frame: &[u8], length: u64, prefix: &[u8]) -> Result<Vec<u8>> {
+    let mut context = DCtx::create();
+    context.ref_prefix(prefix).map_err(failed)?;
+    unpack(length, |out| context.decompress(out, frame))
 }
 
 /// Whether zstd would take a base for one of its own dictionaries, rather than for bytes. Only a

@@ -10,6 +10,7 @@
 mod holders;
 mod locks;
 mod pages;
+mod reachable;
 mod restoring;
 mod snapshot;
 mod tables;
@@ -35,6 +36,7 @@ use self::snapshot::{Guard, Snapshot};
 use super::{Captured, Error, Fate, Fingerprint, Restoring, Result};
 use crate::files::stamp::{Stamp, Trust, look};
 
+pub use self::reachable::Reachable;
 pub(crate) use self::snapshot::MAGIC;
 
 /// What SQLite appends to a database's name for the files that it keeps beside it.

@@ -109,6 +109,8 @@ pub struct Progress {
     pub bytes_read: AtomicU64,
     /// Bytes that have to be read; known once the walk is done.
     pub bytes_to_read: AtomicU64,
+    /// Bytes of databases that have been read.
+    pub database_bytes: AtomicU64,
 }
 
 /// What to scan and how.

@@ -20,6 +20,7 @@ pub mod place;
 pub mod plan;
 pub mod program;
 pub mod refs;
+pub mod remove;
 pub mod state;
 pub mod status;
 

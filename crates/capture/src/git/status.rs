@@ -214,14 +214,17 @@ impl Index {
 /// that is staged. The newer one is the better one then.
 pub fn is_same_index(action: &Action, hash: Kind, source: &dyn Source) -> bool {
     let (Some(old), Some(new)) = (&action.old, &action.new) else { return false };
-    if action.path.name() != b"index" {
-        return false;
-    }
+    action.path.name() == b"index" && stages_the_same(old, new, hash, source)
+}
+
+/// Whether two indexes stage the same, whatever they remember of the work tree's files.
+pub fn stages_the_same(old: &Node, new: &Node, hash: Kind, source: &dyn Source) -> bool {
     let index = |node: &Node| Index::decode(&bytes_of(source, node)?, hash);
-    match (index(old), index(new)) {
-        (Some(old), Some(new)) => new.differing(&old).is_empty(),
-        _ => false,
-    }
+    old == new
+        || match (index(old), index(new)) {
+            (Some(old), Some(new)) => new.differing(&old).is_empty(),
+            _ => false,
+        }
 }
 
 /// Marks of an entry that the user gave it.

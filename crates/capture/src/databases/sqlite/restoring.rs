@@ -30,7 +30,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::pages::{self, Header, Stored};
 use super::snapshot::{Guard, HEADER, MAGIC, Mark, Snapshot, peek};
 use super::{Database, Way, companions_of, holders};
-use crate::databases::{Captured, Error, Restoring, Result};
+use crate::databases::{Captured, Error, Restoring, Result, Watch};
 
 /// The page size of a file that has none yet.
 const USUAL: u32 = 4096;
@@ -149,15 +149,21 @@ impl SqliteRestoring {
 }
 
 impl Restoring for SqliteRestoring {
-    fn capture(&mut self, sink: &dyn Sink, prior: Option<&DatabasePart>) -> Result<Captured> {
+    fn capture(
+        &mut self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        watch: &Watch<'_>,
+    ) -> Result<Captured> {
+        // Held once more, if the store could not keep what was read.
+        self.state = State::Idle;
         let held = self.hold(None, false);
         if matches!(held, Err(Error::Absent(_))) {
             self.state = State::Absent;
         }
         let held = held?;
-        let never = AtomicBool::new(false);
         let former = pages::former(sink, prior);
-        let part = self.database.part(&held.snapshot, sink, &former, prior, &never)?;
+        let part = self.database.part(&held.snapshot, sink, &former, prior, watch.cancel)?;
         self.captured = Some(part.digest.clone());
         self.state = State::Held(held);
         Ok(Captured { part, fingerprint: None })

@@ -35,9 +35,9 @@ impl Walk<'_> {
     /// Passes the folder of `job`, whose listing is still that of `record`. With `look` unset its
     /// files are known not to have changed either. `false` if it has to be listed after all; then
     /// nothing was noted.
-    pub(super) fn known<'s>(
-        &'s self,
-        spawn: &rayon::Scope<'s>,
+    pub(super) fn known(
+        &self,
+        open: &mut Vec<Job>,
         job: &mut Job,
         record: Record<'_>,
         look: bool,
@@ -114,7 +114,7 @@ impl Walk<'_> {
                 stale: false,
                 recheck: job.recheck,
             });
-            self.spawn_all(spawn, jobs.collect());
+            open.extend(jobs);
         }
         self.note(&mut remarks);
         if !changed.is_empty() {

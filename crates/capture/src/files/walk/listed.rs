@@ -51,12 +51,7 @@ struct Listing<'a> {
 
 impl Walk<'_> {
     /// Lists the folder of `job`. `record` is what was known of it, whether it still holds or not.
-    pub(super) fn list<'s>(
-        &'s self,
-        spawn: &rayon::Scope<'s>,
-        job: &Job,
-        record: Option<Record<'_>>,
-    ) {
+    pub(super) fn list(&self, open: &mut Vec<Job>, job: &Job, record: Option<Record<'_>>) {
         let opened = self.root.open_folder(&job.path).and_then(|folder| {
             let stamp = Stamp::of(&rustix::fs::fstat(&folder)?);
             let mut dir = Dir::new(folder)?;
@@ -159,7 +154,7 @@ impl Walk<'_> {
             found.extra.append(&mut extra);
             found.listed.push(job.path.clone());
         }
-        self.spawn_all(spawn, children);
+        open.extend(children);
     }
 
     /// Notes a folder that cannot be listed.

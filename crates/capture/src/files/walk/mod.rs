@@ -1,4 +1,4 @@
-//! The walk over the workspace: top-down, one job a folder, on all cores.
+//! The walk over the workspace: top-down, folder by folder, on all cores.
 //!
 //! A folder that the cache knows and that did not change is passed with [`known`](self::known), any
 //! other is listed anew with [`listed`](self::listed). Nothing is read here but rule files; what
@@ -24,6 +24,9 @@ use super::choose::{Chooser, Inside, PathSet, Scope};
 use super::handle::Root;
 use super::read::Task;
 use super::stamp::{Identity, Kind, Stamp, Trust};
+
+/// From this many folders on that wait to be visited, half of them are left to others.
+const PILE: usize = 8;
 
 /// A walk over one workspace.
 pub(crate) struct Walk<'a> {
@@ -136,11 +139,25 @@ impl Walk<'_> {
                 stale: stale || opened.stale,
                 recheck: opened.recheck,
             };
-            self.visit(spawn, root);
+            self.visit_all(spawn, vec![root]);
         });
     }
 
-    fn visit<'s>(&'s self, spawn: &rayon::Scope<'s>, mut job: Job) {
+    /// Visits folders and what lies below them, depth first. Of what has piled up, the half that is
+    /// highest in the tree is left to others.
+    fn visit_all<'s>(&'s self, spawn: &rayon::Scope<'s>, mut open: Vec<Job>) {
+        while let Some(job) = open.pop() {
+            self.visit(&mut open, job);
+            if open.len() >= PILE {
+                let rest = open.split_off(open.len() / 2);
+                let higher = std::mem::replace(&mut open, rest);
+                spawn.spawn(move |spawn| self.visit_all(spawn, higher));
+            }
+        }
+    }
+
+    /// Visits one folder; those in it are added to `open`.
+    fn visit(&self, open: &mut Vec<Job>, mut job: Job) {
         if self.cancel.load(Ordering::Relaxed) {
             return;
         }
@@ -151,7 +168,7 @@ impl Walk<'_> {
             !job.stale && record.flags() & unusable == 0 && record.inside() == Some(job.inside)
         });
         if let (Some(record), false) = (usable, self.may_have_changed(&job.path))
-            && self.known(spawn, &mut job, record, false)
+            && self.known(open, &mut job, record, false)
         {
             return;
         }
@@ -174,11 +191,11 @@ impl Walk<'_> {
         }
         let usable = usable.filter(|record| record.agrees(&stamp));
         if let Some(record) = usable
-            && self.known(spawn, &mut job, record, true)
+            && self.known(open, &mut job, record, true)
         {
             return;
         }
-        self.list(spawn, &job, record);
+        self.list(open, &job, record);
     }
 
     fn may_have_changed(&self, path: &[u8]) -> bool {
@@ -219,12 +236,6 @@ impl Walk<'_> {
             found.databases.append(&mut remarks.databases);
             found.skipped.append(&mut remarks.skipped);
             found.partial.append(&mut remarks.partial);
-        }
-    }
-
-    fn spawn_all<'s>(&'s self, spawn: &rayon::Scope<'s>, jobs: Vec<Job>) {
-        for job in jobs {
-            spawn.spawn(move |spawn| self.visit(spawn, job));
         }
     }
 }

@@ -1,0 +1,6 @@
+//! Databases in checkpoints: what is captured of them, and how it comes back with everything else.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+
+mod command;
+#[path = "../support/mod.rs"]
+mod support;
