@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rappel_capture::databases::{Error, Fate, Watch};
+use rappel_capture::databases::{Error, Fate};
 use rappel_store::{Options, Store};
 use rappel_types::database::DatabasePart;
-use sqlite_support::{ABOVE, DATABASE, Place, ROLE};
+use sqlite_support::{ABOVE, DATABASE, Place, ROLE, watch};
 
 fn never() -> &'static AtomicBool {
     static NEVER: AtomicBool = AtomicBool::new(false);
@@ -222,7 +222,7 @@ fn part(role: &str, place: &Place, name: &str, told: &AtomicBool) {
                 rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
             }
             let mut restoring = place.database(name).restoring(place.way(name));
-            restoring.capture(&place.store, None, &Watch::nobody()).unwrap();
+            restoring.capture(&place.store, None, &watch()).unwrap();
             restoring.stage(&place.store, &target).unwrap();
             say("staged");
             match restoring.commit() {
@@ -423,7 +423,7 @@ fn one_that_is_dropped_before_its_commit_changes_nothing() {
         let (place, target) = two_contents(journal);
         let before = (place.digest("x.db"), std::fs::metadata(place.path("x.db")).unwrap().ino());
         let mut restoring = place.database("x.db").restoring(place.way("x.db"));
-        restoring.capture(&place.store, None, &Watch::nobody()).unwrap();
+        restoring.capture(&place.store, None, &watch()).unwrap();
         restoring.stage(&place.store, &target).unwrap();
         drop(restoring);
         assert!(!place.home.join("staged").exists());
@@ -442,7 +442,7 @@ fn who_is_in_the_way_is_named() {
     let pid = format!("(pid {})", holder.id());
     let captured = database.capture(&place.store, None, never());
     assert!(matches!(&captured, Err(Error::Busy(text)) if text.contains(&pid)), "{captured:?}");
-    let held = database.restoring(place.way("x.db")).capture(&place.store, None, &Watch::nobody());
+    let held = database.restoring(place.way("x.db")).capture(&place.store, None, &watch());
     assert!(matches!(&held, Err(Error::Busy(text)) if text.contains(&pid)), "{held:?}");
     holder.end();
     database.capture(&place.store, None, never()).unwrap();

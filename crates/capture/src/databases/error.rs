@@ -33,9 +33,6 @@ pub enum Error {
     /// The connection was lost in the middle of a commit: it may or may not have happened.
     #[error("{0}")]
     Unknown(String),
-    /// The user asked to stop.
-    #[error("cancelled")]
-    Cancelled,
     /// The store could not take or give something.
     #[error(transparent)]
     Store(#[from] StoreError),

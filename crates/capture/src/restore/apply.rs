@@ -14,6 +14,7 @@ use super::probe::is_loop;
 use super::stage::{Ahead, check_space};
 use super::steps::Way;
 use super::{Job, Record};
+use crate::databases::DatabaseDrive;
 use crate::git::apply::GitDrive;
 
 /// What is to be restored, and what it is called.
@@ -101,7 +102,9 @@ pub(super) fn drive(
         Way::Forward => job.databases.stage(job.source)?,
         Way::Backward => job.databases.release(),
     }
-    let mut git = GitDrive::new(*job, intent, way, fresh)?;
+    // Databases are committed when the files stand, not with each of git's folders.
+    let none = DatabaseDrive::default();
+    let mut git = GitDrive::new(Job { databases: &none, ..*job }, intent, way, fresh)?;
     git.run(intent)?;
     let header = intent.header().clone();
     let mut outcome = Drive::new(*job, header, way, fresh)?.run(intent, record)?;

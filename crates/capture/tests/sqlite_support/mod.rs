@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use rappel_capture::databases::sqlite::{Database, Way, companions};
@@ -26,6 +26,13 @@ pub struct Place {
     pub home: PathBuf,
     pub store: Memory,
     _kept: Option<TempDir>,
+}
+
+/// Nobody watches.
+pub fn watch() -> Watch<'static> {
+    static CANCEL: AtomicBool = AtomicBool::new(false);
+    static BYTES: AtomicU64 = AtomicU64::new(0);
+    Watch { cancel: &CANCEL, bytes: &BYTES }
 }
 
 /// What the file system says of one file: its bytes and its times.
@@ -109,7 +116,7 @@ impl Place {
     /// Restores, and returns the safety copy.
     pub fn restore(&self, name: &str, target: &DatabasePart) -> Result<Captured> {
         let mut restoring = self.database(name).restoring(self.way(name));
-        let safety = restoring.capture(&self.store, None, &Watch::nobody())?;
+        let safety = restoring.capture(&self.store, None, &watch())?;
         restoring.stage(&self.store, target)?;
         restoring.commit()?;
         Ok(safety)
@@ -118,10 +125,7 @@ impl Place {
     /// Restores one that is absent.
     pub fn create(&self, name: &str, target: &DatabasePart) -> Result<()> {
         let mut restoring = self.database(name).restoring(self.way(name));
-        assert!(matches!(
-            restoring.capture(&self.store, None, &Watch::nobody()),
-            Err(Error::Absent(_))
-        ));
+        assert!(matches!(restoring.capture(&self.store, None, &watch()), Err(Error::Absent(_))));
         restoring.stage(&self.store, target)?;
         restoring.commit()
     }

@@ -63,7 +63,7 @@ pub(super) fn take(
             let mut buffer = Vec::new();
             let one = |&number: &u32| {
                 if cancel.load(Ordering::Relaxed) {
-                    return Err(Error::Cancelled);
+                    return Err(rappel_store::Error::Cancelled.into());
                 }
                 let first = number * each + 1;
                 let count = each.min(snapshot.pages + 1 - first);

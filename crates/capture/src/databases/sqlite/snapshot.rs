@@ -97,7 +97,7 @@ impl Snapshot {
     pub fn take(path: &Path, guard: Guard, limit: Duration, cancel: &AtomicBool) -> Result<Self> {
         for _ in 0..TRIES {
             if cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
+                return Err(rappel_store::Error::Cancelled.into());
             }
             if let Ok(snapshot) = Self::attempt(path, guard, limit, cancel)? {
                 return Ok(snapshot);
@@ -336,7 +336,7 @@ fn wait(
 ) -> Result<()> {
     let waited = Patience::from(limit).wait(
         || match cancel.load(Ordering::Relaxed) {
-            true => Err(Error::Cancelled),
+            true => Err(rappel_store::Error::Cancelled.into()),
             false => take().map_err(unreadable(path)),
         },
         String::new,
