@@ -32,6 +32,7 @@ use rappel_store::beneath::Root;
 use rappel_store::sink::Source;
 use rappel_types::{CheckpointId, Node, RelPath};
 
+use crate::databases::DatabaseDrive;
 use crate::git::State;
 
 pub use apply::{Request, apply};
@@ -54,6 +55,8 @@ pub struct Job<'a> {
     pub cancel: &'a AtomicBool,
     /// The repositories that a checkpoint holds.
     pub states: States<'a>,
+    /// The databases that go the same way.
+    pub databases: &'a DatabaseDrive,
 }
 
 /// Reads the repositories of a checkpoint.

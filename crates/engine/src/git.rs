@@ -21,7 +21,7 @@ use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::save::CapturedFiles;
+use crate::save::{CapturedFiles, Leave};
 use crate::workspace;
 
 pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
@@ -136,7 +136,12 @@ impl Rappel {
         objects: bool,
     ) -> Result<CapturedGit> {
         let prior = match (&before.memo, known) {
-            (None, Known::Home { newest: Some(newest) }) => self.prior_git(id, newest)?,
+            // Where there is no repository, there is nothing to compare.
+            (None, Known::Home { newest: Some(newest) })
+                if !files.scanned.repositories.is_empty() =>
+            {
+                self.prior_git(id, newest)?
+            }
             _ => None,
         };
         let caches = RefCell::new(Vec::new());
@@ -215,7 +220,14 @@ impl Rappel {
             let base = cache.checkpoint().and_then(|base| self.store.checkpoint(base).ok());
             base.flatten().is_some()
         });
-        let looked = self.scan_at(folder, sink, cache, (&self.excluded(), &[]), &[], None)?;
+        let looked = self.scan_at(
+            folder,
+            sink,
+            cache,
+            Leave { excluded: &self.excluded(), ..Leave::default() },
+            &[],
+            None,
+        )?;
         let part = looked.part();
         let scanned = looked.scanned;
         let files = WorktreeFiles { part, partial: scanned.partial };

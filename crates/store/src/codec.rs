@@ -14,6 +14,8 @@ pub const OBJECT_MAX: u64 = 64 << 20;
 pub enum Effort {
     /// For the bulk of a first save, where the disk should be the limit.
     Fast,
+    /// For the bulk of something so large that room counts for more than time.
+    Bulk,
     /// For the few objects of an ordinary save.
     Normal,
     /// For what is written once and kept: compaction.
@@ -24,6 +26,7 @@ impl Effort {
     fn level(self) -> i32 {
         match self {
             Self::Fast => 1,
+            Self::Bulk => 3,
             Self::Normal => 6,
             Self::Thorough => 12,
         }
@@ -65,6 +68,34 @@ pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
         })?;
     }
     Ok(out)
+}
+
+/// One zstd frame with `bytes`, readable only together with `prefix`, all of which is searched. Both
+/// together are at most 16 MiB. `thorough` costs time, and up to 24 MiB of memory.
+pub fn compress_beside(bytes: &[u8], prefix: &[u8], thorough: bool) -> Result<Vec<u8>> {
+    let together = (bytes.len() + prefix.len()).max(1 << 10).next_power_of_two().ilog2();
+    let (level, table) = if thorough { (9, together.min(22)) } else { (3, together.min(20)) };
+    let mut context = CCtx::create();
+    for parameter in [
+        CParameter::CompressionLevel(level),
+        CParameter::WindowLog(together.min(24)),
+        CParameter::HashLog(table),
+        CParameter::ChainLog(table),
+        CParameter::ContentSizeFlag(false),
+    ] {
+        context.set_parameter(parameter).map_err(failed)?;
+    }
+    context.ref_prefix(prefix).map_err(failed)?;
+    let mut out = Vec::with_capacity(compress_bound(bytes.len()));
+    context.compress2(&mut out, bytes).map_err(failed)?;
+    Ok(out)
+}
+
+/// The `length` bytes of a frame made by [`compress_beside`].
+pub fn decompress_beside(frame: &[u8], length: u64, prefix: &[u8]) -> Result<Vec<u8>> {
+    let mut context = DCtx::create();
+    context.ref_prefix(prefix).map_err(failed)?;
+    unpack(length, |out| context.decompress(out, frame))
 }
 
 /// Whether zstd would take a base for one of its own dictionaries, rather than for bytes. Only a
@@ -146,6 +177,23 @@ mod tests {
         // A context that is used again has forgotten the base before.
         let frame = compress(b"alone", Effort::Normal).unwrap();
         assert_eq!(decompress(&frame, 5).unwrap(), b"alone");
+    }
+
+    #[test]
+    fn all_of_a_long_prefix_is_searched() {
+        let noise = |seed: u32, count: u32| -> Vec<u8> {
+            (0..count)
+                .flat_map(|n| (n ^ seed << 20).wrapping_mul(2_654_435_761).to_le_bytes())
+                .collect()
+        };
+        let prefix = noise(1, 2 << 20);
+        let bytes = [&prefix[..3000], &prefix[5_000_000..5_003_000]].concat();
+        for thorough in [false, true] {
+            let frame = compress_beside(&bytes, &prefix, thorough).unwrap();
+            assert!(frame.len() < 500, "{}", frame.len());
+            assert_eq!(decompress_beside(&frame, bytes.len() as u64, &prefix).unwrap(), bytes);
+            assert!(decompress_beside(&frame, 10, &prefix).is_err());
+        }
     }
 
     #[test]

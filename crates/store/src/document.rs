@@ -85,6 +85,9 @@ pub struct Undo {
     /// The refs it touched, repository by repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub git: Vec<UndoGit>,
+    /// The databases it restored, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<String>,
     /// Those of the paths that were left with something else than `to` holds: chosen hunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<Entry>,

@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 pub enum Role {
     /// Bytes of a file, whole or a chunk of it.
     Content,
+    /// Bytes of something so large that room counts for more than time.
+    Bulk,
     /// A list of chunks or a node of a tree: what a plan has to read again.
     Structure,
 }
@@ -27,6 +29,10 @@ pub trait Sink: Source {
     /// Takes an object and returns its id. `base` is an object with similar content, against which
     /// it may be stored; it may be missing by now.
     fn put(&self, role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId>;
+
+    /// Notes an object of an earlier checkpoint that something put here refers to: it and all that
+    /// it refers to must still be there at the commit.
+    fn refer(&self, _id: &ObjectId) {}
 }
 
 /// The id of some bytes.

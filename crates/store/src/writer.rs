@@ -135,6 +135,10 @@ impl Source for Writer<'_> {
 }
 
 impl Sink for Writer<'_> {
+    fn refer(&self, id: &ObjectId) {
+        self.reuse([*id]);
+    }
+
     fn put(&self, role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId> {
         let id = id_of(bytes);
         {
@@ -157,12 +161,12 @@ impl Sink for Writer<'_> {
         };
         let item = Item { id, birth: 0, form };
         if bytes.len() >= BLOCK_TARGET && matches!(item.form, Form::Shared(_)) {
-            self.flush(&[item])?;
+            self.flush_as(role, &[item])?;
             return Ok(id);
         }
         let number = match role {
             Role::Structure => STRUCTURE,
-            Role::Content => {
+            Role::Content | Role::Bulk => {
                 let thread = rayon::current_thread_index().unwrap_or(0);
                 STRUCTURE + 1 + thread % (self.builders.len() - 1)
             }
@@ -229,6 +233,10 @@ impl Writer<'_> {
     }
 
     fn flush(&self, items: &[Item]) -> Result<()> {
+        self.flush_as(Role::Content, items)
+    }
+
+    fn flush_as(&self, role: Role, items: &[Item]) -> Result<()> {
         if items.is_empty() {
             return Ok(());
         }
@@ -244,6 +252,7 @@ impl Writer<'_> {
             shared.raw += raw;
             match shared.raw <= NORMAL_EFFORT_MAX && !self.store_is_empty {
                 true => Effort::Normal,
+                false if role == Role::Bulk => Effort::Bulk,
                 false => Effort::Fast,
             }
         };

@@ -1,5 +1,5 @@
 //! Helpers that the tests of every crate share: projects on disk, a store in memory, a disk that
-//! fails on demand, and the corpus of the fuzz targets.
+//! fails on demand, a PostgreSQL server, and the corpus of the fuzz targets.
 //!
 //! Nothing here is part of the product; it panics freely, since a helper that cannot do its work
 //! fails the test.
@@ -9,8 +9,10 @@
 pub mod corpus;
 pub mod fault;
 pub mod memory;
+pub mod postgres;
 pub mod project;
 
 pub use fault::{Failure, Fault, FaultDisk, Loss, Names, Writes};
 pub use memory::MemoryStore;
+pub use postgres::Postgres;
 pub use project::{Project, Snapshot, Thing, memory_dir, snapshot};

@@ -4,16 +4,19 @@
 //! thread; what needs those lives in `rappel-store` and above.
 
 pub mod config;
+pub mod database;
 pub mod duration;
 pub mod entry;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod git;
 pub mod id;
+pub mod knowledge;
 pub mod manifest;
 pub mod path;
 pub mod plan;
 pub mod reference;
+pub mod secret;
 pub mod size;
 pub mod time;
 pub mod trigger;

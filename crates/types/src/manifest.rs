@@ -7,7 +7,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::database::DatabasePart;
 use crate::git::GitPart;
+use crate::knowledge::KnowledgePart;
 use crate::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger, WorkspaceId};
 
 /// The version that this build writes. Readers refuse a higher one and keep unknown keys out of
@@ -218,13 +220,13 @@ pub struct Manifest {
     pub files: Option<FilesPart>,
     /// The git facet.
     pub git: Option<GitPart>,
-    /// The databases facet; not built yet.
+    /// The databases facet.
     #[serde(default)]
-    pub databases: Vec<Value>,
+    pub databases: Vec<DatabasePart>,
     /// The agents facet; not built yet.
     pub agents: Option<Value>,
-    /// The knowledge facet; not built yet.
-    pub knowledge: Option<Value>,
+    /// The knowledge facet.
+    pub knowledge: Option<KnowledgePart>,
     /// Memory of the process that asked; not built yet.
     pub process: Option<Value>,
     /// Free values from `--meta`.

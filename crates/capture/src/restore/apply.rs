@@ -49,7 +49,7 @@ pub fn apply(
     let actions: Vec<Action> =
         plan.actions.iter().filter(|action| action.action != ActionKind::Skip).cloned().collect();
     check(&actions)?;
-    if actions.is_empty() && plan.git.is_empty() {
+    if actions.is_empty() && plan.git.is_empty() && plan.databases.is_empty() {
         let outcome = Outcome { warnings: plan.warnings.clone(), ..Outcome::default() };
         record(&outcome)?;
         return Ok(outcome);
@@ -64,6 +64,7 @@ pub fn apply(
         closed: closed_folders(job, &actions)?,
         actions: actions.clone(),
         git: plan.git.clone(),
+        databases: job.databases.plans(),
     };
     let (ahead, intent) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| Ahead::read(job.source, &actions));
@@ -79,6 +80,10 @@ pub fn apply(
             close(intent, &mut outcome);
             Ok(outcome)
         }
+        Err(cause) if job.databases.is_committed() => {
+            let intent = intent.id();
+            Err(Error::MustFinish { cause: Box::new(cause), intent })
+        }
         Err(cause) => Err(take_back(job, intent, cause)),
     }
 }
@@ -92,6 +97,10 @@ pub(super) fn drive(
     fresh: bool,
     record: Record<'_>,
 ) -> Result<Outcome> {
+    match way {
+        Way::Forward => job.databases.stage(job.source)?,
+        Way::Backward => job.databases.release(),
+    }
     let mut git = GitDrive::new(*job, intent, way, fresh)?;
     git.run(intent)?;
     let header = intent.header().clone();

@@ -1,0 +1,56 @@
+//! A stream as large blocks, read by a thread of its own so that whoever writes it never waits for
+//! what is done with it, unless that is slower all along.
+
+use std::io::{self, Read};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::Scope;
+
+/// How much is read at once, at most.
+const BLOCK: usize = 1 << 20;
+/// How many blocks may wait.
+const WAITING: usize = 3;
+
+/// The blocks of a stream, in order.
+pub struct Blocks {
+    full: Receiver<io::Result<Vec<u8>>>,
+    empty: Sender<Vec<u8>>,
+}
+
+impl Blocks {
+    /// Starts to read.
+    pub fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        reader: &'scope mut (dyn Read + Send),
+    ) -> Self {
+        let (sender, full) = mpsc::sync_channel(WAITING);
+        let (empty, used) = mpsc::channel::<Vec<u8>>();
+        scope.spawn(move || {
+            loop {
+                let mut block = used.try_recv().unwrap_or_default();
+                block.clear();
+                block.reserve_exact(BLOCK);
+                let read = reader.take(BLOCK as u64).read_to_end(&mut block);
+                let ended = !matches!(read, Ok(read) if read > 0);
+                let sent = match read {
+                    Ok(0) => break,
+                    Ok(_) => sender.send(Ok(block)),
+                    Err(error) => sender.send(Err(error)),
+                };
+                if ended || sent.is_err() {
+                    break;
+                }
+            }
+        });
+        Self { full, empty }
+    }
+
+    /// The next block, `None` at the end.
+    pub fn next(&self) -> Option<io::Result<Vec<u8>>> {
+        self.full.recv().ok()
+    }
+
+    /// Takes a block back, to be filled again.
+    pub fn give_back(&self, block: Vec<u8>) {
+        let _ = self.empty.send(block);
+    }
+}

@@ -1,0 +1,42 @@
+//! What can go wrong with a database, sorted by what it means for a checkpoint or a restore.
+//! No message ever holds a password.
+
+use rappel_store::Error as StoreError;
+
+/// Shorthand for results about databases.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Something went wrong with a database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It cannot be had: no such server, program, file, password. A checkpoint is made without it.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It is not there at all, and could be created.
+    #[error("{0}")]
+    Absent(String),
+    /// Others hold it and did not let go in time; says who.
+    #[error("{0}")]
+    Busy(String),
+    /// It changed while it was worked on. Nothing was done.
+    #[error("{0}")]
+    Conflict(String),
+    /// It must not or cannot be restored; says what to do.
+    #[error("{message}")]
+    Refused {
+        /// Why.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The connection was lost in the middle of a commit: it may or may not have happened.
+    #[error("{0}")]
+    Unknown(String),
+    /// The user asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// The store could not take or give something.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,291 @@
+//! Running `pg_dump` and `psql`: the newest that is installed, or behind a prefix of the user's
+//! (`docker exec -i db`).
+//!
+//! The password goes through the environment of the process. Behind a prefix the environment does not arrive,
+//! so there it is the first line of the standard input, which a fixed script takes off. It is
+//! never an argument. Without a password in the URL the user's own ways (`~/.pgpass`, a service file)
+//! work as they do everywhere; of the other `PG…` variables around us none is heeded.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+
+use super::super::error::{Error, Result};
+use super::url::Address;
+
+/// Takes the password off the standard input and becomes the program.
+const WITH_PASSWORD: &str = r#"IFS= read -r PGPASSWORD; export PGPASSWORD; exec "$0" "$@""#;
+
+/// Variables of the user's that say where passwords and services are, not which server is meant.
+const KEPT: [&str; 3] = ["PGPASSFILE", "PGSERVICEFILE", "PGSYSCONFDIR"];
+
+/// How to run the programs for one database.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The database.
+    pub address: Address,
+    /// What is put before the programs' names.
+    pub tools: Vec<String>,
+}
+
+impl Programs {
+    /// Starts a program that is connected to the database. `defaults` are connection
+    /// parameters.
+    pub fn connect(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        defaults: &[(&str, &str)],
+    ) -> Result<Running> {
+        let mut ours = vec![("application_name", "rappel"), ("connect_timeout", "10")];
+        ours.extend(defaults);
+        let mut line: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        line.extend(["-w", "-d"].map(OsString::from));
+        line.push(self.address.connection(&ours).into());
+        self.start(program, &line, true)
+    }
+
+    /// What `PROGRAM --version` says, like `pg_dump (PostgreSQL) 15.4`.
+    pub fn version(&self, program: &str) -> Result<Version> {
+        let mut running = self.start(program, &["--version".into()], false)?;
+        let mut said = String::new();
+        if let Some(mut stdout) = running.stdout.take() {
+            // Whatever else it is, it is no version.
+            let _ = stdout.read_to_string(&mut said);
+        }
+        let (status, words) = running.end();
+        let version =
+            Version::parse(&said).filter(|_| status.is_some_and(|status| status.success()));
+        version.ok_or_else(|| {
+            let why = if words.is_empty() { said.trim().to_owned() } else { words };
+            Error::Unavailable(format!("{program} does not run: {}", self.address.cleaned(&why)))
+        })
+    }
+
+    fn start(&self, program: &str, arguments: &[OsString], connects: bool) -> Result<Running> {
+        let password = self.address.password().filter(|_| connects);
+        let mut command = match self.tools.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest);
+                if password.is_some() {
+                    command.args(["sh", "-c", WITH_PASSWORD]);
+                }
+                command.arg(program);
+                command
+            }
+            None => Command::new(newest(program)),
+        };
+        command.args(arguments);
+        self.set_environment(&mut command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| match (error.kind(), self.tools.first()) {
+            (std::io::ErrorKind::NotFound, None) => Error::Unavailable(format!(
+                "{program} is not installed; install PostgreSQL's client programs (postgresql-client), or \
+                 set `tools` where they run elsewhere"
+            )),
+            (_, Some(tool)) => Error::Unavailable(format!("{tool} cannot be run: {error}")),
+            (_, None) => Error::Unavailable(format!("{program} cannot be run: {error}")),
+        })?;
+        let complaints = child.stderr.take().map(|stderr| std::thread::spawn(|| words_of(stderr)));
+        let mut running =
+            Running { stdin: child.stdin.take(), stdout: child.stdout.take(), child, complaints };
+        if let (Some(password), false) = (password, self.tools.is_empty()) {
+            if password.reveal().contains('\n') {
+                return Err(Error::Unavailable(
+                    "a password with a line break cannot be handed through `tools`".to_owned(),
+                ));
+            }
+            if let Some(stdin) = &mut running.stdin {
+                // A program that does not listen says why itself.
+                let _ = writeln!(stdin, "{}", password.reveal());
+            }
+        }
+        Ok(running)
+    }
+
+    fn set_environment(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os() {
+            let Some(known) = name.to_str() else { continue };
+            let kept = match known {
+                "PGSERVICE" => !self.address.names_host(),
+                "PGPASSWORD" => self.address.password().is_none(),
+                _ => KEPT.contains(&known),
+            };
+            if known.starts_with("PG") && !kept {
+                command.env_remove(name);
+            }
+        }
+        command.env("LC_ALL", "C");
+        if let (Some(password), true) = (self.address.password(), self.tools.is_empty()) {
+            command.env("PGPASSWORD", password.reveal());
+        }
+    }
+
+    /// What the words of a failed program mean.
+    pub fn explain(&self, program: &str, words: &str) -> Error {
+        let words = self.address.cleaned(words);
+        let words = words.trim();
+        let has = |text: &str| words.contains(text);
+        let place = &self.address;
+        if has("FATAL:  database \"") && has("does not exist") {
+            return Error::Absent(format!("{place} does not exist"));
+        }
+        if has("canceling statement due to lock timeout") {
+            return Error::Busy(format!("{place}: somebody holds a table: {words}"));
+        }
+        Error::Unavailable(if has("server version mismatch") {
+            format!(
+                "{program} is older than the server of {place}; install the client programs of its \
+                 version, or set `tools` to run those beside the server: {words}"
+            )
+        } else if has("password authentication failed") || has("no password supplied") {
+            format!("{place}: the server refused the user or password; check the URL: {words}")
+        } else if has("connection to server")
+            || has("could not connect")
+            || has("could not translate")
+        {
+            format!("{place}: the server cannot be reached; is it running? {words}")
+        } else if has("row-level security") {
+            format!(
+                "{place}: the user may not see all rows; connect as the tables' owner or a role with \
+                 BYPASSRLS: {words}"
+            )
+        } else if words.is_empty() {
+            format!("{place}: {program} ended without saying why")
+        } else {
+            format!("{place}: {program} failed: {words}")
+        })
+    }
+}
+
+/// A program at work.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// What it is told.
+    pub stdin: Option<ChildStdin>,
+    /// What it says.
+    pub stdout: Option<ChildStdout>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    /// Waits for its end: how it ended, and what it complained about.
+    pub fn end(mut self) -> (Option<ExitStatus>, String) {
+        self.finish()
+    }
+
+    /// The same, for whoever cannot give it away.
+    pub fn finish(&mut self) -> (Option<ExitStatus>, String) {
+        drop(self.stdin.take());
+        let status = self.child.wait().ok();
+        let words = self.complaints.take().and_then(|thread| thread.join().ok());
+        (status, words.unwrap_or_default())
+    }
+
+    /// Ends it now.
+    pub fn kill(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    /// Nobody is left behind.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+        }
+    }
+}
+
+/// The beginning of what a program complains about; the rest is read so that it is not stopped by a full pipe.
+fn words_of(mut stderr: impl Read) -> String {
+    let mut words = Vec::new();
+    let _ = stderr.by_ref().take(8 << 10).read_to_end(&mut words);
+    let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+    String::from_utf8_lossy(&words).into_owned()
+}
+
+/// The newest installed one of that name, else whatever the search path has. What Debian has on its search
+/// path is a script that costs more than the program.
+fn newest(program: &str) -> PathBuf {
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for (folder, prefix) in [
+        ("/usr/lib/postgresql", ""),
+        ("/usr", "pgsql-"),
+        ("/opt/homebrew/opt", "postgresql@"),
+        ("/usr/local/opt", "postgresql@"),
+    ] {
+        for entry in Path::new(folder).read_dir().into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
+            let path = entry.path().join("bin").join(program);
+            if let (Some(number), true) = (number, path.is_file()) {
+                found.push((number, path));
+            }
+        }
+    }
+    found.sort();
+    found.pop().map_or_else(|| PathBuf::from(program), |(_, path)| path)
+}
+
+/// A version of PostgreSQL: 15.4 is `(15, 4)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Which formats and commands it knows.
+    pub major: u32,
+    /// Which corrections it has.
+    pub minor: u32,
+}
+
+impl Version {
+    /// The first number with or without a dot in a text.
+    fn parse(text: &str) -> Option<Self> {
+        let word =
+            text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+        let mut numbers = word.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        let major = numbers.next()?.ok()?;
+        let minor = numbers.next().and_then(Result::ok).unwrap_or(0);
+        Some(Self { major, minor })
+    }
+
+    /// Whether its `pg_dump` can be told the key of `\restrict`, which is a new one every time otherwise.
+    pub fn restricts(self) -> bool {
+        let since = match self.major {
+            13 => 22,
+            14 => 19,
+            15 => 14,
+            16 => 10,
+            17 => 6,
+            major => return major > 17,
+        };
+        self.minor >= since
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_as_they_are_said() {
+        let version = |text| Version::parse(text).unwrap();
+        let fifteen = version("pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)");
+        assert_eq!(fifteen, Version { major: 15, minor: 18 });
+        assert!(fifteen.restricts());
+        assert!(!version("pg_dump (PostgreSQL) 15.13").restricts());
+        assert!(version("pg_dump (PostgreSQL) 18beta1").restricts());
+        assert_eq!(Version::parse("command not found"), None);
+    }
+}

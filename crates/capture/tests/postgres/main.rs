@@ -1,0 +1,6 @@
+//! PostgreSQL, on a real server: what is noticed, captured and put back.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+mod noticing;
+mod support;

@@ -1,0 +1,119 @@
+//! Databases in a checkpoint: what a manifest says of each, and what a restore does to it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CheckpointId, ObjectId};
+
+/// What kind of thing a database is, which decides how it is captured and restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DatabaseKind {
+    /// A file of SQLite.
+    Sqlite,
+    /// A database of a PostgreSQL server.
+    Postgres,
+    /// Whatever two commands of the user's can dump and load.
+    Command,
+}
+
+impl DatabaseKind {
+    /// As JSON and people have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Command => "command",
+        }
+    }
+}
+
+impl fmt::Display for DatabaseKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The BLAKE3 hash of everything a database held, as `b3:` and 64 hexadecimal digits. It is written
+/// so that nobody takes it for the name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    /// The digest with this hash.
+    pub fn new(hash: [u8; 32]) -> Self {
+        Self(format!("b3:{}", ObjectId(hash)))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One database of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabasePart {
+    /// Its name in `rappel.toml`; a SQLite file that was noticed is called by its path.
+    pub name: String,
+    /// Its kind.
+    pub kind: DatabaseKind,
+    /// Its tables, in order; those of Postgres with their schema unless that is `public`.
+    pub tables: Vec<String>,
+    /// How many rows each of them has.
+    pub row_counts: BTreeMap<String, u64>,
+    /// How long its content is, uncompressed.
+    pub bytes: u64,
+    /// The checkpoint with which this content was read. `None` only until that has a name.
+    pub as_of: Option<CheckpointId>,
+    /// Whether it had changed since, and was not read again.
+    pub stale: bool,
+    /// Its content, as a tree whose files are described in `docs/format.md`.
+    pub tree: ObjectId,
+    /// Its content's hash: equal ones held the same.
+    pub digest: Digest,
+    /// Where a SQLite file lies: relative to the workspace, or absolute; escaped like a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
+/// What a restore does to one database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabasePlan {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: DatabaseKind,
+    /// What it holds now; `None` where it is absent and will be created.
+    pub from: Option<Digest>,
+    /// What it will hold.
+    pub to: Digest,
+    /// How its transaction is recognised after a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Ticket>,
+}
+
+/// How a server is asked, after a crash, whether a transaction was committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// The server's own identity, and that of the database in it.
+    pub server: String,
+    /// The transaction.
+    pub transaction: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_no_object() {
+        let digest = Digest::new([0xab; 32]).to_string();
+        assert!(digest.starts_with("b3:abab"));
+        assert!(digest.parse::<ObjectId>().is_err());
+    }
+}
