@@ -316,6 +316,43 @@ fn an_undo_killed_at_any_moment_is_finished_or_taken_back() {
 }
 
 #[test]
+fn what_the_user_has_traced_stays_out_of_it() {
+    let world = World::new(2);
+    let outside = world.project.outside();
+    let (log, folder) = (outside.join("trace"), outside.join("traces"));
+    std::fs::create_dir(&folder).unwrap();
+    let config = outside.join("config");
+    let text = format!("[trace2]\n\teventTarget = {0}\n\tnormalTarget = {0}\n", log.display());
+    std::fs::write(&config, &text).unwrap();
+    for name in ["trace2.eventTarget", "trace2.perfTarget"] {
+        must(world.root(), &["config", name, log.to_str().unwrap()]);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        for name in ["GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF", "GIT_TRACE_SETUP"] {
+            command.env(name, &log);
+        }
+        command.env("GIT_TRACE", &log).env("GIT_TRACE2_PARENT_SID", "x").env("HOME", outside);
+        command.env("GIT_TRACE2_EVENT", &folder).env("GIT_CONFIG_GLOBAL", &config);
+        let output = command.output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {words}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    // A git that is not kept from it would leave a trace here.
+    let id = run(&["save", "traced"])["id"].as_str().unwrap().to_owned();
+    world.write("d1/f1", "more\n");
+    must(world.root(), &["commit", "-q", "-a", "-m", "more"]);
+    let _ = std::fs::remove_file(&log);
+    run(&["save"]);
+    run(&["restore", &id, "--confirm", "--only", "git"]);
+    run(&["undo"]);
+    run(&["status"]);
+    let traces = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!((log.exists(), traces), (false, 0));
+}
+
+#[test]
 fn without_a_git_program_files_are_still_captured() {
     let world = World::new(1);
     let empty = world.project.outside().join("empty");

@@ -106,15 +106,13 @@ impl<'a> GitDrive<'a> {
         // What has to be whole to go is looked at before anything changes.
         let (leaving, others): (Vec<&WorktreePlan>, Vec<&WorktreePlan>) =
             plan.worktrees.iter().partition(|worktree| worktree.remove);
-        for worktree in &leaving {
-            if let Some(reason) = self.set_worktree_aside(worktree)? {
-                return self.conflict(plan, &reason);
+        if let Some(reason) = self.set_all_aside(plan, &leaving)? {
+            for worktree in leaving {
+                remove::bring_back(&path_of(&worktree.path), self.header.id, self.job.root.disk())?;
             }
+            return self.conflict(plan, &reason);
         }
         if plan.remove {
-            if let Some(reason) = self.set_repository_aside(plan)? {
-                return self.conflict(plan, &reason);
-            }
             remove::delete(&path_of(&plan.common_dir), self.header.id, self.job.root.disk())?;
         } else if plan.create {
             self.create(plan)?;
@@ -255,6 +253,20 @@ impl<'a> GitDrive<'a> {
             return self.conflict(plan, "another repository appeared there meanwhile");
         }
         create::discard(&common, self.header.id)
+    }
+
+    /// Moves everything aside that goes; says why something stays if it does.
+    fn set_all_aside(
+        &self,
+        plan: &RepositoryPlan,
+        leaving: &[&WorktreePlan],
+    ) -> Result<remove::Unheld> {
+        for worktree in leaving {
+            if let Some(reason) = self.set_worktree_aside(worktree)? {
+                return Ok(Some(reason));
+            }
+        }
+        if plan.remove { self.set_repository_aside(plan) } else { Ok(None) }
     }
 
     /// Moves a repository aside that goes; says why it stays if it does.

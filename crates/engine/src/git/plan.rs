@@ -119,6 +119,12 @@ impl Rappel {
             let environment = &self.options.environment;
             let place = Place::find(&folder, environment)
                 .or_else(|| Place::astray(&self.root, path, &there.part, environment));
+            if here.is_some() && wish.touched_at(path).is_some_and(|one| one.whole) {
+                let reason = format!("{} is there already; it is kept as it is", named(path));
+                let shown = path.map_or_else(|| RelPath::new(".git"), |path| path.join(b".git"));
+                planned.edited.extend(shown.ok().map(|path| Conflict { path, reason }));
+                continue;
+            }
             match (here, place) {
                 (Some(here), Some(place)) => {
                     let sides = (here, &there);

@@ -614,3 +614,33 @@ fn what_a_solved_conflict_was_made_of() {
     bench.git(&["checkout", "-m", "--", "c"]);
     assert!(bench.world.read("c").contains("<<<<<<<"));
 }
+
+#[test]
+fn git_lfs_itself() {
+    let bench = Bench::empty();
+    if !bench.attempt(&["lfs", "version"]).status.success() {
+        return;
+    }
+    bench.git(&["lfs", "install", "--local"]);
+    bench.git(&["lfs", "track", "*.big"]);
+    bench.git(&["add", ".gitattributes"]);
+    bench.commit("a.big", "large one\n");
+    bench.git(&["branch", "feature/x"]);
+    bench.commit("a.big", "large two\n");
+    bench.commit("plain", "plain\n");
+    assert!(bench.text(&["show", "HEAD:a.big"]).contains("oid sha256:"));
+    let part = bench.manifest().git.unwrap().root;
+    assert_eq!(part.dirty_files.len(), 0, "{:?}", part.dirty_files);
+    let saved = bench.save();
+    let before = bench.portrait();
+    bench.lose_git();
+    bench.world.remove("a.big");
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "made again");
+    assert_eq!(bench.world.read("a.big"), "large two\n");
+    assert_eq!(bench.text(&["status", "--porcelain"]), "");
+    // Both versions are at hand, without a server.
+    bench.git(&["checkout", "-q", "feature/x"]);
+    assert_eq!(bench.world.read("a.big"), "large one\n");
+    bench.git(&["lfs", "fsck"]);
+}

@@ -311,3 +311,34 @@ fn refs_of_a_checkpoint_that_fold_together_are_shown() {
     let error = refused(&bench, &saved, ErrorKind::Conflict);
     assert!(error.contains("refs/heads/"), "{error}");
 }
+
+#[test]
+fn a_work_tree_that_was_seen_only_in_part_authorises_no_delete() {
+    let bench = Bench::new();
+    let folder = bench.outside("other");
+    bench.git(&["worktree", "add", "-q", "-b", "other", arg(&folder), "feature/x"]);
+    let stop = AtomicBool::new(false);
+    let partial = std::thread::scope(|scope| {
+        // A file that never holds still cannot be taken.
+        scope.spawn(|| {
+            for n in 0u64.. {
+                std::fs::write(folder.join("busy"), n.to_string().repeat(1 + n as usize % 9))
+                    .unwrap();
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let saved = (0..200).map(|_| bench.manifest()).find(|manifest| manifest.partial);
+        stop.store(true, Ordering::Relaxed);
+        saved.unwrap()
+    });
+    assert!(partial.partial_reasons.iter().all(|one| one.reason.contains("work tree other")));
+    std::fs::write(folder.join("later"), "later\n").unwrap();
+    std::fs::write(folder.join("x"), "changed\n").unwrap();
+    let options = RestoreOptions { worktrees: vec!["other".into()], ..RestoreOptions::default() };
+    bench.restore_with(partial.id.as_str(), &options).unwrap();
+    // What it holds comes back; what it may have missed stays.
+    assert_eq!(std::fs::read(folder.join("x")).unwrap(), b"feature\n");
+    assert!(folder.join("later").exists() && folder.join("busy").exists());
+}

@@ -238,3 +238,21 @@ fn a_ref_that_moved_since_goes_back_if_it_is_asked() {
     assert_eq!(report.conflicts, []);
     assert_eq!(bench.portrait().refs, damaged.refs);
 }
+
+#[test]
+fn a_repository_made_since_is_not_written_over_by_redo() {
+    let bench = Bench::new();
+    let saved = bench.save();
+    bench.lose_git();
+    bench.restore(&saved);
+    bench.undo();
+    bench.git(&["init", "-q"]);
+    bench.world.write("mine", "mine\n");
+    bench.git(&["add", "mine"]);
+    let mine = bench.portrait();
+    let report = bench.world.redo();
+    assert_eq!(conflicts(&report), [".git: the repository is there already; it is kept as it is"]);
+    let now = bench.portrait();
+    assert_eq!((now.refs, now.head, now.staged), (mine.refs, mine.head, mine.staged));
+    assert_eq!(now.inside, mine.inside);
+}
