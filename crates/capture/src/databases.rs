@@ -6,6 +6,7 @@
 //! loaded where nobody sees it yet, and one commit makes it so. Whatever fails before the commit leaves the database as it was.
 
 pub mod command;
+pub mod copy_out;
 pub mod drive;
 pub mod dump;
 pub mod error;

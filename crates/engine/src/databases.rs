@@ -6,6 +6,7 @@ mod plan;
 mod recover;
 mod sources;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
@@ -35,6 +36,8 @@ pub(crate) struct CapturedDatabases {
     pub any: bool,
     /// What the next save may know.
     memo: Memo,
+    /// What was known of those that could not be read.
+    unread: BTreeMap<String, Remembered>,
     /// Checkpoints on which all depends that was taken over without a look.
     pub bases: Vec<CheckpointId>,
 }
@@ -69,6 +72,7 @@ impl CapturedDatabases {
         self.parts.sort_by(|a, b| a.name.cmp(&b.name));
         self.partial.extend(other.partial);
         self.memo.entries.extend(other.memo.entries);
+        self.unread.extend(other.unread);
         self.bases.extend(other.bases);
         self.any |= other.any;
         self
@@ -174,7 +178,11 @@ impl Rappel {
                 captured.add(part, Remembered::of(read, start.elapsed()));
             }
             Err(DatabaseError::Store(error)) => return Err(error.into()),
-            Err(error) => captured.fail(&named.name, &error.to_string()),
+            Err(error) => {
+                captured.fail(&named.name, &error.to_string());
+                // The next one that can be read need not be stored whole.
+                captured.unread.extend(known.map(|known| (named.name.clone(), known.clone())));
+            }
         }
         Ok(())
     }
@@ -208,7 +216,8 @@ impl Rappel {
         let mut read = named.database.capture(sink, prior, &reading.watch)?;
         // Read again and found to be the same: it is as of when it was first read.
         if let Some(prior) = prior.filter(|prior| prior.digest == read.part.digest) {
-            read.part = DatabasePart { stale: false, ..prior.clone() };
+            read.part.as_of.clone_from(&prior.as_of);
+            read.part.tree = prior.tree;
         }
         Ok(Read::Anew(read))
     }
@@ -257,6 +266,7 @@ impl Rappel {
             known.checkpoint = Some(made.clone());
             known.part.as_of.get_or_insert_with(|| made.clone());
         }
+        memo.entries.extend(captured.unread);
         memo.save(self.store.disk(), &self.databases_path(id));
     }
 

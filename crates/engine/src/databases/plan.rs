@@ -7,7 +7,7 @@ use rappel_capture::databases::{
     DatabaseDrive, Error as DatabaseError, Held, How, Restoring, Watch,
 };
 use rappel_store::sink::Scratch;
-use rappel_types::database::{DatabasePart, DatabasePlan};
+use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan};
 use rappel_types::plan::Conflict;
 use rappel_types::size::thousands;
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
@@ -53,7 +53,9 @@ pub(crate) struct Holding {
 impl Holding {
     /// Where it lies inside the workspace, if it does.
     pub fn path(&self) -> Option<RelPath> {
-        self.target.location.as_ref()?.parse().ok()
+        let location = self.target.location.as_ref()?;
+        let sqlite = self.target.kind == DatabaseKind::Sqlite;
+        location.parse().ok().filter(|_| sqlite)
     }
 }
 
@@ -201,6 +203,13 @@ impl Rappel {
             };
             if self.known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
                 continue;
+            }
+            if part.location.as_ref().is_some_and(|then| *then != named.place) {
+                let then = part.location.as_deref().unwrap_or_default();
+                found.warnings.push(format!(
+                    "{name} was {then} then, and is {} now: that is what will be overwritten",
+                    named.place
+                ));
             }
             if !named.database.is_local() && !wish.allow_remote.contains(name) {
                 found.conflict(

@@ -74,7 +74,7 @@ pub fn dump(
         stale: false,
         tree: stored.tree,
         digest: stored.digest,
-        location: None,
+        location: Some(programs.address.to_string()),
     })
 }
 
