@@ -23,6 +23,7 @@ fn run(root: &Path, cache: Option<Cache>) -> Result<Scanned> {
         environment: &Environment::default(),
         excluded: &[],
         excluded_paths: &[],
+        databases: &[],
         cache,
         also: &[],
         maybe_changed: None,

@@ -5,15 +5,94 @@
 //! held against writers, what it holds is captured for the safety checkpoint, the target's content is
 //! loaded where nobody sees it yet, and one commit makes it so. Whatever fails before the commit leaves the database as it was.
 
+pub mod command;
+pub mod drive;
 pub mod dump;
 pub mod error;
 pub mod postgres;
 pub mod sql;
+pub mod sqlite;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rappel_store::sink::{Sink, Source};
-use rappel_types::database::{DatabasePart, Ticket};
+use rappel_types::database::{DatabasePart, DatabasePlan, Ticket};
 
+pub use drive::{DatabaseDrive, Held};
 pub use error::{Error, Result};
+
+/// A database that can be looked at, read and restored.
+pub trait Database: Send + Sync {
+    /// A look that costs little; `None` where there is no such look, so that it is always read.
+    fn fingerprint(&self) -> Result<Option<Fingerprint>>;
+
+    /// Reads all of it. `prior` is what an earlier checkpoint holds, to store only the difference.
+    fn capture(
+        &self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        watch: &Watch<'_>,
+    ) -> Result<Captured>;
+
+    /// Whether a restore of `target` could succeed, as far as that is known before anything is done.
+    fn check(&self, source: &dyn Source, target: &DatabasePart) -> Result<()>;
+
+    /// Holds it against writers, to restore it. [`Error::Absent`] where there is nothing to hold:
+    /// then [`Database::create`] makes an empty one.
+    fn restoring(&self, how: &How<'_>) -> Result<Box<dyn Restoring>>;
+
+    /// Makes an empty one where there is none.
+    fn create(&self) -> Result<()>;
+
+    /// What became of a restore's commit.
+    fn fate(&self, plan: &DatabasePlan) -> Result<Fate>;
+
+    /// Whether it is on this machine.
+    fn is_local(&self) -> bool {
+        true
+    }
+}
+
+/// How a database is taken hold of.
+#[derive(Debug, Clone, Copy)]
+pub struct How<'a> {
+    /// How long to wait for others to let go.
+    pub patience: Duration,
+    /// Whether others are made to.
+    pub terminate_connections: bool,
+    /// Set when the user wants to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+/// Who watches while a database is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Watch<'a> {
+    /// Set when the user wants to stop.
+    pub cancel: &'a AtomicBool,
+    /// How many bytes were read so far, over all databases.
+    pub bytes: &'a AtomicU64,
+}
+
+impl Watch<'static> {
+    /// Nobody watches.
+    pub fn nobody() -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        static BYTES: AtomicU64 = AtomicU64::new(0);
+        Self { cancel: &NEVER, bytes: &BYTES }
+    }
+}
+
+impl Watch<'_> {
+    /// Notes that so many more bytes were read; an error if the user wants to stop.
+    pub fn read(&self, bytes: u64) -> Result<()> {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match self.cancel.load(Ordering::Relaxed) {
+            true => Err(rappel_store::Error::Cancelled.into()),
+            false => Ok(()),
+        }
+    }
+}
 
 /// A look at a database that costs little. Equal ones mean that nothing was committed in between;
 /// different ones mean nothing.
@@ -32,9 +111,14 @@ pub struct Captured {
 
 /// A database on its way to another content. Dropped before its commit, it is as it was.
 pub trait Restoring: Send {
-    /// What it holds now, which nobody changes until this is committed or dropped. Called once,
-    /// first. `prior` is what an earlier checkpoint holds, to store only the difference.
-    fn capture(&mut self, sink: &dyn Sink, prior: Option<&DatabasePart>) -> Result<Captured>;
+    /// What it holds now, which nobody changes until this is committed or dropped. Called first,
+    /// and once more if the store could not keep it. `prior` is what an earlier checkpoint holds, to store only the difference.
+    fn capture(
+        &mut self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        watch: &Watch<'_>,
+    ) -> Result<Captured>;
 
     /// How to ask for the fate of the commit after a crash.
     fn ticket(&self) -> Option<Ticket>;

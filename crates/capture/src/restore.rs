@@ -24,7 +24,7 @@ mod record;
 pub mod recover;
 mod stage;
 pub(crate) mod steps;
-mod writers;
+pub(crate) mod writers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,6 +32,7 @@ use rappel_store::beneath::Root;
 use rappel_store::sink::Source;
 use rappel_types::{CheckpointId, Node, RelPath};
 
+use crate::databases::DatabaseDrive;
 use crate::git::State;
 
 pub use apply::{Request, apply};
@@ -40,7 +41,7 @@ pub use error::{Error, Result};
 pub use intent::{Intent, IntentId, Intents, OpenIntent, Phase};
 pub use outcome::{Kept, Outcome, Written};
 pub use plan::{Scope, Side, plan_files, plan_hash};
-pub use probe::{Probe, RootProbe};
+pub use probe::{Probe, RootProbe, WithoutProbe};
 pub use recover::{finish, rollback};
 
 /// What every restore works with.
@@ -54,6 +55,8 @@ pub struct Job<'a> {
     pub cancel: &'a AtomicBool,
     /// The repositories that a checkpoint holds.
     pub states: States<'a>,
+    /// The databases that go the same way.
+    pub databases: &'a DatabaseDrive,
 }
 
 /// Reads the repositories of a checkpoint.

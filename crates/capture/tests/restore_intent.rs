@@ -261,6 +261,7 @@ fn draft(plan: &Plan) -> Draft {
         actions: Vec::new(),
         closed: Vec::new(),
         git: rappel_types::git::GitPlan::default(),
+        databases: Vec::new(),
     }
 }
 

@@ -88,6 +88,7 @@ impl<'a> Context<'a> {
             machine: machine(),
             environment_name: variable("RAPPEL_ENVIRONMENT")
                 .and_then(|name| name.into_string().ok()),
+            variables: Arc::new(|name| variable(name).and_then(|value| value.into_string().ok())),
             zone: self.zone(),
             cancel: self.cancel.clone(),
             progress: self.restoring.clone(),

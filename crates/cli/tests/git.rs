@@ -193,6 +193,14 @@ impl World {
         }
     }
 
+    fn assert_nothing_left(&self) {
+        let left = std::fs::read_dir(self.project.outside()).unwrap();
+        for entry in left.chain(std::fs::read_dir(self.root()).unwrap()) {
+            let name = entry.unwrap().file_name();
+            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left");
+        }
+    }
+
     fn unfinished(&self) -> usize {
         self.must(&["recover"])["restores"].as_array().unwrap().len()
     }
@@ -259,13 +267,89 @@ fn a_restore_killed_at_any_moment_is_finished_or_taken_back() {
         }
         world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
         assert_state(&world.now(), &target, &format!("round {round}, restored"));
-        let left = std::fs::read_dir(world.project.outside()).unwrap();
-        for entry in left.chain(std::fs::read_dir(world.root()).unwrap()) {
-            let name = entry.unwrap().file_name();
-            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left");
-        }
+        world.assert_nothing_left();
     }
     println!("{interrupted} restores were interrupted");
+}
+
+#[test]
+fn an_undo_killed_at_any_moment_is_finished_or_taken_back() {
+    let mut world = World::new(setting("RAPPEL_CRASH_SEED", 20_261_117));
+    let target = world.now();
+    let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
+    let (mut interrupted, mut most_us) = (0, 0);
+    for round in 0..setting("RAPPEL_CRASH_ROUNDS", 8) {
+        world.damage();
+        let before = world.now();
+        world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
+        assert_state(&world.now(), &target, &format!("round {round}, restored"));
+        if round == 0 {
+            let start = std::time::Instant::now();
+            world.must(&["undo"]);
+            most_us = start.elapsed().as_micros() as u64;
+            assert_state(&world.now(), &before, "undone");
+            world.must(&["redo"]);
+            assert_state(&world.now(), &target, "redone");
+        }
+        world.kill(&["undo"], most_us);
+        if world.unfinished() == 0 {
+            let now = world.now();
+            let expected = if now.0.said == target.0.said { &target } else { &before };
+            assert_state(&now, expected, &format!("round {round}, nothing unfinished"));
+        } else {
+            interrupted += 1;
+            let (way, expected) = match world.roll(2) {
+                0 => ("--finish", &before),
+                _ => ("--rollback", &target),
+            };
+            world.kill(&["recover", way], most_us);
+            if world.unfinished() > 0 {
+                world.must(&["recover", way]);
+            }
+            assert_state(&world.now(), expected, &format!("round {round}, {way}"));
+        }
+        world.assert_nothing_left();
+        world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
+        assert_state(&world.now(), &target, &format!("round {round}, restored again"));
+    }
+    println!("{interrupted} undos were interrupted");
+}
+
+#[test]
+fn what_the_user_has_traced_stays_out_of_it() {
+    let world = World::new(2);
+    let outside = world.project.outside();
+    let (log, folder) = (outside.join("trace"), outside.join("traces"));
+    std::fs::create_dir(&folder).unwrap();
+    let config = outside.join("config");
+    let text = format!("[trace2]\n\teventTarget = {0}\n\tnormalTarget = {0}\n", log.display());
+    std::fs::write(&config, &text).unwrap();
+    for name in ["trace2.eventTarget", "trace2.perfTarget"] {
+        must(world.root(), &["config", name, log.to_str().unwrap()]);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        for name in ["GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF", "GIT_TRACE_SETUP"] {
+            command.env(name, &log);
+        }
+        command.env("GIT_TRACE", &log).env("GIT_TRACE2_PARENT_SID", "x").env("HOME", outside);
+        command.env("GIT_TRACE2_EVENT", &folder).env("GIT_CONFIG_GLOBAL", &config);
+        let output = command.output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {words}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    // A git that is not kept from it would leave a trace here.
+    let id = run(&["save", "traced"])["id"].as_str().unwrap().to_owned();
+    world.write("d1/f1", "more\n");
+    must(world.root(), &["commit", "-q", "-a", "-m", "more"]);
+    let _ = std::fs::remove_file(&log);
+    run(&["save"]);
+    run(&["restore", &id, "--confirm", "--only", "git"]);
+    run(&["undo"]);
+    run(&["status"]);
+    let traces = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!((log.exists(), traces), (false, 0));
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! What changed between two checkpoints, or since one.
 
+mod others;
+
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
-use rappel_types::{Node, Reference, RelPath};
+use rappel_types::{Manifest, Node, Reference, RelPath};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+pub use others::{DatabaseDiff, GitDiff, Moved, TableDiff};
 
 /// Files beyond this size are compared, but not line by line.
 const TEXT_MAX: u64 = 1 << 20;
@@ -43,10 +46,10 @@ pub struct Diff {
     pub time_delta_ms: i64,
     /// The files.
     pub files: FilesDiff,
-    /// The git facet; not built yet.
-    pub git: Option<Value>,
-    /// The databases facet; not built yet.
-    pub databases: Option<Value>,
+    /// Where git stands; `null` if it did not move.
+    pub git: Option<GitDiff>,
+    /// The databases that differ.
+    pub databases: Vec<DatabaseDiff>,
     /// The agents facet; not built yet.
     pub agents: Option<Value>,
     /// All of it in a sentence.
@@ -82,18 +85,21 @@ impl Rappel {
     ) -> Result<Diff> {
         let from = self.view(&self.resolve(from, true)?)?;
         let old = tree_of(&from)?;
-        let (name, at, changes) = match to {
+        let (name, at, changes, git, databases) = match to {
             Some(to) => {
                 let to = self.view(&self.resolve(to, true)?)?;
                 let changes = tree::diff(self.source(), &old, &tree_of(&to)?)?;
-                (to.manifest.id.to_string(), to.manifest.created_at, changes)
+                let Manifest { id, created_at, git, databases, .. } = to.manifest;
+                (id.to_string(), created_at, changes, git, databases)
             }
             None => {
                 let id = self.require_known()?;
                 let scratch = Scratch::over(self.source());
                 let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
                 let changes = tree::diff(&scratch, &old, &now.tree)?;
-                ("workspace".to_owned(), self.now(), changes)
+                let git = self.look_at_git(&now, None, &scratch)?.root_part();
+                let databases = self.present_databases(&from.manifest.databases, &scratch)?;
+                ("workspace".to_owned(), self.now(), changes, git, databases)
             }
         };
         let meant = |path: &RelPath| {
@@ -113,8 +119,8 @@ impl Rappel {
             to: name,
             time_delta_ms: at.millis_since(from.manifest.created_at),
             files,
-            git: None,
-            databases: None,
+            git: others::git(from.manifest.git.as_ref(), git.as_ref()),
+            databases: others::databases(&from.manifest.databases, &databases),
             agents: None,
             summary,
             changes,

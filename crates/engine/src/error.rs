@@ -54,6 +54,22 @@ pub enum Error {
     /// Restoring.
     #[error(transparent)]
     Restore(#[from] rappel_capture::restore::Error),
+    /// A database.
+    #[error("database {name}: {error}")]
+    Database {
+        /// Which.
+        name: String,
+        /// Why.
+        error: rappel_capture::databases::Error,
+    },
+    /// A restore came too far to be taken back.
+    #[error(
+        "database {database} was restored already, or may have been: the restore can only be finished"
+    )]
+    PastReturn {
+        /// The first that was.
+        database: String,
+    },
     /// `rappel.toml`.
     #[error(transparent)]
     Config(#[from] rappel_types::ConfigError),
@@ -194,6 +210,7 @@ impl Error {
                 store_kind(error)
             }
             Self::Restore(error) => restore_kind(error),
+            Self::Database { error, .. } => database_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
                 rappel_capture::Error::UnsuitableRoot { .. }
@@ -208,9 +225,10 @@ impl Error {
             | Self::NotDeleted { .. }
             | Self::NoPath { .. }
             | Self::NoWorkspace { .. } => ErrorKind::NotFound,
-            Self::PlanChanged { .. } | Self::ForeignWorkspace { .. } | Self::Changed { .. } => {
-                ErrorKind::Conflict
-            }
+            Self::PlanChanged { .. }
+            | Self::ForeignWorkspace { .. }
+            | Self::PastReturn { .. }
+            | Self::Changed { .. } => ErrorKind::Conflict,
             Self::Damaged { .. } | Self::DamagedIntent { .. } => ErrorKind::Damage,
             Self::Capture(_) | Self::Nothing { .. } | Self::Io { .. } => ErrorKind::Failed,
         }
@@ -257,6 +275,10 @@ impl Error {
                 rappel_capture::restore::Error::Unfinished { .. }
                 | rappel_capture::restore::Error::Interrupted { .. },
             ) => Some("rappel recover --finish or rappel recover --rollback".into()),
+            Self::PastReturn { .. }
+            | Self::Restore(rappel_capture::restore::Error::MustFinish { .. }) => {
+                Some("rappel recover --finish, and then rappel undo if that is wanted".into())
+            }
             Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
                 Some("name a folder that does not exist yet".into())
             }
@@ -270,6 +292,7 @@ impl Error {
                 store_hint(error)
             }
             Self::Restore(error) => restore_cause(error).and_then(store_hint),
+            Self::Database { error, .. } => database_hint(error),
             _ => None,
         }
     }
@@ -282,8 +305,11 @@ fn restore_cause(error: &rappel_capture::restore::Error) -> Option<&rappel_store
     use rappel_capture::restore::Error as Restore;
     match error {
         Restore::Store(error) => Some(error),
-        Restore::RolledBack { cause, .. } | Restore::Interrupted { cause, .. } => {
-            restore_cause(cause)
+        Restore::RolledBack { cause, .. }
+        | Restore::Interrupted { cause, .. }
+        | Restore::MustFinish { cause, .. } => restore_cause(cause),
+        Restore::Database { error: rappel_capture::databases::Error::Store(error), .. } => {
+            Some(error)
         }
         _ => None,
     }
@@ -293,7 +319,46 @@ fn restore_kind(error: &rappel_capture::restore::Error) -> ErrorKind {
     match restore_cause(error) {
         Some(cause) => store_kind(cause),
         None if error.is_conflict() => ErrorKind::Conflict,
-        None => ErrorKind::Failed,
+        None => match database_cause(error) {
+            Some(cause) => database_kind(cause),
+            None => ErrorKind::Failed,
+        },
+    }
+}
+
+/// What made a restore fail, if that was a database.
+fn database_cause(
+    error: &rappel_capture::restore::Error,
+) -> Option<&rappel_capture::databases::Error> {
+    use rappel_capture::restore::Error as Restore;
+    match error {
+        Restore::Database { error, .. } => Some(error),
+        Restore::RolledBack { cause, .. }
+        | Restore::Interrupted { cause, .. }
+        | Restore::MustFinish { cause, .. } => database_cause(cause),
+        _ => None,
+    }
+}
+
+fn database_kind(error: &rappel_capture::databases::Error) -> ErrorKind {
+    use rappel_capture::databases::Error as Database;
+    match error {
+        Database::Busy(_) => ErrorKind::Busy,
+        Database::Conflict(_) => ErrorKind::Conflict,
+        Database::Store(error) => store_kind(error),
+        _ => ErrorKind::Failed,
+    }
+}
+
+fn database_hint(error: &rappel_capture::databases::Error) -> Option<String> {
+    use rappel_capture::databases::Error as Database;
+    match error {
+        Database::Busy(_) => Some(
+            "end what holds it, or let --terminate-connections do that; --skip databases leaves it alone".into(),
+        ),
+        Database::Refused { hint, .. } => hint.clone(),
+        Database::Store(error) => store_hint(error),
+        _ => None,
     }
 }
 

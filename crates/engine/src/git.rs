@@ -1,25 +1,31 @@
 //! Git as part of a checkpoint.
 
+mod describe;
 mod plan;
+mod take_back;
+mod worktrees;
 
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rappel_capture::files::{Cache, CacheDraft};
 use rappel_capture::git::{self, Before, Captured, Memo, State, WorktreeFiles};
+use rappel_store::content;
 use rappel_store::index::CheckpointRow;
-use rappel_store::sink::Sink;
+use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{Facet, PartialReason};
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::save::CapturedFiles;
+use crate::save::{CapturedFiles, Leave};
 use crate::workspace;
 
 pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
+pub(crate) use take_back::{going, touched};
 
 /// How many other workspaces are asked whether they hold the objects of a new repository.
 const OTHERS: usize = 32;
@@ -35,6 +41,10 @@ pub(crate) enum Known<'a> {
 
 /// What is known of git before a look at the files.
 pub(crate) struct GitBefore {
+    /// See [`git::Request::wanted`].
+    pub wanted: Option<GitPart>,
+    /// What was taken beside the files.
+    pub early: Option<State>,
     memo: Option<Memo>,
     before: Before,
 }
@@ -64,6 +74,26 @@ impl CapturedGit {
     }
 }
 
+/// A sink that keeps all it is given, even where it is one that keeps structure alone.
+struct Kept<'a>(&'a dyn Sink);
+
+impl Source for Kept<'_> {
+    fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
+        self.0.get(id)
+    }
+}
+
+impl Sink for Kept<'_> {
+    fn put(
+        &self,
+        _: Role,
+        bytes: &[u8],
+        base: Option<&ObjectId>,
+    ) -> rappel_store::Result<ObjectId> {
+        self.0.put(Role::Structure, bytes, base)
+    }
+}
+
 struct WorktreeCache {
     path: PathBuf,
     draft: CacheDraft,
@@ -79,7 +109,7 @@ impl Rappel {
     pub(crate) fn git_before(&self, id: WorkspaceId, distrust: bool) -> Result<GitBefore> {
         let memo = if distrust { None } else { self.load_memo(id)? };
         let before = Before::look(&self.root, memo.as_ref(), &self.options.environment);
-        Ok(GitBefore { memo, before })
+        Ok(GitBefore { wanted: None, early: None, memo, before })
     }
 
     /// The memo, if the checkpoint that holds what it names is still there.
@@ -87,6 +117,12 @@ impl Rappel {
         let Some(memo) = Memo::load(&self.memo_path(id)) else { return Ok(None) };
         let Some(checkpoint) = &memo.checkpoint else { return Ok(None) };
         Ok(self.store.checkpoint(checkpoint)?.map(|_| memo))
+    }
+
+    /// The objects of a repository that no checkpoint knows, taken while the files are read.
+    pub(crate) fn early_objects(&self, id: WorkspaceId, sink: &dyn Sink) -> Option<State> {
+        let (environment, cancel) = (&self.options.environment, &self.options.cancel);
+        git::early::objects(&self.root, environment, &|| self.others(id), cancel, sink)
     }
 
     /// Takes the state of the repositories. `objects` is false where nothing will be committed.
@@ -100,7 +136,12 @@ impl Rappel {
         objects: bool,
     ) -> Result<CapturedGit> {
         let prior = match (&before.memo, known) {
-            (None, Known::Home { newest: Some(newest) }) => self.prior_git(id, newest)?,
+            // Where there is no repository, there is nothing to compare.
+            (None, Known::Home { newest: Some(newest) })
+                if !files.scanned.repositories.is_empty() =>
+            {
+                self.prior_git(id, newest)?
+            }
             _ => None,
         };
         let caches = RefCell::new(Vec::new());
@@ -120,6 +161,8 @@ impl Rappel {
                 root: &self.root,
                 environment: &self.options.environment,
                 repositories: &files.scanned.repositories,
+                wanted: before.wanted.as_ref(),
+                early: before.early.as_ref(),
                 before: &before.before,
                 memo: before.memo.as_ref(),
                 prior: prior.as_ref(),
@@ -177,7 +220,14 @@ impl Rappel {
             let base = cache.checkpoint().and_then(|base| self.store.checkpoint(base).ok());
             base.flatten().is_some()
         });
-        let looked = self.scan_at(folder, sink, cache, (&self.excluded(), &[]), &[], None)?;
+        let looked = self.scan_at(
+            folder,
+            sink,
+            cache,
+            Leave { excluded: &self.excluded(), ..Leave::default() },
+            &[],
+            None,
+        )?;
         let part = looked.part();
         let scanned = looked.scanned;
         let files = WorktreeFiles { part, partial: scanned.partial };
@@ -194,9 +244,15 @@ impl Rappel {
     }
 
     /// The repositories as they are now, in memory only.
-    pub(crate) fn look_at_git(&self, files: &CapturedFiles, sink: &dyn Sink) -> Result<GitPresent> {
+    pub(crate) fn look_at_git(
+        &self,
+        files: &CapturedFiles,
+        wanted: Option<&GitPart>,
+        sink: &dyn Sink,
+    ) -> Result<GitPresent> {
         let id = self.require_known()?;
-        let before = self.git_before(id, false)?;
+        let mut before = self.git_before(id, false)?;
+        before.wanted = wanted.cloned();
         let newest = self.store.look_up(|index| index.newest(id))?;
         let before_part = before.memo.as_ref().map(|memo| memo.part.clone());
         let known = Known::Home { newest: newest.as_ref() };
@@ -211,12 +267,29 @@ impl Rappel {
                 states.extend(old.iter().find(|state| state.path.as_ref() == path).cloned());
             }
         }
+        self.keep_indexes(&states, sink)?;
         // What is not fresh may have other lists than when it was.
         for state in &mut states {
             let part = found.part.as_ref().and_then(|part| part.repository(state.path.as_ref()));
             state.part = part.cloned().unwrap_or_default();
         }
-        Ok(GitPresent { state: found.state, states })
+        Ok(GitPresent { state: found.state, states, stored: false })
+    }
+
+    /// A dry run keeps no contents, but what is staged has to be compared.
+    fn keep_indexes(&self, states: &[State], sink: &dyn Sink) -> Result<()> {
+        for state in states {
+            let folder = git::folder_of(&self.root, state.path.as_ref());
+            let environment = &self.options.environment;
+            let Some(place) = git::Place::find(&folder, environment) else { continue };
+            for path in state.files.keys().filter(|path| path.name() == b"index") {
+                let full = place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+                if let Ok(bytes) = std::fs::read(full) {
+                    content::store(&Kept(sink), &mut &*bytes, bytes.len() as u64, None)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Remembers what was captured, now that a checkpoint holds it.

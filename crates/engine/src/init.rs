@@ -11,8 +11,6 @@ use crate::rappel::Rappel;
 
 /// Folders in which known agents keep their state.
 const STATE_FOLDERS: [&str; 6] = [".loki", ".aiwg", ".claude", ".codex", ".gemini", ".caf"];
-/// Files that may name a database.
-const ENV_FILES: [&str; 3] = [".env.local", ".env.development", ".env"];
 
 /// What `init` found and wrote.
 #[derive(Debug, Clone, Serialize)]
@@ -31,18 +29,18 @@ impl Rappel {
     /// Writes `rappel.toml`. Refuses to overwrite one.
     pub fn init(&self) -> Result<Initialised> {
         let path = self.root.join("rappel.toml");
-        let databases = self.databases_in_env_files();
+        let databases = self.unprotected_databases();
         let state_folders: Vec<String> = STATE_FOLDERS
             .into_iter()
             .filter(|name| self.root.join(name).is_dir())
             .map(str::to_owned)
             .collect();
         let mut text = commented_template(self.config.environment.as_deref(), &[]);
-        if !databases.is_empty() || !state_folders.is_empty() {
-            text.push_str("\n# Found here; a later version of Rappel captures these too:\n");
+        for found in &databases {
+            text.push_str(&found.entry());
         }
-        for (file, name) in &databases {
-            text.push_str(&format!("# [[database]]   {name} in {file}\n"));
+        if !state_folders.is_empty() {
+            text.push_str("\n# Found here; a later version of Rappel captures these too:\n");
         }
         for folder in &state_folders {
             text.push_str(&format!("# [agents]       {folder}/\n"));
@@ -60,36 +58,9 @@ impl Rappel {
         file.write_all(text.as_bytes()).map_err(Error::io("write", &path))?;
         Ok(Initialised {
             git: self.root.join(".git").exists(),
-            databases: databases.into_iter().map(|(_, name)| name).collect(),
+            databases: databases.into_iter().map(|found| found.variable).collect(),
             state_folders,
             path,
         })
-    }
-
-    /// (file, variable) pairs whose value looks like the address of a database.
-    fn databases_in_env_files(&self) -> Vec<(String, String)> {
-        let mut found: Vec<(String, String)> = Vec::new();
-        for file in ENV_FILES {
-            let path = self.root.join(file);
-            // A pipe would be waited for without end.
-            if !path.is_file() {
-                continue;
-            }
-            let Ok(text) = std::fs::read_to_string(path) else { continue };
-            for line in text.lines() {
-                let line = line.trim().trim_start_matches("export ");
-                let Some((name, value)) = line.split_once('=') else { continue };
-                let value = value.trim().trim_matches(['"', '\'']);
-                let known = ["postgres://", "postgresql://", "sqlite:", "mysql://", "redis://"];
-                let name = name.trim();
-                if known.iter().any(|scheme| value.starts_with(scheme))
-                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                    && !found.iter().any(|(_, other)| other == name)
-                {
-                    found.push((file.to_owned(), name.to_owned()));
-                }
-            }
-        }
-        found
     }
 }

@@ -114,7 +114,7 @@ impl Rappel {
 /// Hunks are picked from files; everything else stays as it is.
 fn files_only(options: &RestoreOptions) -> RestoreOptions {
     let mut options = options.clone();
-    options.skip.insert(Facet::Git);
+    options.skip.extend([Facet::Git, Facet::Databases]);
     options
 }
 

@@ -13,6 +13,8 @@ pub struct RestoreProgress {
     pub files_to_write: AtomicU64,
     /// Those whose new content has been begun.
     pub files_written: AtomicU64,
+    /// Bytes of databases that have been read.
+    pub database_bytes: AtomicU64,
 }
 
 /// A disk that counts the files that come to be on it.

@@ -14,6 +14,7 @@ use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
 
 use crate::error::{Error, Result};
+use crate::knowledge;
 use crate::progress::RestoreProgress;
 use crate::workspace::{self, Evidence, Recognition};
 
@@ -31,6 +32,9 @@ pub struct OpenOptions {
     pub machine: String,
     /// The environment's name, if the process names one (`RAPPEL_ENVIRONMENT`).
     pub environment_name: Option<String>,
+    /// The process's environment variables, by name: addresses of databases, and what
+    /// `[variables]` keeps.
+    pub variables: Variables,
     /// The zone in which times without an offset are meant.
     pub zone: jiff::tz::TimeZone,
     /// Where times come from.
@@ -56,6 +60,7 @@ impl OpenOptions {
             environment: Environment::default(),
             machine: String::new(),
             environment_name: None,
+            variables: Arc::new(|_| None),
             zone: jiff::tz::TimeZone::UTC,
             clock: Arc::new(SystemClock),
             disk: Arc::new(RealDisk),
@@ -66,6 +71,9 @@ impl OpenOptions {
         }
     }
 }
+
+/// Looks an environment variable up.
+pub type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// One workspace and its history. All use cases are methods of this, spread over the modules that
 /// are named after them.
@@ -90,10 +98,11 @@ impl Rappel {
         files::check_root(&root, options.environment.home.as_deref())?;
         files::check_outside(&root, &options.home)?;
         // An agent may have spoilt it; going back must work all the same.
-        let (config, config_problem) = match read_config(&root) {
+        let (mut config, config_problem) = match read_config(&root) {
             Ok(config) => (config, None),
             Err(error) => (Config::default(), Some(error)),
         };
+        knowledge::include(&mut config);
         let store = Store::open(
             &options.home,
             rappel_store::Options {

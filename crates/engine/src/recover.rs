@@ -6,7 +6,7 @@ use rappel_store::document::{Undo, UndoKind};
 use rappel_store::record::Kind;
 use rappel_store::tree;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Timestamp, Trigger, WorkspaceId};
+use rappel_types::{CheckpointId, Plan, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -111,14 +111,26 @@ impl Rappel {
         let id: IntentId = intent.header.id;
         let (before, target) = (intent.header.safety.clone(), intent.header.target.clone());
         let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
-        let git = intent.header.git.clone();
+        let plan = Plan {
+            git: intent.header.git.clone(),
+            databases: intent.header.databases.clone(),
+            ..Plan::default()
+        };
+        let fates = self.fates_of(intent)?;
+        if let (false, Some(name)) = (finish, fates.committed.first()) {
+            return Err(Error::PastReturn { database: name.clone() });
+        }
         let opened = self.intents().take(id)?;
-        let saved = self.save(&SaveOptions {
+        let wanted = if finish { &fates.open[..] } else { &[] };
+        let mut held = self.hold_again(&target, wanted)?;
+        let options = SaveOptions {
             message: Some("Pre-recover auto-save".into()),
             trigger: Some(Trigger::PreRestore),
             also,
             ..SaveOptions::default()
-        })?;
+        };
+        let saved = self.save_holding(&options, None, &mut held.all)?;
+        let (databases, left) = self.drive_again(held, wanted, !fates.committed.is_empty())?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
         let job = Job {
@@ -126,13 +138,14 @@ impl Rappel {
             source: self.source(),
             cancel: &self.options.cancel,
             states: &states,
+            databases: &databases,
         };
         let workspace = self.require_known()?;
         let now = &saved.checkpoint.manifest.id;
         // It may have come as far as that, and have been interrupted before its intent was closed.
         let recorded = self.last_undo(workspace)?;
         let recorded = recorded.filter(|undo| (&undo.from, &undo.to) == (&before, &target));
-        let outcome: Outcome = match (finish, recorded) {
+        let mut outcome: Outcome = match (finish, recorded) {
             (true, None) => restore::finish(&job, opened, &mut |outcome| {
                 // Otherwise `undo` would go to the half-done state.
                 let Some(row) = self.store.checkpoint(&target)? else { return Ok(()) };
@@ -146,7 +159,7 @@ impl Rappel {
                     UndoKind::Restore,
                     &before,
                     &target,
-                    (outcome, &git),
+                    (outcome, &plan),
                     mixed,
                 )
             })?,
@@ -158,9 +171,10 @@ impl Rappel {
                     UndoKind::Restore | UndoKind::Redo => UndoKind::Undo,
                     UndoKind::Undo => UndoKind::Redo,
                 };
-                self.remember(workspace, kind, now, &before, (outcome, &git), Vec::new())
+                self.remember(workspace, kind, now, &before, (outcome, &plan), Vec::new())
             })?,
         };
+        outcome.conflicts.extend(left);
         tracing::info!(intent = %id, finish, conflicts = outcome.conflicts.len(), "recovered");
         Ok(Recovered {
             id: id.to_string(),

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rappel_capture::databases::DatabaseDrive;
 use rappel_capture::files::{Restored, Selector};
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
-    self, Intents, Job, Outcome, RootProbe, Scope, Side, copy_out::Copied, plan_files, plan_hash,
+    self, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
+    plan_files, plan_hash,
 };
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::disk::Disk;
-use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoGit, UndoKind};
+use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
-use rappel_types::git::GitPlan;
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::size::thousands;
@@ -29,8 +30,10 @@ use rappel_types::{
 };
 use serde::Serialize;
 
+use crate::databases::{DatabaseWish, DatabasesPlanned, Holdings, plan_databases};
 use crate::error::{Error, Result};
-use crate::git::{GitPlanned, GitPresent, GitWish};
+use crate::git::{GitPlanned, GitPresent, GitWish, going, touched};
+use crate::knowledge;
 use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, SaveOptions, new_document};
@@ -54,6 +57,14 @@ pub struct RestoreOptions {
     pub prune_refs: bool,
     /// Other work trees to restore, by name; `all` is every one.
     pub worktrees: Vec<String>,
+    /// Disconnect others from databases that they hold.
+    pub terminate_connections: bool,
+    /// Databases on other machines that may be restored, by name.
+    pub allow_remote_databases: Vec<String>,
+    /// Restore databases too that were older than the checkpoint.
+    pub allow_stale: bool,
+    /// Run dumps that came from elsewhere.
+    pub trust_dump: bool,
 }
 
 impl RestoreOptions {
@@ -70,13 +81,27 @@ impl RestoreOptions {
         })
     }
 
+    /// What to do about databases; paths are about files alone.
+    pub(crate) fn databases(&self) -> Option<DatabaseWish> {
+        let only = |facet| self.only.as_ref().is_some_and(|only| only.contains(&facet));
+        (self.wants(Facet::Databases) && self.paths.is_empty()).then(|| DatabaseWish {
+            allow_stale: self.allow_stale || only(Facet::Databases),
+            allow_remote: self.allow_remote_databases.clone(),
+            terminate_connections: self.terminate_connections,
+            trust_dump: self.trust_dump,
+            ..DatabaseWish::default()
+        })
+    }
+
     /// Facets that are not built yet cannot be asked for.
     fn check_facets(&self) -> Result<()> {
-        if self.wants(Facet::Files) || self.git().is_some() {
+        let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
+        if files || self.git().is_some() || self.databases().is_some() {
             return Ok(());
         }
         Err(Error::Usage {
-            message: "there is nothing to restore: this version restores files and git".into(),
+            message: "there is nothing to restore: this version restores files, git, databases and knowledge"
+                .into(),
             hint: Some("leave out --only and --skip".into()),
         })
     }
@@ -93,7 +118,7 @@ pub struct Summary {
     pub files: ActionCounts,
     /// Git.
     pub git: Option<String>,
-    /// Databases; not built yet.
+    /// Databases.
     pub databases: Option<String>,
     /// Agents; not built yet.
     pub agents: Option<String>,
@@ -115,6 +140,9 @@ pub struct RestoreReport {
     /// What happens to git, line by line, for people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
+    /// What happens to databases, table by table, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
     /// Step by step.
     pub actions: Vec<ShownAction>,
     /// What people should know.
@@ -176,8 +204,24 @@ pub struct ShownAction {
 pub(crate) enum Limit<'a> {
     /// What the options name.
     Options(&'a RestoreOptions),
-    /// Exactly these paths, and this of repositories.
-    Exactly(&'a HashSet<RelPath>, Option<GitWish>),
+    /// Exactly these paths, and this of repositories and databases.
+    Exactly(&'a HashSet<RelPath>, Option<GitWish>, Option<DatabaseWish>),
+}
+
+impl Limit<'_> {
+    fn databases(&self) -> Option<DatabaseWish> {
+        match self {
+            Self::Options(options) => options.databases(),
+            Self::Exactly(_, _, databases) => databases.clone(),
+        }
+    }
+}
+
+/// A plan over all facets, and what to say about it.
+pub(crate) struct Planned {
+    pub plan: Plan,
+    pub git: GitPlanned,
+    pub databases: DatabasesPlanned,
 }
 
 /// The present, as a restore compares it.
@@ -214,9 +258,9 @@ impl Rappel {
         self.refuse_if_unfinished()?;
         let target = self.own_target(reference)?;
         let scratch = Scratch::over(self.source());
-        let present = self.look(&scratch, &target)?;
-        let (plan, git) = self.plan(&scratch, &present, &target, &Limit::Options(options))?;
-        let mut report = report_of(&target.manifest.id, plan, git, true);
+        let limit = Limit::Options(options);
+        let planned = self.plan_in_memory(&scratch, &target, &limit)?;
+        let mut report = report_of(&target.manifest.id, planned, true);
         report.confirm_with = Some(confirm_with(&target.manifest.id, options));
         Ok(report)
     }
@@ -230,9 +274,26 @@ impl Rappel {
         let deleted = || Error::Deleted { checkpoint: to.clone() };
         let target = self.target_of(&self.store.checkpoint(to)?.ok_or_else(deleted)?)?;
         let scratch = Scratch::over(self.source());
-        let present = self.look(&scratch, &target)?;
-        let (plan, git) = self.plan(&scratch, &present, &target, limit)?;
-        Ok(report_of(to, plan, git, true))
+        let planned = self.plan_in_memory(&scratch, &target, limit)?;
+        let edited = planned.git.edited.iter().chain(&planned.databases.edited);
+        let kept: Vec<String> = edited.map(|one| format!("{}: {}", one.path, one.reason)).collect();
+        let mut report = report_of(to, planned, true);
+        report.warnings.extend(kept);
+        Ok(report)
+    }
+
+    /// What going to a checkpoint would do, by a look at the present that changes nothing.
+    fn plan_in_memory(
+        &self,
+        scratch: &Scratch<'_>,
+        target: &Target,
+        limit: &Limit<'_>,
+    ) -> Result<Planned> {
+        let present = self.look(scratch, target)?;
+        let wish = limit.databases();
+        let mut looked = self.look_at_databases(&target.manifest, wish.as_ref(), scratch)?;
+        let databases = plan_databases(&mut looked, wish.as_ref());
+        self.plan(scratch, &present, target, limit, databases)
     }
 
     /// Restores a checkpoint: saves the present, plans, carries the plan out. `undo` takes it back.
@@ -325,8 +386,12 @@ impl Rappel {
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
-        let (safety, present) = self.save_present(target)?;
-        let (plan, git) = self.plan(self.source(), &present, target, limit)?;
+        let wish = limit.databases();
+        let mut held = self.hold_databases(&target.manifest, wish.as_ref())?;
+        let (safety, present) = self.save_present(target, &mut held)?;
+        let databases = plan_databases(&mut held, wish.as_ref());
+        let Planned { plan, git, databases } =
+            self.plan(self.source(), &present, target, limit, databases)?;
         let hash = plan_hash(&target.manifest.id, &plan);
         if let Some(expected) = expected
             && expected != hash
@@ -346,11 +411,16 @@ impl Rappel {
             "the present is saved and the restore is planned"
         );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
+        let drive = match plan.conflicts.is_empty() {
+            true => self.drive_of(held)?,
+            false => DatabaseDrive::default(),
+        };
         let job = Job {
             root: &root,
             source: self.source(),
             cancel: &self.options.cancel,
             states: &states,
+            databases: &drive,
         };
         let request = restore::Request {
             workspace,
@@ -362,7 +432,7 @@ impl Rappel {
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
             let to = &target.manifest.id;
-            self.remember(workspace, kind, &safety, to, (outcome, &plan.git), mixed)
+            self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)
         })?;
         tracing::info!(
             checkpoint = %target.manifest.id,
@@ -374,8 +444,9 @@ impl Rappel {
             "restored"
         );
         self.update_cache(&present, target, &outcome);
-        let edited = git.edited.clone();
-        let mut report = report_of(&target.manifest.id, plan, git, false);
+        let edited = [git.edited.clone(), databases.edited.clone()].concat();
+        let planned = Planned { plan, git, databases };
+        let mut report = report_of(&target.manifest.id, planned, false);
         report.warnings.clone_from(&outcome.warnings);
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
@@ -423,7 +494,11 @@ impl Rappel {
 
     /// The safety checkpoint: the present, with every path that the target holds, whatever today's
     /// rules say.
-    pub(crate) fn save_present(&mut self, target: &Target) -> Result<(CheckpointId, Present)> {
+    pub(crate) fn save_present(
+        &mut self,
+        target: &Target,
+        held: &mut Holdings,
+    ) -> Result<(CheckpointId, Present)> {
         // What the last save did not hold is known before; the loop is for rules that changed since.
         let mut known: Option<(ObjectId, Vec<Change>)> = None;
         let mut also = Vec::new();
@@ -434,12 +509,14 @@ impl Rappel {
             self.keep_cache(cache);
         }
         loop {
-            let saved = self.save(&SaveOptions {
+            let options = SaveOptions {
                 message: Some("Pre-restore auto-save".into()),
                 trigger: Some(Trigger::PreRestore),
                 also: also.clone(),
+                also_git: target.manifest.git.clone(),
                 ..SaveOptions::default()
-            })?;
+            };
+            let saved = self.save_holding(&options, None, &mut held.all)?;
             let manifest = saved.checkpoint.manifest;
             let Some(files) = manifest.files else {
                 return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
@@ -466,6 +543,7 @@ impl Rappel {
                             Some(part) => State::load(self.source(), part)?,
                             None => Vec::new(),
                         },
+                        stored: true,
                     },
                 };
                 return Ok((manifest.id, present));
@@ -486,7 +564,7 @@ impl Rappel {
             let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
-                let git = self.look_at_git(&files, scratch)?;
+                let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
                 let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
                     tree,
@@ -521,27 +599,33 @@ impl Rappel {
         present: &Present,
         target: &Target,
         limit: &Limit<'_>,
-    ) -> Result<(Plan, GitPlanned)> {
+        databases: DatabasesPlanned,
+    ) -> Result<Planned> {
         if let Limit::Options(options) = limit {
             options.check_facets()?;
         }
         let files = target.files()?;
+        let knowledge = target.manifest.knowledge.iter().flat_map(|part| &part.paths);
+        let knowledge: Vec<RelPath> =
+            knowledge.chain(&self.config.knowledge.paths).cloned().collect();
+        let facet_of = |path: &RelPath| match knowledge::holds(&knowledge, path) {
+            true => Facet::Knowledge,
+            false => Facet::Files,
+        };
         let mut changes = present.changes.clone();
         let (scope, wish) = match limit {
             Limit::Options(options) => {
                 check_paths(options, &changes, source, present, target)?;
-                if !options.wants(Facet::Files) {
-                    changes.clear();
-                }
+                changes.retain(|change| options.wants(facet_of(&change.path)));
                 (options.scope(), options.git())
             }
-            Limit::Exactly(paths, wish) => {
+            Limit::Exactly(paths, wish, _) => {
                 changes.retain(|change| paths.contains(&change.path));
                 (Scope::All, wish.clone())
             }
         };
         let git = match wish {
-            Some(wish) => self.plan_git(&present.git, &target.manifest, &wish)?,
+            Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
         let selector = recorded_selector(source, files)?;
@@ -554,11 +638,19 @@ impl Rappel {
             partial: &target.manifest.partial_reasons,
         };
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
-        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &RootProbe(&root))?;
+        // Repositories that go do so before the files.
+        let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
+        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
+        for action in &mut plan.actions {
+            action.facet = facet_of(&action.path);
+        }
         plan.git.clone_from(&git.plan);
         plan.conflicts.extend(git.conflicts.iter().cloned());
         plan.warnings.extend(git.warnings.iter().cloned());
-        Ok((plan, git))
+        plan.databases.clone_from(&databases.plan);
+        plan.conflicts.extend(databases.conflicts.iter().cloned());
+        plan.warnings.extend(databases.warnings.iter().cloned());
+        Ok(Planned { plan, git, databases })
     }
 
     pub(crate) fn states_for_restore(
@@ -581,7 +673,7 @@ impl Rappel {
         kind: UndoKind,
         from: &CheckpointId,
         to: &CheckpointId,
-        (outcome, git): (&Outcome, &GitPlan),
+        (outcome, plan): (&Outcome, &Plan),
         mixed: Vec<Entry>,
     ) -> rappel_store::Result<()> {
         let mut paths: Vec<RelPath> =
@@ -596,11 +688,9 @@ impl Rappel {
             from: from.clone(),
             to: to.clone(),
             mixed,
-            facets: match git.is_empty() {
-                true => vec![Facet::Files],
-                false => vec![Facet::Files, Facet::Git],
-            },
-            git: touched(git),
+            facets: facets_of(plan),
+            git: touched(&plan.git),
+            databases: plan.databases.iter().map(|database| database.name.clone()).collect(),
             paths,
             at: self.now(),
         };
@@ -713,23 +803,16 @@ fn check_paths(
     Ok(())
 }
 
-/// What a plan moves in repositories, for who wants to take it back.
-fn touched(plan: &GitPlan) -> Vec<UndoGit> {
-    let repositories = plan.repositories.iter().filter(|one| !one.create && !one.is_empty());
-    repositories
-        .map(|one| UndoGit {
-            path: one.path.clone(),
-            refs: one.refs.iter().map(|step| step.name.clone()).collect(),
-        })
-        .collect()
+/// The facets that a plan is about.
+fn facets_of(plan: &Plan) -> Vec<Facet> {
+    let mut facets = vec![Facet::Files];
+    facets.extend((!plan.git.is_empty()).then_some(Facet::Git));
+    facets.extend((!plan.databases.is_empty()).then_some(Facet::Databases));
+    facets
 }
 
-fn report_of(
-    checkpoint: &CheckpointId,
-    plan: Plan,
-    git: GitPlanned,
-    dry_run: bool,
-) -> RestoreReport {
+fn report_of(checkpoint: &CheckpointId, planned: Planned, dry_run: bool) -> RestoreReport {
+    let Planned { plan, git, databases } = planned;
     let shown = |action: &Action| ShownAction {
         facet: action.facet,
         action: action.action,
@@ -744,10 +827,18 @@ fn report_of(
             files: plan.counts(),
             git: git.summary,
             worktrees: git.worktrees,
+            databases: databases.summary,
             ..Summary::default()
         },
         details: git.details,
-        actions: plan.actions.iter().chain(&git.actions).map(shown).collect(),
+        tables: databases.details,
+        actions: plan
+            .actions
+            .iter()
+            .chain(&git.actions)
+            .chain(&databases.actions)
+            .map(shown)
+            .collect(),
         warnings: plan.warnings.clone(),
         conflicts: plan.conflicts.clone(),
         confirm_with: None,

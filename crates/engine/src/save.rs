@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use rappel_capture::databases::Watch;
 use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
 use rappel_capture::restore::Intent;
 use rappel_store::disk::DiskFile;
@@ -14,14 +16,17 @@ use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::{NewRecord, ambient, tree};
+use rappel_types::git::GitPart;
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
-    CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
+    CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger,
+    WorkspaceId, secret,
 };
 use serde_json::Value;
 
 use crate::checkpoint::Checkpoint;
+use crate::databases::{CapturedDatabases, Found, Holding, Reading};
 use crate::error::{Error, Result};
 use crate::git::{CapturedGit, Known};
 use crate::rappel::Rappel;
@@ -35,6 +40,9 @@ const MANIFEST_CHAIN: u64 = 8;
 const LOOKS: usize = 2;
 /// A workspace's first saves ask git for the repository's first commit; later ones do not.
 const ASK_FIRST_COMMIT: u64 = 3;
+
+/// The facets that this version captures.
+const CAPTURED: [Facet; 4] = [Facet::Files, Facet::Git, Facet::Databases, Facet::Knowledge];
 
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +65,9 @@ pub struct SaveOptions {
     pub skip: BTreeSet<Facet>,
     /// Paths to take although the rules would not (a restore's safety checkpoint).
     pub also: Vec<RelPath>,
+    /// The repositories of a checkpoint that is about to be restored: they are taken even if
+    /// nothing leads to them any more.
+    pub also_git: Option<GitPart>,
 }
 
 impl SaveOptions {
@@ -112,20 +123,40 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
+        self.save_holding(options, progress, &mut [])
+    }
+
+    /// The same, while a restore holds some of the databases.
+    pub(crate) fn save_holding(
+        &mut self,
+        options: &SaveOptions,
+        progress: Option<&Progress>,
+        holdings: &mut [Holding],
+    ) -> Result<Saved> {
         if options.trigger() != Trigger::PreRestore
             && let Some(problem) = self.config_problem.take()
         {
             return Err(problem);
         }
-        if !options.wants(Facet::Files) && !options.wants(Facet::Git) {
+        if !options.wants(Facet::Files)
+            && options.only.as_ref().is_some_and(|only| only.contains(&Facet::Knowledge))
+        {
             return Err(Error::Usage {
-                message: "there is nothing to capture: this version captures files and git".into(),
+                message: "knowledge is kept together with the files".into(),
+                hint: Some("--only files,knowledge".into()),
+            });
+        }
+        if !CAPTURED.iter().any(|facet| options.wants(*facet)) {
+            return Err(Error::Usage {
+                message:
+                    "there is nothing to capture: this version captures files, git, databases and knowledge"
+                        .into(),
                 hint: Some("leave out --only and --skip".into()),
             });
         }
         let mut distrust_cache = false;
         for _ in 0..3 {
-            match self.try_save(options, progress, distrust_cache) {
+            match self.try_save(options, progress, holdings, distrust_cache) {
                 // Gc took something that the cache still believed in, or somebody else began this
                 // folder's history: look at everything anew.
                 Err(Error::Store(rappel_store::Error::Moved)) => {
@@ -147,6 +178,7 @@ impl Rappel {
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
+        holdings: &mut [Holding],
         distrust_cache: bool,
     ) -> Result<Saved> {
         let start = Instant::now();
@@ -166,8 +198,16 @@ impl Rappel {
         }
         let distrust_cache = distrust_cache || news;
         let writer = self.store.begin()?;
-        let (captured, git) =
-            self.capture_all(id, options, newest.as_ref(), &writer, progress, distrust_cache)?;
+        let held: Vec<RelPath> = holdings.iter().filter_map(Holding::path).collect();
+        let look = Look {
+            held: &held,
+            id,
+            options,
+            newest: newest.as_ref(),
+            progress,
+            distrust: distrust_cache,
+        };
+        let (captured, git, databases) = self.capture_all(&look, &writer, holdings)?;
         let mut files = options.wants(Facet::Files).then_some(captured);
         if let (Some(files), Some(newest)) = (&mut files, &newest)
             && files.base.is_none()
@@ -178,19 +218,34 @@ impl Rappel {
                 other => other?,
             }
         }
+        let knowledge = match &files {
+            Some(files) if options.wants(Facet::Knowledge) => {
+                self.capture_knowledge(files, newest.as_ref(), &writer)?
+            }
+            _ => None,
+        };
         if lost.is_empty()
             && let Some(existing) =
-                self.existing(options, newest.as_ref(), files.as_ref(), git.as_ref())?
+                self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
         {
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
         writer.reuse(files.iter().map(|captured| captured.tree));
         writer.reuse(git.iter().flat_map(CapturedGit::trees));
+        writer.reuse(databases.iter().flat_map(CapturedDatabases::trees));
         let mut bases: Vec<CheckpointId> = Vec::new();
         bases.extend(files.as_ref().and_then(|captured| captured.base_checkpoint.clone()));
         bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
-        let draft = self.draft(id, options, files.as_ref(), git.as_ref(), !interrupted.is_empty());
+        bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
+        let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
+        let mut draft = self.draft(id, options, parts, !interrupted.is_empty());
+        if files.is_some() && options.wants(Facet::Knowledge) {
+            let state = if knowledge.is_some() { FacetState::Captured } else { FacetState::Absent };
+            draft.facets.insert(Facet::Knowledge, state);
+        }
+        writer.reuse(knowledge.iter().map(|knowledge| knowledge.index));
+        draft.knowledge = knowledge;
         let trigger = options.trigger();
         let now = self.now();
         let evidence = &self.evidence;
@@ -234,6 +289,9 @@ impl Rappel {
         if let Some(git) = git {
             self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
         }
+        if let Some(databases) = databases {
+            self.remember_databases(id, databases, &manifest.id);
+        }
         if let Some(captured) = files {
             let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             self.save_cache(cache, id);
@@ -249,6 +307,8 @@ impl Rappel {
             "saved"
         );
         notes.extend(self.config.notes.iter().cloned());
+        notes.extend(self.refused_variables());
+        notes.extend(self.unprotected_databases().iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
     }
 
@@ -304,23 +364,74 @@ impl Rappel {
         }
     }
 
-    /// Looks at files and git until neither moved while the other was looked at.
+    /// Looks at everything; at the databases that are known beforehand beside the files.
     fn capture_all(
         &self,
-        id: WorkspaceId,
-        options: &SaveOptions,
-        newest: Option<&CheckpointRow>,
+        look: &Look<'_>,
         sink: &dyn Sink,
-        progress: Option<&Progress>,
-        distrust: bool,
+        holdings: &mut [Holding],
+    ) -> Result<(CapturedFiles, Option<CapturedGit>, Option<CapturedDatabases>)> {
+        if !look.options.wants(Facet::Databases) {
+            let (files, git) = self.capture_files_and_git(look, sink)?;
+            return Ok((files, git, None));
+        }
+        let unwatched = AtomicU64::default();
+        let reading = Reading {
+            id: look.id,
+            trigger: look.options.trigger(),
+            distrust: look.distrust,
+            watch: Watch {
+                cancel: &self.options.cancel,
+                bytes: look.progress.map_or(&unwatched, |progress| &progress.database_bytes),
+            },
+        };
+        let held: Vec<String> = holdings.iter().map(|one| one.named.name.clone()).collect();
+        let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
+        let (found, configured) = std::thread::scope(|scope| {
+            let beside =
+                any.then(|| scope.spawn(|| self.capture_configured(sink, &reading, &held)));
+            let found = self.capture_files_and_git(look, sink);
+            let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
+                beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            (found, configured)
+        });
+        let (files, git) = found?;
+        let noticed = &files.scanned.databases;
+        let noticed = self.capture_noticed(noticed, sink, &reading, &held)?;
+        let holding = self.capture_held(holdings, sink, &reading)?;
+        Ok((files, git, Some(configured?.and(noticed).and(holding))))
+    }
+
+    /// Looks at files and git until neither moved while the other was looked at.
+    fn capture_files_and_git(
+        &self,
+        look: &Look<'_>,
+        sink: &dyn Sink,
     ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
+        let Look { held, id, options, newest, progress, distrust } = *look;
+        let knowledge: &[RelPath] = match options.wants(Facet::Knowledge) {
+            true => &[],
+            false => &self.config.knowledge.paths,
+        };
+        let leave = Leave { paths: knowledge, databases: held, ..Leave::default() };
         let mut looks = 0;
+        let mut early = None;
+        let is_first = newest.is_none() && !distrust && options.wants(Facet::Git);
         loop {
             looks += 1;
-            let before = self.git_before(id, distrust)?;
+            let mut before = self.git_before(id, distrust)?;
+            before.wanted.clone_from(&options.also_git);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
-            let files = self.scan(sink, cache, &options.also, progress)?;
+            let files = std::thread::scope(|scope| {
+                let beside = is_first && looks == 1;
+                let taking = beside.then(|| scope.spawn(|| self.early_objects(id, sink)));
+                let files = self.scan_beside(sink, cache, &options.also, progress, leave);
+                early = taking.map_or_else(|| early.take(), |taking| taking.join().ok().flatten());
+                files
+            })?;
+            before.early.clone_from(&early);
             // A restore that began or ended meanwhile: its staged files are not the user's.
             let restored = self.intents().mark() != mark && looks <= LOOKS;
             if restored {
@@ -395,8 +506,28 @@ impl Rappel {
         also: &[RelPath],
         progress: Option<&Progress>,
     ) -> Result<CapturedFiles> {
-        let skip = (&*self.excluded(), &*self.staging_paths()?);
-        Ok(self.scan_at(&self.root, sink, cache, skip, also, progress)?)
+        self.scan_beside(sink, cache, also, progress, Leave::default())
+    }
+
+    /// The same, leaving out more: databases that a restore holds are not even opened.
+    fn scan_beside(
+        &self,
+        sink: &dyn Sink,
+        cache: Option<Cache>,
+        also: &[RelPath],
+        progress: Option<&Progress>,
+        more: Leave<'_>,
+    ) -> Result<CapturedFiles> {
+        let mut databases = self.configured_sqlite();
+        databases.extend_from_slice(more.databases);
+        databases.sort();
+        databases.dedup();
+        let leave = Leave {
+            excluded: &self.excluded(),
+            paths: &[&self.staging_paths()?, more.paths].concat(),
+            databases: &databases,
+        };
+        Ok(self.scan_at(&self.root, sink, cache, leave, also, progress)?)
     }
 
     /// Looks at a folder and makes the tree of what is there now.
@@ -405,7 +536,7 @@ impl Rappel {
         root: &Path,
         sink: &dyn Sink,
         cache: Option<Cache>,
-        (excluded, excluded_paths): (&[Identity], &[RelPath]),
+        leave: Leave<'_>,
         also: &[RelPath],
         progress: Option<&Progress>,
     ) -> rappel_capture::Result<CapturedFiles> {
@@ -418,8 +549,9 @@ impl Rappel {
                 root,
                 config: &self.config.files,
                 environment: &self.options.environment,
-                excluded,
-                excluded_paths,
+                excluded: leave.excluded,
+                excluded_paths: leave.paths,
+                databases: leave.databases,
                 cache,
                 also,
                 maybe_changed: None,
@@ -456,18 +588,24 @@ impl Rappel {
     /// The checkpoint that already says everything this request would.
     fn existing(
         &self,
-        options: &SaveOptions,
-        newest: Option<&CheckpointRow>,
+        Look { options, newest, .. }: &Look<'_>,
         files: Option<&CapturedFiles>,
         git: Option<&CapturedGit>,
+        databases: Option<&CapturedDatabases>,
     ) -> Result<Option<Checkpoint>> {
-        let (Some(newest), Some(files), Some(git)) = (newest, files, git) else { return Ok(None) };
+        let (Some(newest), Some(files), Some(git), Some(databases)) =
+            (newest, files, git, databases)
+        else {
+            return Ok(None);
+        };
         // `undo` goes by the checkpoints that restores make: each has its own.
         if options.trigger() == Trigger::PreRestore || options.adds_something() {
             return Ok(None);
         }
         let age = self.now().as_millis() - newest.created_at;
-        let partial = !files.scanned.partial.is_empty() || !git.captured.partial.is_empty();
+        let partial = !files.scanned.partial.is_empty()
+            || !git.captured.partial.is_empty()
+            || !databases.partial.is_empty();
         if !newest.holds_files || !(0..FRESH_MS).contains(&age) || partial {
             return Ok(None);
         }
@@ -482,6 +620,8 @@ impl Rappel {
             .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
         if !same
             || manifest.git != git.captured.part
+            || manifest.databases != databases.parts
+            || manifest.variables != self.variables()
             || manifest.partial
             || manifest.interrupted_restore
             || options.adds_to(manifest, self.environment(options).as_deref())
@@ -500,13 +640,36 @@ impl Rappel {
             .or_else(|| self.config.environment.clone())
     }
 
+    /// The environment variables that `[variables]` names, but for what looks like a secret.
+    fn variables(&self) -> BTreeMap<String, String> {
+        let names = self.config.variables.capture.iter();
+        names
+            .filter_map(|name| Some((name.clone(), (self.options.variables)(name)?)))
+            .filter(|(name, value)| secret::of_variable(name, value).is_none())
+            .collect()
+    }
+
+    /// A sentence for each of those that looks like a secret.
+    fn refused_variables(&self) -> Vec<String> {
+        let names = self.config.variables.capture.iter();
+        names
+            .filter_map(|name| {
+                let kind = secret::of_variable(name, &(self.options.variables)(name)?)?;
+                Some(format!("the variable {name} is not kept: it looks like a secret ({kind})"))
+            })
+            .collect()
+    }
+
     /// The manifest, but for what is only known under the lock.
     fn draft(
         &self,
         id: WorkspaceId,
         options: &SaveOptions,
-        files: Option<&CapturedFiles>,
-        git: Option<&CapturedGit>,
+        (files, git, databases): (
+            Option<&CapturedFiles>,
+            Option<&CapturedGit>,
+            Option<&CapturedDatabases>,
+        ),
         interrupted_restore: bool,
     ) -> Manifest {
         let files_state = if files.is_some() { FacetState::Captured } else { FacetState::NotAsked };
@@ -517,6 +680,10 @@ impl Rappel {
         if let Some(git) = git {
             facets.insert(Facet::Git, git.captured.state);
             partial_reasons.extend(git.captured.partial.iter().cloned());
+        }
+        if let Some(databases) = databases {
+            facets.insert(Facet::Databases, databases.state());
+            partial_reasons.extend(databases.partial.iter().cloned());
         }
         let root = escape_bytes(self.root.as_os_str().as_bytes());
         let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
@@ -533,7 +700,7 @@ impl Rappel {
             description: options.message().map(str::to_owned),
             tags,
             environment: self.environment(options),
-            variables: BTreeMap::new(),
+            variables: self.variables(),
             session_id: options.session.clone(),
             workspace: WorkspacePart { id, root, name },
             facets,
@@ -543,7 +710,7 @@ impl Rappel {
             interrupted_restore,
             files: files.map(CapturedFiles::part),
             git: git.and_then(|git| git.captured.part.clone()),
-            databases: Vec::new(),
+            databases: databases.map(|found| found.parts.clone()).unwrap_or_default(),
             agents: None,
             knowledge: None,
             process: None,
@@ -561,6 +728,26 @@ impl Rappel {
         let open = self.open_intents()?;
         Ok(open.iter().flat_map(|intent| intent.staging_paths(&self.root)).collect())
     }
+}
+
+/// What a look at files leaves out because of what it is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Leave<'a> {
+    pub excluded: &'a [Identity],
+    pub paths: &'a [RelPath],
+    /// Databases of SQLite.
+    pub databases: &'a [RelPath],
+}
+
+/// What a save looks at, and what it may know beforehand.
+struct Look<'a> {
+    /// Paths of databases that a restore holds.
+    held: &'a [RelPath],
+    id: WorkspaceId,
+    options: &'a SaveOptions,
+    newest: Option<&'a CheckpointRow>,
+    progress: Option<&'a Progress>,
+    distrust: bool,
 }
 
 /// What a look at the files gave.
@@ -608,6 +795,9 @@ fn place(
         let random = (ambient::random() & 0xf_ffff) as u32;
         manifest.id = CheckpointId::new(manifest.created_at, random);
         if index.checkpoint(&manifest.id)?.is_none() {
+            for database in &mut manifest.databases {
+                database.as_of.get_or_insert_with(|| manifest.id.clone());
+            }
             return Ok(());
         }
     }
@@ -620,9 +810,7 @@ pub(crate) fn parent_of(
     newest: Option<&CheckpointRow>,
 ) -> rappel_store::Result<Option<CheckpointId>> {
     let restored = index
-        .documents(Kind::Undo, Some(&id.to_string()))?
-        .into_iter()
-        .next_back()
+        .newest_document(Kind::Undo, &id.to_string())?
         .filter(|row| newest.is_none_or(|newest| row.birth > newest.birth))
         .and_then(|row| serde_json::from_str::<Undo>(&row.json).ok())
         .map(|undo| undo.to);

@@ -132,6 +132,9 @@ impl Rappel {
         if restores > 0 {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
+        for found in self.unprotected_databases() {
+            status.worsen(Health::Degraded, &found.note(), "rappel init, or add it to rappel.toml");
+        }
         match &newest {
             Some(row) => {
                 let judged = self.store.manifest(row).map_err(Error::from).and_then(|manifest| {

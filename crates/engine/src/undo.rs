@@ -15,6 +15,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Entry, ObjectId, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
+use crate::databases::DatabaseWish;
 use crate::error::{Error, Result};
 use crate::git::GitWish;
 use crate::rappel::Rappel;
@@ -43,6 +44,9 @@ pub struct Step {
     /// What of repositories it is about.
     #[serde(skip)]
     git: Vec<UndoGit>,
+    /// The databases it is about.
+    #[serde(skip)]
+    databases: Vec<String>,
     #[serde(skip)]
     kind: UndoKind,
 }
@@ -115,6 +119,7 @@ impl Rappel {
                 left_as: Some(last.to.clone()),
                 mixed: last.mixed.clone(),
                 git: last.git.clone(),
+                databases: last.databases.clone(),
                 kind: UndoKind::Undo,
             });
         }
@@ -133,6 +138,7 @@ impl Rappel {
             left_as: None,
             mixed: Vec::new(),
             git: Vec::new(),
+            databases: Vec::new(),
             kind: UndoKind::Undo,
         })
     }
@@ -186,6 +192,7 @@ impl Rappel {
             left_as: Some(last.to.clone()),
             mixed: last.mixed.clone(),
             git: last.git.clone(),
+            databases: last.databases.clone(),
             kind: UndoKind::Redo,
         })
     }
@@ -207,7 +214,7 @@ impl Rappel {
             return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
         };
         let expected = options.expected.as_deref();
-        let limit = Limit::Exactly(&paths, self.git_wish(step, options)?);
+        let limit = self.limit_of(step, &paths, overwrite, options)?;
         let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
         report.conflicts.extend(edited);
         if let Some(done) = &mut report.done {
@@ -248,16 +255,56 @@ impl Rappel {
     }
 
     /// What a step takes back of what was done to repositories.
-    fn git_wish(&self, step: &Step, options: &RestoreOptions) -> Result<Option<GitWish>> {
+    fn git_wish(
+        &self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Option<GitWish>> {
         if step.git.is_empty() || options.git().is_none() {
             return Ok(None);
         }
         let left = match &step.left_as {
-            Some(left_as) => self.states_of(left_as)?,
-            None => Vec::new(),
+            Some(left_as) if !overwrite => self.states_of(left_as)?,
+            _ => Vec::new(),
         };
         let touched = Some(step.git.clone());
         Ok(Some(GitWish { touched, left, ..GitWish::default() }))
+    }
+
+    /// What a step takes back.
+    fn limit_of<'a>(
+        &self,
+        step: &Step,
+        paths: &'a HashSet<RelPath>,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Limit<'a>> {
+        let git = self.git_wish(step, overwrite, options)?;
+        Ok(Limit::Exactly(paths, git, self.database_wish(step, overwrite, options)?))
+    }
+
+    /// What a step takes back of what was done to databases.
+    fn database_wish(
+        &self,
+        step: &Step,
+        overwrite: bool,
+        options: &RestoreOptions,
+    ) -> Result<Option<DatabaseWish>> {
+        let Some(wish) = options.databases().filter(|_| !step.databases.is_empty()) else {
+            return Ok(None);
+        };
+        let left = match &step.left_as {
+            Some(left_as) if !overwrite => self.store.checkpoint(left_as)?,
+            _ => None,
+        };
+        let left = left.map(|row| self.store.manifest(&row)).transpose()?;
+        Ok(Some(DatabaseWish {
+            names: Some(step.databases.clone()),
+            left: left.map(|manifest| manifest.databases),
+            allow_stale: true,
+            ..wish
+        }))
     }
 
     /// What an undo or redo would do, without doing it.
@@ -271,8 +318,8 @@ impl Rappel {
             let base = rappel_types::reference::Base::Id(step.to.clone());
             return self.plan_restore(&rappel_types::Reference { base, back: 0 }, options);
         };
-        let mut report =
-            self.plan_exactly(&step.to, &Limit::Exactly(&paths, self.git_wish(step, options)?))?;
+        let limit = self.limit_of(step, &paths, overwrite, options)?;
+        let mut report = self.plan_exactly(&step.to, &limit)?;
         let kept = edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
         report.warnings.extend(kept);
         Ok(report)

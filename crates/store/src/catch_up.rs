@@ -11,7 +11,6 @@ use crate::log::{self, Run, Tail};
 use crate::outline::Outline;
 use crate::pack::{PackId, PackReader};
 use crate::record::{self, Kind};
-use crate::sink::Source;
 use crate::store::{GUESS, Store, decode_document, held};
 
 /// A record whose base is not known yet.
@@ -233,8 +232,8 @@ impl Store {
         let birth = if header.birth == 0 { sequence } else { header.birth };
         let Some(kind) = header.kind else { return Ok(None) };
         let json = || {
-            let base = header.base().map(|base| self.get(base)).transpose()?;
-            header.decode(payload, base.as_deref())
+            let base = header.base().map(|base| self.get_known(base)).transpose()?;
+            header.decode(payload, base.as_ref().map(|(bytes, _)| &**bytes))
         };
         let body = match kind {
             Kind::Block => {

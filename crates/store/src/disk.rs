@@ -192,6 +192,20 @@ pub fn create_dir(disk: &dyn Disk, path: &Path) -> Result<()> {
     create().map_err(Error::io("create", path))
 }
 
+/// Replaces the file at `path`, which is a view and may be lost, by one with `bytes`. Whoever reads it
+/// finds the one or the other; failing costs only time.
+pub fn replace_view(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) {
+    let unfinished = path.with_extension(format!("{:016x}.tmp", crate::ambient::random()));
+    let write = || {
+        DiskFile::create_new(disk, &unfinished).ok()?.write_at(bytes, 0).ok()?;
+        disk.gate(&Op::Rename { from: &unfinished, to: path }).ok()?;
+        std::fs::rename(&unfinished, path).ok()
+    };
+    if write().is_none() {
+        let _ = unlink(&**disk, &unfinished);
+    }
+}
+
 /// Replaces the file at `path` by one with `bytes`: written beside it, synced, renamed, folder
 /// synced.
 pub fn replace(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> Result<()> {

@@ -85,6 +85,9 @@ pub struct Undo {
     /// The refs it touched, repository by repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub git: Vec<UndoGit>,
+    /// The databases it restored, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<String>,
     /// Those of the paths that were left with something else than `to` holds: chosen hunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<Entry>,
@@ -99,6 +102,28 @@ pub struct UndoGit {
     pub path: Option<RelPath>,
     /// The refs that moved.
     pub refs: Vec<RelPath>,
+    /// Whether all of it was made, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+    /// Whether the file at `.git` that leads to it was put there, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link: bool,
+    /// Other work trees that it touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worktrees: Vec<UndoWorktree>,
+}
+
+/// What a restore did to another work tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoWorktree {
+    /// Its name in the repository.
+    pub name: String,
+    /// Whether all of it was made, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+    /// Otherwise the paths that it touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<RelPath>,
 }
 
 /// What an [`Undo`] document records.

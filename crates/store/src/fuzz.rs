@@ -140,7 +140,7 @@ pub fn manifest(bytes: &[u8]) {
     manifest.cost.wall_ms = 0.0;
     manifest.metadata.clear();
     manifest.databases.clear();
-    for value in [&mut manifest.agents, &mut manifest.knowledge, &mut manifest.process] {
+    for value in [&mut manifest.agents, &mut manifest.process] {
         *value = None;
     }
     survives(&manifest);

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Lock, Turn};
 use crate::log::{self, Named, Tail};
 use crate::pack::PackId;
-use crate::scan::{Depth, PackInfo, Scan};
+use crate::scan::{Depth, Scan};
 use crate::store::Store;
 use crate::writer::Spool;
 use copy::Copies;
@@ -285,18 +285,22 @@ impl<'s> Collector<'s> {
             let pack = PackId::Log(number);
             !going.contains(&pack) && !self.scan.retired.contains(&pack)
         };
-        let is_adrift = |info: &PackInfo| !info.named_in.iter().any(|number| stays(*number));
+        let named_in = &self.scan.named_in;
+        let is_adrift =
+            |pack: &PackId| !named_in.get(pack).is_some_and(|logs| logs.iter().copied().any(stays));
         let adopted: Vec<Named> = self
             .scan
             .packs
             .iter()
-            .filter(|(pack, info)| !going.contains(pack) && is_adrift(info))
+            .filter(|(pack, _)| !going.contains(pack) && is_adrift(pack))
             .filter_map(|(_, info)| info.named.clone())
             .collect();
-        // Packs that were retired before stay listed as long as they exist, because the commit that
-        // did so may be in a pack that goes now.
+        // Packs that were retired before stay listed as long as they exist or a commit names them,
+        // because the commit that retired them may be in a pack that goes now. Without that, one
+        // that is named and was unlinked would count as lost.
         let mut retired: Vec<PackId> = going.iter().copied().collect();
         retired.extend(self.store.retired_packs()?.iter().map(|retired| retired.pack));
+        retired.extend(self.scan.retired.iter().filter(|pack| named_in.contains_key(*pack)));
         retired.sort();
         retired.dedup();
         let packs = self.store.home.packs();

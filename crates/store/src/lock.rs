@@ -257,13 +257,24 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// A lock that one process at a time can have, and nobody waits for.
+/// A lock that one process at a time can have: gc's.
 #[derive(Debug)]
 pub struct Turn {
     _file: File,
 }
 
 impl Turn {
+    /// Waits for the lock at `path`.
+    pub fn wait(path: &Path, patience: &Patience) -> Result<Self> {
+        let file = open(path)?;
+        let who = || "another gc is running".to_owned();
+        let how = FlockOperation::NonBlockingLockExclusive;
+        match wait(&file, how, patience, who).map_err(Error::io("lock", path))? {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(waited_ms) => Err(Error::Busy { holder: who(), waited_ms }),
+        }
+    }
+
     /// Takes the lock at `path`; `None` if somebody else has it.
     pub fn take(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;

@@ -8,7 +8,7 @@ use rappel_types::ObjectId;
 use crate::block::{self, Block};
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::index::{Index, Place};
+use crate::index::Place;
 use crate::pack::PackId;
 use crate::record::{self, Kind};
 use crate::sink::{Source, id_of};
@@ -22,6 +22,18 @@ const OBJECT_KEPT_MAX: usize = 128 << 10;
 /// How long a chain of bases may be for a reader. Writers stop much earlier, but where several
 /// records of one object exist, a chain can be read through another than it was built on.
 pub(crate) const CHAIN_MAX: u8 = 200;
+
+/// How often an object is looked for that is not where it was.
+const ATTEMPTS: usize = 3;
+
+/// How the index is asked for an object.
+#[derive(Clone, Copy)]
+enum Hint {
+    /// By what of it is in memory.
+    Known,
+    /// By what it says now, once nobody is just taking something in.
+    Fresh,
+}
 
 /// An object's bytes, and the length of the chain of bases that it ends.
 pub(crate) type Resolved = (Arc<[u8]>, u8);
@@ -138,19 +150,26 @@ impl Store {
 
     /// An object's bytes and the length of the chain that it ends.
     pub(crate) fn get_with_depth(&self, id: &ObjectId) -> Result<Resolved> {
-        match self.indexed(id, CHAIN_MAX) {
-            Err(error) if error.is_damage() => {
-                // Gc may have moved it: look at what the index says now.
-                self.with_index(Index::reload)?;
-                held(&self.packs).clear();
-                self.indexed(id, CHAIN_MAX)
+        let mut found = self.get_known(id);
+        // Gc may have moved it, and again while the new place was looked at.
+        for _ in 0..ATTEMPTS {
+            if !found.as_ref().is_err_and(Error::is_damage) {
+                break;
             }
-            other => other,
+            held(&self.packs).clear();
+            found = self.indexed(id, CHAIN_MAX, Hint::Fresh);
         }
+        found
+    }
+
+    /// As [`Store::get_with_depth`], by what the index knows so far: for whoever is filling it, and
+    /// must not wait until it is whole.
+    pub(crate) fn get_known(&self, id: &ObjectId) -> Result<Resolved> {
+        self.indexed(id, CHAIN_MAX, Hint::Known)
     }
 
     /// An object from memory, or from where the index says that it is.
-    fn indexed(&self, id: &ObjectId, budget: u8) -> Result<Resolved> {
+    fn indexed(&self, id: &ObjectId, budget: u8, hint: Hint) -> Result<Resolved> {
         let mut kept = None;
         let (generation, recent) = self.with_index(|index| {
             let generation = index.generation();
@@ -163,11 +182,18 @@ impl Store {
         }
         let read = |place: &Place| {
             let budget = less(budget, id)?;
-            self.read_against(id, place, &mut |base| self.indexed(base, budget))
+            self.read_against(id, place, &mut |base| self.indexed(base, budget, hint))
+        };
+        let places = || match hint {
+            Hint::Known => self.with_index(|index| index.find(id)),
+            Hint::Fresh => self.look_up(|index| {
+                index.reload()?;
+                index.find(id)
+            }),
         };
         let found = match any_of(id, &recent, read) {
             Ok(found) => found,
-            Err(_) => any_of(id, &self.with_index(|index| index.find(id))?, read)?,
+            Err(_) => any_of(id, &places()?, read)?,
         };
         held(&self.objects).keep(id, &found, generation);
         Ok(found)

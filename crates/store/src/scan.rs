@@ -70,9 +70,8 @@ pub(crate) struct PackInfo {
     pub length: u64,
     /// The lowest birth of anything in it.
     pub lowest: u64,
-    /// How it was named, and the log packs whose commits name it; bulk packs only.
+    /// How it was named; bulk packs only.
     pub named: Option<Named>,
-    pub named_in: Vec<u64>,
 }
 
 /// A commit as it was found.
@@ -104,6 +103,8 @@ pub(crate) struct Scan<'s> {
     /// What a later version wrote: nothing is wrong with it, but what it needs is not known.
     pub unknown: Vec<Damage>,
     pub retired: HashSet<PackId>,
+    /// The log packs whose commits name a bulk pack, be it retired or not.
+    pub named_in: HashMap<PackId, Vec<u64>>,
     /// Log packs that the last gc kept, and the pack that its commit is in.
     kept: Option<(Vec<u64>, u64)>,
     pub commits: Vec<CommitInfo>,
@@ -127,6 +128,7 @@ impl<'s> Scan<'s> {
             damage: Vec::new(),
             unknown: Vec::new(),
             retired: HashSet::new(),
+            named_in: HashMap::new(),
             kept: None,
             commits: Vec::new(),
             orphans: Vec::new(),
@@ -186,7 +188,6 @@ impl<'s> Scan<'s> {
             length: 0,
             lowest: u64::MAX,
             named: None,
-            named_in: Vec::new(),
         })
     }
 
@@ -221,16 +222,12 @@ impl<'s> Scan<'s> {
 
     fn take_bulk(&mut self, named: &Named, log: u64, birth: u64) {
         let pack = named.pack;
-        if self.retired.contains(&pack) {
-            return;
-        }
-        if let Some(info) = self.packs.get_mut(&pack) {
-            // Named again because the pack of the first commit that did was retired.
-            info.named_in.push(log);
+        self.named_in.entry(pack).or_default().push(log);
+        // It is named again where the pack of the first commit that did was retired.
+        if self.retired.contains(&pack) || self.packs.contains_key(&pack) {
             return;
         }
         let info = self.pack_info(pack);
-        info.named_in.push(log);
         info.named = Some(Named { birth: Some(birth), ..named.clone() });
         info.lowest = birth;
         if let Err(error) = self.read_bulk(named, birth) {

@@ -10,6 +10,7 @@ use rappel_types::{CheckpointId, ObjectId, RelPath};
 
 use crate::error::{Error, Result};
 use crate::index::CheckpointRow;
+use crate::lock::Turn;
 use crate::log;
 use crate::pack::{self, Line, PackId, PackReader};
 use crate::record;
@@ -28,8 +29,8 @@ pub enum Scope {
     Checkpoint(CheckpointId),
 }
 
-/// How often everything is looked at if gc keeps taking packs away meanwhile.
-const ATTEMPTS: usize = 5;
+/// How often everything is looked at while gc may take packs away; after that, gc has to wait.
+const ATTEMPTS: usize = 4;
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,25 +141,35 @@ impl Store {
         Ok(report)
     }
 
+    /// Looks at everything up to where the log ends now. Others go on meanwhile, and nothing they do
+    /// may look like damage: what is committed or sealed later is behind that end and is not looked
+    /// at; what gc takes away, it has retired before by a commit that moves the generation. So what
+    /// was found wrong counts only if the generation is the same after the look as before it.
     fn verify_all(&self, watch: Watch<'_>) -> Result<Findings<'_>> {
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            let tail = self.catch_up_to_read()?;
-            self.forget_open_packs();
-            let findings = self.look_through(&tail, watch)?;
-            let generation = self
-                .with_index(|index| {
-                    index.reload()?;
-                    index.position()
-                })?
-                .map_or(0, |position| position.generation);
-            // Gc may have taken packs away while they were read; then what is missing means nothing.
-            let undisturbed = generation == tail.generation || attempt == ATTEMPTS;
-            if findings.report.is_clean() || undisturbed {
+        for _ in 0..ATTEMPTS {
+            let (findings, disturbed) = self.verify_once(watch)?;
+            if findings.report.is_clean() || !disturbed {
                 return Ok(findings);
             }
         }
+        let _turn = match self.read_only {
+            // Where nothing can be written, gc cannot be kept waiting.
+            Some(_) => None,
+            None => Some(Turn::wait(&self.home.gc(), self.patience())?),
+        };
+        Ok(self.verify_once(watch)?.0)
+    }
+
+    /// One look, and whether gc has retired packs meanwhile.
+    fn verify_once(&self, watch: Watch<'_>) -> Result<(Findings<'_>, bool)> {
+        let tail = self.catch_up_to_read()?;
+        self.forget_open_packs();
+        let findings = self.look_through(&tail, watch)?;
+        let disturbed = match findings.report.is_clean() {
+            true => false,
+            false => self.catch_up_to_read()?.generation != tail.generation,
+        };
+        Ok((findings, disturbed))
     }
 
     fn look_through(&self, tail: &log::Tail, watch: Watch<'_>) -> Result<Findings<'_>> {
@@ -174,11 +185,11 @@ impl Store {
             ..VerifyReport::default()
         };
         check_chain(&scan, &mut report);
-        self.check_log_footers(&scan, &mut report)?;
+        self.check_log_footers(&scan, tail, &mut report)?;
         let good = tally::decode_all(self, &scan, watch, &mut report)?;
 
         let mut tally = Tally::of_known(&scan, &good);
-        let rows = self.with_index(|index| index.checkpoints(None))?;
+        let rows = self.look_up(|index| index.checkpoints(None))?;
         let mut known = HashSet::new();
         // What was saved since the packs were read is for the next time.
         for row in rows.into_iter().filter(|row| row.birth <= scan.sequence) {
@@ -200,14 +211,18 @@ impl Store {
         }
         let wanted = tally.wanted;
         report.damage.extend(tally.misshapen);
+        let needed = tally.seen.iter().filter(|id| good.contains_key(id));
+        let absent: Vec<&ObjectId> = needed.filter(|id| !self.stands(id)).collect();
         let mut index_lags = false;
-        for id in tally.seen.iter().filter(|id| good.contains_key(id)) {
-            index_lags |= !self.stands(id);
+        if !absent.is_empty() {
+            // Somebody may just be building the index anew, or taking in what gc moved.
+            self.catch_up_to_read()?;
+            index_lags = absent.into_iter().any(|id| !self.stands(id));
         }
         for record in &scan.manifests {
             match scan.get(&record.object).and_then(|json| decode_manifest(&json)) {
                 Ok(manifest) => {
-                    let row = self.with_index(|index| index.checkpoint(&manifest.id))?;
+                    let row = self.look_up(|index| index.checkpoint(&manifest.id))?;
                     let agrees = |row: &CheckpointRow| {
                         row.birth > record.birth
                             || (row.birth == record.birth && row.manifest == record.object)
@@ -230,11 +245,20 @@ impl Store {
         Ok(Findings { report, scan, wanted, index_lags })
     }
 
-    /// The footers of closed log packs, which nobody needs for reading them.
-    fn check_log_footers(&self, scan: &Scan<'_>, report: &mut VerifyReport) -> Result<()> {
+    /// The footers of log packs that were closed at `tail`, which nobody needs for reading them.
+    fn check_log_footers(
+        &self,
+        scan: &Scan<'_>,
+        tail: &log::Tail,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
         let packs = self.home.packs();
         for pack in scan.packs.keys() {
             let PackId::Log(number) = *pack else { continue };
+            // One that was open then may be sealed by now, with runs that were not looked at.
+            if tail.pack.is_none_or(|newest| number > newest || (number == newest && tail.open)) {
+                continue;
+            }
             let Ok(reader) = PackReader::open(&packs, *pack) else { continue };
             let commits = scan.commits.iter().filter(|commit| commit.position.pack == number);
             let end = commits.map(|commit| commit.position.end).max().unwrap_or(pack::HEADER);

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Files, World, files, gc_now, ids, load, noise, save};
+use common::{Files, World, check_saved, files, gc_now, ids, load, noise, save};
+use rappel_store::sink::{Source, id_of};
 use rappel_types::CheckpointId;
 
 fn home() -> (World, Vec<(CheckpointId, Files)>) {
@@ -26,9 +27,7 @@ fn home() -> (World, Vec<(CheckpointId, Files)>) {
 fn check(world: &World, all: &[(CheckpointId, Files)], what: &str) {
     let store = world.open();
     assert_eq!(ids(&store).len(), all.len(), "{what}");
-    for (id, state) in all {
-        assert_eq!(load(&store, id).unwrap(), *state, "{what}: {id}");
-    }
+    check_saved(&store, all);
     assert!(store.damage().is_empty(), "{what}: {:?}", store.damage());
 }
 
@@ -79,9 +78,7 @@ fn an_index_whose_log_was_left_behind_is_built_again() {
 fn an_index_that_turns_out_to_be_spoilt_heals_with_the_next_process() {
     let (world, all) = home();
     let path = world.home.path().join("index.db");
-    let database = rusqlite::Connection::open(&path).unwrap();
-    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    drop(database);
+    drop(world.index());
     let whole = std::fs::read(&path).unwrap();
     for page in 1..whole.len() / 1024 {
         world.forget_index();
@@ -99,9 +96,7 @@ fn an_index_that_turns_out_to_be_spoilt_heals_with_the_next_process() {
         if noticed.is_err() {
             let store = world.open();
             assert!(ids(&store).len() >= all.len(), "page {page}");
-            for (id, state) in &all {
-                assert_eq!(load(&store, id).unwrap(), *state, "page {page}: {id}");
-            }
+            check_saved(&store, &all);
         }
     }
 }
@@ -111,9 +106,7 @@ fn a_truncated_index_is_built_again_or_was_not_needed() {
     let (world, all) = home();
     let path = world.home.path().join("index.db");
     // Everything into the database itself, so that cutting it hurts.
-    let database = rusqlite::Connection::open(&path).unwrap();
-    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    drop(database);
+    drop(world.index());
     let whole = std::fs::read(&path).unwrap();
     for part in [1, 2, 3, 5, 8] {
         world.forget_index();
@@ -126,22 +119,32 @@ fn a_truncated_index_is_built_again_or_was_not_needed() {
 fn a_build_that_was_interrupted_is_begun_again() {
     let (world, all) = home();
     gc_now(&world.open());
-    let path = world.home.path().join("index.db");
-    let database = rusqlite::Connection::open(&path).unwrap();
     // As a process leaves it that died while it waited for a base.
-    database
+    world
+        .index()
         .execute_batch(
             "INSERT INTO meta (key, value) VALUES ('incomplete', 1);
              DELETE FROM checkpoint WHERE sequence % 3 = 0;",
         )
         .unwrap();
-    drop(database);
     save(&world.open(), &files(&[("later", b"later")]));
     let store = world.open();
     assert_eq!(ids(&store).len(), all.len() + 1);
-    for (id, state) in &all {
-        assert_eq!(load(&store, id).unwrap(), *state);
-    }
+    check_saved(&store, &all);
+}
+
+#[test]
+fn what_is_not_taken_in_yet_is_waited_for() {
+    let (world, all) = home();
+    let large = &all[39].1["c"];
+    world
+        .index()
+        .execute_batch(
+            "INSERT INTO meta (key, value) VALUES ('incomplete', 1);
+             DELETE FROM object; DELETE FROM recent;",
+        )
+        .unwrap();
+    assert_eq!(*world.open().get(&id_of(large)).unwrap(), **large);
 }
 
 #[test]
@@ -176,7 +179,5 @@ fn an_index_from_another_time_is_noticed() {
     let store = world.open();
     assert!(!store.damage().is_empty(), "what was acknowledged and is gone is told");
     assert_eq!(ids(&store).len(), all.len());
-    for (id, state) in &all {
-        assert_eq!(load(&store, id).unwrap(), *state);
-    }
+    check_saved(&store, &all);
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Files, World, delete, files, gc_now, load, noise, save, save_with, try_save};
+use common::{
+    Files, World, check_clean, check_saved, delete, files, gc_now, ids, load, noise, save,
+    save_with, try_save,
+};
 use rappel_store::gc::GcOptions;
 use rappel_store::sink::{Role, Sink, Source};
-use rappel_store::verify::Scope;
 use rappel_store::{Error, NewRecord};
 use rappel_types::CheckpointId;
 
@@ -32,7 +34,7 @@ fn a_writer_that_built_on_what_gc_took_has_to_begin_again() {
     assert!(matches!(overtaken, Err(Error::Moved)), "{overtaken:?}");
     let again = save(&store, &state);
     assert_eq!(load(&store, &again).unwrap(), state);
-    assert!(store.verify(&Scope::All, None).unwrap().is_clean());
+    check_clean(&store);
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn what_is_committed_while_gc_copies_is_marked_too() {
     store.gc(&options).unwrap();
     let id = made.into_inner().unwrap().unwrap();
     assert_eq!(load(&store, &id).unwrap(), state);
-    assert!(store.verify(&Scope::All, None).unwrap().is_clean());
+    check_clean(&store);
 }
 
 #[test]
@@ -206,17 +208,11 @@ fn writers_readers_and_gc_in_threads_lose_nothing() {
         over.store(true, Ordering::SeqCst);
     });
     let saved = saved.into_inner().unwrap();
-    for _ in 0..2 {
-        let store = world.open();
-        let report = store.verify(&Scope::All, None).unwrap();
-        assert!(report.is_clean(), "{report:?}");
-        assert_eq!(report.checkpoints, saved.len() as u64);
-        for (id, state) in &saved {
-            assert_eq!(load(&store, id).unwrap(), *state);
-        }
-        drop(store);
-        world.forget_index();
-    }
+    world.twice(|store| {
+        check_clean(store);
+        assert_eq!(ids(store).len(), saved.len());
+        check_saved(store, &saved);
+    });
 }
 
 #[test]

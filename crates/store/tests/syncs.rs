@@ -10,10 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use common::{World, files, ids, load, noise, save, try_save};
+use common::{Files, World, check_clean, check_saved, files, ids, load, noise, save, try_save};
 use rappel_store::disk::{Disk, Op};
-use rappel_store::verify::Scope;
 use rappel_testing::{FaultDisk, Loss};
+use rappel_types::CheckpointId;
 
 #[test]
 fn what_another_process_has_seen_a_power_loss_does_not_take() {
@@ -34,8 +34,7 @@ fn what_another_process_has_seen_a_power_loss_does_not_take() {
         let store = world.open();
         assert_eq!(ids(&store), seen, "{loss:?}");
         assert_eq!(load(&store, &seen[1]).unwrap(), second, "{loss:?}");
-        let report = store.verify(&Scope::All, None).unwrap();
-        assert!(report.is_clean(), "{loss:?}: {report:?}");
+        check_clean(&store);
     }
 }
 
@@ -88,6 +87,15 @@ impl Forgetful {
     }
 }
 
+/// These checkpoints are there and no others, whole.
+fn check_both(world: &World, saved: &[(CheckpointId, Files)]) {
+    world.twice(|store| {
+        assert_eq!(ids(store), saved.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>());
+        check_saved(store, saved);
+        check_clean(store);
+    });
+}
+
 #[test]
 fn nobody_appends_behind_what_could_not_be_synced() {
     let disk = Arc::new(Forgetful::default());
@@ -103,17 +111,7 @@ fn nobody_appends_behind_what_could_not_be_synced() {
     let three = save(&store, &third);
     drop(store);
     disk.restart();
-    for forget in [false, true] {
-        if forget {
-            world.forget_index();
-        }
-        let store = world.open();
-        assert_eq!(ids(&store), [one.clone(), three.clone()]);
-        assert_eq!(load(&store, &one).unwrap(), first);
-        assert_eq!(load(&store, &three).unwrap(), third);
-        let report = store.verify(&Scope::All, None).unwrap();
-        assert!(report.is_clean(), "{report:?}");
-    }
+    check_both(&world, &[(one, first), (three, third)]);
 }
 
 #[test]
@@ -136,13 +134,5 @@ fn a_pack_that_could_not_be_replaced_at_once_is_not_appended_to_either() {
     disk.state.lock().unwrap().refuses = false;
     let three = save(&world.open(), &third);
     disk.restart();
-    for forget in [false, true] {
-        if forget {
-            world.forget_index();
-        }
-        let store = world.open();
-        assert_eq!(ids(&store), [one.clone(), three.clone()]);
-        assert_eq!(load(&store, &three).unwrap(), third);
-        assert!(store.verify(&Scope::All, None).unwrap().is_clean());
-    }
+    check_both(&world, &[(one, first), (three, third)]);
 }

@@ -6,11 +6,16 @@ mod common;
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
-use common::{Files, World, delete, files, gc_now, ids, load, noise, save};
+use common::{Files, World, check_clean, delete, files, gc, gc_now, ids, load, noise, save};
+use rappel_store::Error;
+use rappel_store::gc::GcOptions;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Source, id_of};
-use rappel_store::verify::Scope;
+use rappel_store::verify::{Progress, Scope};
 use rappel_types::{CheckpointId, ObjectId};
 
 /// A home with log and bulk packs, retired ones and copies, and what its checkpoints hold.
@@ -357,6 +362,63 @@ fn saves_may_go_on_while_everything_is_checked() {
 }
 
 #[test]
+fn a_pack_that_is_sealed_while_everything_is_checked_is_no_damage() {
+    let world = World::new().small();
+    let (store, other) = (world.open(), world.open());
+    save(&store, &files(&[("a", b"one")]));
+    let before = world.packs();
+    let watch = |progress| {
+        if progress == Progress::Reading {
+            while world.packs().len() == before.len() {
+                save(&other, &files(&[("a", &noise(world.pack_bytes(), 1_500))]));
+            }
+        }
+        Ok(())
+    };
+    let report = store.verify(&Scope::All, Some(&watch)).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert!(world.packs().len() > before.len());
+}
+
+/// However often gc takes away what is just to be looked at: that is no damage, and damage is found
+/// all the same.
+#[test]
+fn packs_that_gc_takes_while_everything_is_checked_are_no_damage() {
+    for damaged in [false, true] {
+        let world = World::new().small();
+        let (store, other) = (world.open(), world.open());
+        let kept = save(&store, &files(&[("kept", &noise(1, 9_000))]));
+        let bulk = packs(&world).remove(0);
+        if damaged {
+            flip(&bulk, 4_000, 1);
+        }
+        let made = AtomicU64::new(2);
+        let removed = AtomicU64::new(0);
+        let dying = || save(&other, &files(&[("gone", &noise(made.fetch_add(1, SeqCst), 9_000))]));
+        let next = Mutex::new(dying());
+        let watch = |progress| {
+            if progress == Progress::Reading {
+                // What the log names at the end that is known to the check goes away.
+                let gone = std::mem::replace(&mut *next.lock().unwrap(), dying());
+                delete(&other, &gone, true);
+                let grace = Duration::ZERO;
+                match other.gc(&GcOptions { now: true, grace, ..GcOptions::default() }) {
+                    Ok(report) => removed.fetch_add(report.packs_removed, SeqCst),
+                    Err(Error::Busy { .. }) => 0,
+                    Err(error) => panic!("{error}"),
+                };
+            }
+            Ok(())
+        };
+        let report = store.verify(&Scope::All, Some(&watch)).unwrap();
+        assert!(removed.into_inner() > 1);
+        assert_eq!(report.is_clean(), !damaged, "{report:?}");
+        let hurt: Vec<_> = report.hurt.iter().map(|hurt| &hurt.checkpoint).collect();
+        assert_eq!(hurt, if damaged { vec![&kept] } else { vec![] });
+    }
+}
+
+#[test]
 fn a_missing_log_pack_is_told_from_a_retired_one() {
     let world = World::new().small();
     let store = world.open();
@@ -380,6 +442,46 @@ fn a_missing_log_pack_is_told_from_a_retired_one() {
     std::fs::remove_file(world.home.path().join("packs").join(&kept)).unwrap();
     let report = store.verify(&Scope::All, None).unwrap();
     assert!(report.damage.contains(&format!("{kept}: it is missing")), "{report:?}");
+}
+
+/// A commit goes on naming a bulk pack that gc has taken away. Who says that it was retired must
+/// outlive the log pack that said so first.
+#[test]
+fn a_retired_pack_is_not_missed_when_the_commit_that_retired_it_is_gone() {
+    let world = World::new().small();
+    let store = world.open();
+    let collect = || {
+        gc(&store);
+        world.clock.advance(2 * common::DAY);
+        gc(&store);
+    };
+    let fill = |from: u64| {
+        let logs = || world.packs().iter().filter(|name| name.starts_with("log")).count();
+        let (before, mut made) = (logs(), Vec::new());
+        while logs() == before {
+            made.push(save(&store, &files(&[("a", &noise(from + made.len() as u64, 1_500))])));
+        }
+        made
+    };
+    // The first log pack names a bulk pack, and is full of what lives.
+    let large = save(&store, &files(&[("large", &noise(1, 9_000))]));
+    let bulk = world.packs().into_iter().find(|name| name.starts_with("bulk")).unwrap();
+    fill(100);
+    // The second retires it, and is then full of what dies.
+    delete(&store, &large, true);
+    collect();
+    assert!(!world.packs().contains(&bulk));
+    let dying = fill(200);
+    for id in &dying[1..dying.len() - 1] {
+        delete(&store, id, true);
+    }
+    collect();
+    assert!(world.packs().contains(&"log-0000000001.pack".into()), "{:?}", world.packs());
+    assert!(!world.packs().contains(&"log-0000000002.pack".into()), "{:?}", world.packs());
+    world.twice(|store| {
+        assert!(store.damage().is_empty(), "{:?}", store.damage());
+        check_clean(store);
+    });
 }
 
 /// Whatever a file in `packs/` is called and holds: it is told, and nothing else suffers.

@@ -5,6 +5,13 @@
 use std::fmt;
 
 mod read;
+mod read_sources;
+mod sources;
+
+pub use sources::{
+    CaptureConfig, CommandConfig, DatabaseConfig, DatabaseUrl, KnowledgeConfig, POSTGRES_SCHEMES,
+    VariablesConfig,
+};
 
 /// The largest file that is captured when the configuration does not say.
 pub const DEFAULT_MAX_FILE_SIZE: u64 = 256 << 20;
@@ -22,6 +29,16 @@ pub struct Config {
     pub files: FilesConfig,
     /// `[store]`.
     pub store: StoreConfig,
+    /// Each `[[database]]`.
+    pub databases: Vec<DatabaseConfig>,
+    /// Each `[[command]]`.
+    pub commands: Vec<CommandConfig>,
+    /// `[knowledge]`.
+    pub knowledge: KnowledgeConfig,
+    /// `[variables]`.
+    pub variables: VariablesConfig,
+    /// `[capture]`.
+    pub capture: CaptureConfig,
     /// What the user should know about the file although it is no mistake, a sentence each:
     /// sections that are accepted and have no effect yet.
     pub notes: Vec<String>,
@@ -180,6 +197,26 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # Larger files are not saved; every checkpoint lists them as skipped.
 # max_file_size = \"256MiB\"
 
+# Databases; `rappel init` writes an entry for each that it finds.
+# [[database]]
+# name = \"app\"
+# url = \"env:DATABASE_URL\"
+
+# Anything else that can dump and load itself.
+# [[command]]
+# name = \"redis\"
+# capture = [\"redis-dump\"]
+# restore = [\"redis-load\"]
+# timeout = \"60s\"
+
+[knowledge]
+# Folders and files to save whole, whatever git ignores.
+# paths = [\"knowledge\"]
+
+[variables]
+# Environment variables to keep with every checkpoint, by name.
+# capture = [\"NODE_ENV\"]
+
 [store]
 # How large Rappel's store may grow; a tenth of the disk if that is less.
 # max_size = \"20GiB\"
@@ -240,21 +277,72 @@ mod tests {
             r#"
             [retention]
             manual = { keep = "forever" }
-            [[database]]
-            name = "app"
-            [[database]]
-            name = "other"
             [agents]
             state_dirs = [".loki"]
             "#,
         );
+        assert_eq!(config.notes, ["`[retention]` is not used yet", "`[agents]` is not used yet"]);
+    }
+
+    #[test]
+    fn what_else_is_captured_is_read() {
+        let config = parse(
+            r#"
+            [[database]]
+            name = "app"
+            url = "env:DATABASE_URL"
+            tools = ["docker", "exec", "-i", "db"]
+            [[command]]
+            name = "redis"
+            capture = ["redis-dump"]
+            restore = ["redis-load", "-"]
+            timeout = "5s"
+            [knowledge]
+            paths = ["./knowledge/", "notes.db"]
+            [variables]
+            capture = ["NODE_ENV"]
+            [capture]
+            databases = ["manual"]
+            "#,
+        );
+        assert_eq!(config.databases[0].tools.len(), 4);
+        assert_eq!(config.commands[0].timeout.as_secs(), 5);
+        assert_eq!(config.knowledge.paths.len(), 2);
+        assert_eq!(config.variables.capture, ["NODE_ENV"]);
+        assert_eq!(config.capture.databases, [crate::Trigger::Manual]);
+        assert!(config.notes.is_empty());
+    }
+
+    #[test]
+    fn mistakes_about_what_else_is_captured_are_listed_and_hold_no_secret() {
+        let text = r#"[[database]]
+url = "mysql://me:hunter2@h/db"
+[[database]]
+name = "a"
+url = "sqlite:x.db"
+tool = []
+[[command]]
+name = "a"
+capture = ["x"]
+timeout = "0s"
+[knowledge]
+paths = ["../x"]
+[capture]
+databases = ["sometimes"]
+"#;
+        let mistakes = mistakes(text);
         assert_eq!(
-            config.notes,
-            [
-                "`[retention]` is not used yet",
-                "`[[database]]` is not used yet",
-                "`[agents]` is not used yet"
-            ]
+            mistakes,
+            "\
+rappel.toml:1: database[0]: `name` is missing
+rappel.toml:2: database[0].url: \"mysql\" is no kind of database that can be captured directly; \
+a `[[command]]` can dump and load it
+rappel.toml:6: database[1].tool: unknown key; did you mean `tools`?
+rappel.toml:7: command[0]: `restore` is missing
+rappel.toml:7: name: \"a\" is there twice
+rappel.toml:10: command[0].timeout: 0 would leave no time at all
+rappel.toml:12: knowledge.paths: unusable path \"../x\": it has a `.` or `..` component; it is relative to the workspace
+rappel.toml:14: capture.databases: \"sometimes\" is not a trigger"
         );
     }
 
@@ -327,13 +415,17 @@ rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
         assert_eq!(parse(&commented_template(None, &[])), Config::default());
         let uncommented: String = commented_template(None, &[])
             .lines()
-            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line))
+            .map(|line| {
+                let setting = |rest: &&str| rest.contains(" = ") || rest.starts_with("[[");
+                line.strip_prefix("# ").filter(setting).unwrap_or(line)
+            })
             .flat_map(|line| [line, "\n"])
             .collect();
         let config = parse(&uncommented);
         assert_eq!(config.environment.as_deref(), Some("development"));
         assert_eq!(config.files.max_file_size, DEFAULT_MAX_FILE_SIZE);
         assert_eq!(config.store, StoreConfig::default());
+        assert_eq!((config.databases.len(), config.commands.len()), (1, 1));
     }
 
     #[test]

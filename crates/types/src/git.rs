@@ -122,6 +122,7 @@ impl GitPlan {
 
 /// What a restore does to one repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub struct RepositoryPlan {
     /// Where it starts; `None` is the workspace's root.
     pub path: Option<RelPath>,
@@ -132,10 +133,18 @@ pub struct RepositoryPlan {
     /// Whether the repository is gone and made anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
-    /// Whether the repository is there, elsewhere, and only the file at `.git` that leads to it is
-    /// gone.
+    /// Whether it goes, because a restore made it that is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remove: bool,
+    /// Whether the file at `.git` that leads to it is gone and is put back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relink: bool,
+    /// Whether that file goes, because a restore put it there that is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlink: bool,
+    /// Whether refs move by the tables that they are kept in, which are among the files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tables: bool,
     /// Refs and HEADs that move, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RefMove>,
@@ -153,12 +162,11 @@ pub struct RepositoryPlan {
 impl RepositoryPlan {
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
-        !self.create
-            && !self.relink
+        !(self.create || self.remove || self.relink || self.unlink)
             && self.refs.is_empty()
             && self.logs.is_empty()
             && self.files.is_empty()
-            && self.worktrees.iter().all(|worktree| !worktree.create && worktree.actions.is_empty())
+            && self.worktrees.iter().all(WorktreePlan::is_empty)
     }
 }
 
@@ -182,9 +190,19 @@ pub struct WorktreePlan {
     pub path: String,
     /// Whether its folder is gone and made anew.
     pub create: bool,
-    /// Its files, where the folder is made anew.
+    /// Whether its folder goes, because a restore made it that is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remove: bool,
+    /// All its files, where the folder is made anew or goes.
     pub tree: ObjectId,
     /// What changes in it, where the folder is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
+}
+
+impl WorktreePlan {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        !self.create && !self.remove && self.actions.is_empty()
+    }
 }

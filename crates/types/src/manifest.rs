@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::database::DatabasePart;
 use crate::git::GitPart;
+use crate::knowledge::KnowledgePart;
 use crate::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger, WorkspaceId};
 
 /// The version that this build writes. Readers refuse a higher one and keep unknown keys out of
@@ -224,8 +225,8 @@ pub struct Manifest {
     pub databases: Vec<DatabasePart>,
     /// The agents facet; not built yet.
     pub agents: Option<Value>,
-    /// The knowledge facet; not built yet.
-    pub knowledge: Option<Value>,
+    /// The knowledge facet.
+    pub knowledge: Option<KnowledgePart>,
     /// Memory of the process that asked; not built yet.
     pub process: Option<Value>,
     /// Free values from `--meta`.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::database::DatabasePlan;
 use crate::git::GitPlan;
 use crate::{Facet, Node, RelPath};
 
@@ -59,6 +60,9 @@ pub struct Plan {
     /// What happens to repositories.
     #[serde(default, skip_serializing_if = "GitPlan::is_empty")]
     pub git: GitPlan,
+    /// What happens to databases, in the order in which they are committed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<DatabasePlan>,
 }
 
 /// How many files and links a plan does each thing to. Folders are not counted.
@@ -96,7 +100,9 @@ impl Plan {
 
     /// Whether carrying it out would change nothing.
     pub fn is_empty(&self) -> bool {
-        self.actions.iter().all(|action| action.action == ActionKind::Skip) && self.git.is_empty()
+        self.actions.iter().all(|action| action.action == ActionKind::Skip)
+            && self.git.is_empty()
+            && self.databases.is_empty()
     }
 }
 
@@ -124,6 +130,7 @@ mod tests {
             warnings: vec!["b has hard links".into()],
             conflicts: vec![Conflict { path: "d".parse().unwrap(), reason: "a mount".into() }],
             git: GitPlan::default(),
+            databases: Vec::new(),
         };
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);

@@ -22,6 +22,7 @@ pub mod lookup;
 pub mod program;
 pub mod restoring;
 pub mod session;
+mod source;
 pub mod url;
 
 use rappel_store::sink::{Sink, Source};
@@ -130,7 +131,7 @@ impl Database {
     }
 
     /// Begins a restore: from here on nobody else can write to it.
-    pub fn restoring(&self, options: Options) -> Result<Box<dyn Restoring + '_>> {
+    pub fn restoring(&self, options: Options) -> Result<Box<dyn Restoring>> {
         Ok(Box::new(restoring::Restore::begin(self, options)?))
     }
 

@@ -70,6 +70,11 @@ fn leaf(what: &What) -> Option<Leaf> {
     }
 }
 
+/// Whether what left the tree is in the workspace all the same.
+fn still_there(what: &What) -> bool {
+    matches!(what, What::Unreadable | What::Database(_) | What::Companion)
+}
+
 fn bytes_of(leaf: Leaf) -> i64 {
     match leaf {
         Leaf::File { size, .. } => size as i64,
@@ -142,7 +147,7 @@ impl Comparison {
                 if !matches!(entry.what, What::Folder(_)) {
                     self.change(&path, None);
                 }
-                self.deleted += u64::from(!matches!(entry.what, What::Unreadable));
+                self.deleted += u64::from(!still_there(&entry.what));
             }
             return;
         };

@@ -20,6 +20,9 @@ pub(crate) const LONGEST: usize = 4095;
 #[derive(Debug)]
 pub(crate) struct Root {
     folder: OwnedFd,
+    /// The same folder, opened once for each thread: whoever looks up a path counts himself in and
+    /// out at the open folder, and two threads at one would wait for each other.
+    own: Vec<OwnedFd>,
     path: PathBuf,
     identity: Identity,
     /// Whether the kernel resolves paths without links by itself. Else it is done step by step.
@@ -38,9 +41,13 @@ impl Root {
             Ok((folder, identity))
         };
         let (folder, identity) = open().map_err(Error::io::<Errno>("open", path))?;
+        // Where there are no more, the first one serves all.
+        let own = (0..rayon::current_num_threads())
+            .map_while(|_| rustix::fs::openat(&folder, c".", passage(), Mode::empty()).ok())
+            .collect();
         let resolves = resolve(folder.as_fd(), c".", OFlags::RDONLY | OFlags::CLOEXEC).is_ok();
         let quietly = AtomicBool::new(true);
-        Ok(Self { folder, path: path.to_owned(), identity, resolves, quietly })
+        Ok(Self { folder, own, path: path.to_owned(), identity, resolves, quietly })
     }
 
     /// Where it was when it was opened.
@@ -51,6 +58,12 @@ impl Root {
     /// The open folder.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
+    }
+
+    /// The open folder, for looking up paths.
+    fn near(&self) -> BorrowedFd<'_> {
+        let own = rayon::current_thread_index().and_then(|thread| self.own.get(thread));
+        own.unwrap_or(&self.folder).as_fd()
     }
 
     /// Fails if another folder, or none, stands at the root's path by now.
@@ -76,13 +89,13 @@ impl Root {
         if path.is_empty() {
             return rustix::fs::fstat(&self.folder).map(|stat| Stamp::of(&stat));
         }
-        look(&self.folder, path)
+        look(self.near(), path)
     }
 
     /// Opens a folder to look at many names in it, without permission to list it. Not guaranteed: that
     /// no link was followed; the same care is needed as with [`Root::look`].
     pub fn open_to_look(&self, path: &CStr) -> Result<OwnedFd, Errno> {
-        rustix::fs::openat(&self.folder, path, passage(), Mode::empty())
+        rustix::fs::openat(self.near(), path, passage(), Mode::empty())
     }
 
     /// Opens a folder to list it.
@@ -126,7 +139,7 @@ impl Root {
     fn open_beneath(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         if self.resolves {
             let path = CString::new(path).map_err(|_| Errno::INVAL)?;
-            return resolve(self.folder.as_fd(), &path, flags);
+            return resolve(self.near(), &path, flags);
         }
         let mut folder: Option<OwnedFd> = None;
         let mut rest = path;

@@ -7,7 +7,7 @@
 //!
 //! # How a scan goes
 //!
-//! 1. **Walk**, top-down and in parallel, one job a folder. A folder that the cache knows and whose
+//! 1. **Walk**, top-down and in parallel, folder by folder. A folder that the cache knows and whose
 //!    stamp has not moved is not listed again, its files are only stat'ed. Any other folder is
 //!    listed; names it had before keep their verdict, new names are judged by the rules. A rule
 //!    file whose content changed makes the verdicts of its folder and of all below stale.
@@ -37,6 +37,13 @@
 //! rules and index. A workspace that lies inside a repository obeys the `.gitignore` files above
 //! it, unless that repository ignores the workspace itself; then it has no say.
 //!
+//! # Databases
+//!
+//! A file that would be taken and begins as a database of SQLite does is reported as such, and left
+//! out with its `-wal`, `-shm` and `-journal`: read as files, they would be torn. The cache remembers
+//! it, so nothing is opened for this that is not read anyway. One that [`Request::also`] asks for
+//! is taken as a file, unless a program works with it.
+//!
 //! # When the cache is believed
 //!
 //! A stamp is (device, inode, size, mtime, ctime). An equal stamp proves an equal content only if
@@ -52,6 +59,7 @@ pub mod builtin;
 pub mod cache;
 mod choose;
 mod compare;
+mod databases;
 pub(crate) mod git;
 mod globs;
 mod handle;
@@ -101,6 +109,8 @@ pub struct Progress {
     pub bytes_read: AtomicU64,
     /// Bytes that have to be read; known once the walk is done.
     pub bytes_to_read: AtomicU64,
+    /// Bytes of databases that have been read.
+    pub database_bytes: AtomicU64,
 }
 
 /// What to scan and how.
@@ -117,6 +127,9 @@ pub struct Request<'a> {
     pub excluded: &'a [Identity],
     /// Paths that are left out by name, with all below: staging names of an open restore.
     pub excluded_paths: &'a [RelPath],
+    /// Databases of SQLite that are known to be such. They are left out with what SQLite keeps
+    /// beside them, and not even opened.
+    pub databases: &'a [RelPath],
     /// What the last scan knew; `None` reads everything.
     pub cache: Option<Cache>,
     /// Paths to take although the rules would not, each by itself, folders without their content.
@@ -157,6 +170,9 @@ pub struct Scanned {
     pub rules: SelectionRules,
     /// The folders in which a git repository starts, in order; `None` is the root.
     pub repositories: Vec<Option<RelPath>>,
+    /// Databases of SQLite that were found among the files, in order, without those of
+    /// [`Request::databases`]. They and what SQLite keeps beside them are no part of the tree.
+    pub databases: Vec<RelPath>,
     /// What the next scan may know. Valid only once the tree with these changes is committed.
     pub next: CacheDraft,
 }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::Progress;
 use super::cache::record::{Stored, What};
+use super::databases;
 use super::handle::Root;
 use super::stamp::{Kind, Stamp};
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ pub(crate) struct Task {
     pub base: Option<Content>,
     /// Whether it is taken whatever its size.
     pub any_size: bool,
+    /// Whether it is taken as a file even if it is a database.
+    pub as_file: bool,
 }
 
 /// What came of it.
@@ -45,6 +48,8 @@ pub(crate) enum Outcome {
     Read { what: What, stamp: Stamp, target: Option<Vec<u8>>, moving: bool },
     /// It is not there any more.
     Gone,
+    /// It is a database.
+    Database(Stamp),
     /// It is larger than what is taken.
     Oversize,
     /// It is something else by now, or cannot be read.
@@ -174,6 +179,14 @@ impl Job<'_> {
         };
         if before.kind() != Kind::File {
             return Ok(Outcome::Unreadable(REPLACED.into()));
+        }
+        if databases::is_one(&file) {
+            if !task.as_file {
+                return Ok(Outcome::Database(before));
+            }
+            if databases::is_in_use(self.root, &task.path) {
+                return Ok(Outcome::Unreadable(databases::IN_USE.into()));
+            }
         }
         let limit = if task.any_size { u64::MAX } else { self.limit };
         if before.size > limit {

@@ -1,17 +1,18 @@
 //! One scan from beginning to end: walk, read, compare.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_store::sink::Sink;
 use rappel_types::manifest::{ExtraRules, SelectionRules, Skipped};
 use rappel_types::{ObjectId, RelPath};
 
-use super::cache::record::{Draft, What, entry, folder};
+use super::cache::record::{Draft, Stored, What, entry, folder};
 use super::cache::{Cache, CacheDraft, Memo, ROOT};
 use super::choose::{Chooser, PathSet};
 use super::compare::{Comparison, compare};
+use super::databases;
 use super::globs::Globs;
 use super::handle::Root;
 use super::read::{Job, Outcome, Task};
@@ -38,6 +39,10 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
     let cache = request.cache.take();
     let digest = digest(&request);
     let files = LiveFiles(&root);
+    let mut excluded_paths = request.excluded_paths.to_vec();
+    excluded_paths.extend(databases::with_companions(request.databases));
+    excluded_paths.sort_unstable();
+    excluded_paths.dedup();
     let memo = cache.as_ref().map(Cache::memo);
     let walk = Walk {
         root: &root,
@@ -45,7 +50,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         chooser: Chooser {
             include: &include,
             exclude: &exclude,
-            excluded_paths: PathSet::new(request.excluded_paths),
+            excluded_paths: PathSet::new(&excluded_paths),
             also: PathSet::new(request.also),
             files: &files,
         },
@@ -62,6 +67,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         maybe_changed: request.maybe_changed.map(PathSet::new),
         cancel: request.cancel,
         numbers: AtomicU32::new(memo.map_or(ROOT + 1, |memo| memo.next)),
+        offered: AtomicUsize::new(0),
         found: Mutex::default(),
     };
     walk.run(memo.is_none_or(|memo| memo.digest != digest));
@@ -83,7 +89,10 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
     let count = memo.map_or(0, |memo| memo.count).saturating_add_signed(compared.count);
     let bytes = memo.map_or(0, |memo| memo.bytes).saturating_add_signed(compared.bytes);
     let mut excluded_roots = found.excluded;
-    excluded_roots.extend_from_slice(request.excluded_paths);
+    excluded_roots.extend_from_slice(&excluded_paths);
+    let databases = sorted(found.databases);
+    // The rules as a restore asks them: these are none of the files.
+    excluded_roots.extend(databases::with_companions(&databases));
     excluded_roots.sort_unstable();
     excluded_roots.dedup();
     let before = memo.map_or(&[][..], |memo| &memo.rules.extra);
@@ -122,6 +131,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         partial: sorted(found.partial),
         rules,
         repositories,
+        databases,
         next: CacheDraft { before: cache, drafts, memo },
     })
 }
@@ -142,6 +152,10 @@ fn digest(request: &Request<'_>) -> ObjectId {
     }
     add(&request.excluded_paths.len().to_le_bytes());
     for path in request.excluded_paths {
+        add(path.as_bytes());
+    }
+    add(&request.databases.len().to_le_bytes());
+    for path in request.databases {
         add(path.as_bytes());
     }
     for identity in request.excluded {
@@ -183,6 +197,15 @@ fn settle(found: &mut Found, tasks: &[Task], outcomes: Vec<Outcome>, trust: Trus
             Outcome::Gone => {
                 draft.flags |= folder::LIST;
                 gone.push((task.draft, task.entry));
+            }
+            Outcome::Database(stamp) => {
+                held.what = What::Database(Stored::new(&stamp, [0; 32]));
+                if !trust.believes(&stamp) {
+                    held.flags |= entry::YOUNG;
+                }
+                // What lies beside it was judged before that was known.
+                draft.flags |= folder::LIST;
+                found.databases.extend(RelPath::new(&*task.path));
             }
             Outcome::Oversize => {
                 held.what = What::Oversize;

@@ -129,6 +129,9 @@ pub fn take_commits(
     known: &Known,
     sink: &dyn Sink,
 ) -> Result<Option<Taken>, Failure> {
+    if wanted.is_empty() && !place.reftable {
+        return Ok(Some(Taken::default()));
+    }
     if settled.is_empty() || place.reftable || place.partial_clone {
         return Ok(None);
     }

@@ -59,6 +59,11 @@ pub struct Request<'a> {
     pub environment: &'a Environment,
     /// Where repositories start.
     pub repositories: &'a [Option<RelPath>],
+    /// A checkpoint whose repositories are taken even if their work trees are gone, or not linked to
+    /// them any more: it is about to be restored.
+    pub wanted: Option<&'a GitPart>,
+    /// The objects of the repository at the root, if they were taken already.
+    pub early: Option<&'a State>,
     /// How they looked before.
     pub before: &'a Before,
     /// What the last capture knew.
@@ -121,21 +126,32 @@ impl Captured {
 
 /// Captures all repositories of a workspace.
 pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
-    if request.repositories.is_empty() {
+    let mut paths: BTreeSet<Option<&RelPath>> =
+        request.repositories.iter().map(Option::as_ref).collect();
+    let wanted = request.wanted.into_iter().flat_map(GitPart::repositories);
+    let astray: BTreeMap<Option<&RelPath>, Place> = wanted
+        .filter(|(path, _)| !paths.contains(path))
+        .filter_map(|(path, part)| {
+            Some((path, Place::astray(request.root, path, part, request.environment)?))
+        })
+        .collect();
+    paths.extend(astray.keys());
+    if paths.is_empty() {
         return Ok(Captured::absent());
     }
-    let mut work = Work { request, sink, prior: None, moved: false, partial: Vec::new() };
+    let mut work = Work::new(request, sink);
     let mut done: Vec<Done> = Vec::new();
     // The innermost first: a repository asks where its submodules stand.
-    for path in request.repositories.iter().rev() {
-        match work.repository(path.as_ref(), &done) {
+    for path in paths.into_iter().rev() {
+        match work.repository(path, astray.get(&path), &done) {
             Ok(one) => done.push(one),
             Err(Failure::Git(trouble)) => {
                 let reason = match path {
                     Some(path) => format!("the repository {path}: {trouble}"),
                     None => trouble.to_string(),
                 };
-                work.partial.push(PartialReason { facet: Facet::Git, path: path.clone(), reason });
+                let path = path.cloned();
+                work.partial.push(PartialReason { facet: Facet::Git, path, reason });
             }
             Err(Failure::Other(error)) => return Err(error),
         }
@@ -178,6 +194,8 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
 struct Done {
     state: State,
     memo: RepositoryMemo,
+    /// Whether its work tree leads to it.
+    linked: bool,
     /// Whether the state is complete; otherwise only its part is, and the rest is as it was.
     fresh: bool,
 }
@@ -242,11 +260,23 @@ pub(super) struct Work<'a> {
     pub(super) partial: Vec<PartialReason>,
 }
 
+impl<'a> Work<'a> {
+    pub(super) fn new(request: &'a Request<'a>, sink: &'a dyn Sink) -> Self {
+        Self { request, sink, prior: None, moved: false, partial: Vec::new() }
+    }
+}
+
 impl Work<'_> {
-    fn repository(&mut self, path: Option<&RelPath>, inner: &[Done]) -> Result<Done, Failure> {
+    fn repository(
+        &mut self,
+        path: Option<&RelPath>,
+        astray: Option<&Place>,
+        inner: &[Done],
+    ) -> Result<Done, Failure> {
         let request = self.request;
         let folder = live::folder_of(request.root, path);
-        let place = Place::find(&folder, request.environment).ok_or_else(|| {
+        let found = astray.cloned().or_else(|| Place::find(&folder, request.environment));
+        let place = found.ok_or_else(|| {
             Failure::Git(super::program::Trouble::Failed("it cannot be read".into()))
         })?;
         let items = folder::list(&place.common_dir)?;
@@ -256,7 +286,7 @@ impl Work<'_> {
         let known = request.memo.and_then(|memo| memo.repository(path));
         let read = self.read(&place, items.clone(), known)?;
         let before = request.memo.and_then(|memo| memo.part.repository(path));
-        let unchanged = known.zip(before).filter(|_| !read.changed);
+        let unchanged = known.zip(before).filter(|_| !read.changed && astray.is_none());
         let nested = nested_in(path, inner);
         let mut done = match unchanged {
             Some((known, part)) => {
@@ -265,6 +295,7 @@ impl Work<'_> {
                 let ask = self.ask(path, &place, &read, &nested, commit.as_deref(), known.index);
                 self.fill(path, ask.answer(), &mut part)?;
                 Done {
+                    linked: true,
                     state: State { path: path.cloned(), part, ..State::default() },
                     memo: RepositoryMemo { items: read.items.clone(), ..known.clone() },
                     fresh: false,
@@ -277,6 +308,11 @@ impl Work<'_> {
                 taken
             }
         };
+        if astray.is_some() {
+            // It is not there for the next capture, which has nothing to do with a restore.
+            done.linked = false;
+            done.memo.items.clear();
+        }
         self.worktrees(&place, &mut done)?;
         Ok(done)
     }
@@ -377,7 +413,7 @@ impl Work<'_> {
             index: digest,
             items: if whole { read.items.clone() } else { Vec::new() },
         };
-        Ok(Done { state, memo, fresh: true })
+        Ok(Done { state, memo, fresh: true, linked: true })
     }
 
     /// The question which paths are dirty.
@@ -476,7 +512,7 @@ impl Work<'_> {
 
 /// Where the repositories nested in one stand, by their path in it.
 fn nested_in(path: Option<&RelPath>, inner: &[Done]) -> Vec<(RelPath, Option<Oid>)> {
-    let nested = inner.iter().filter_map(|one| {
+    let nested = inner.iter().filter(|one| one.linked).filter_map(|one| {
         let at = below(one.state.path.as_ref()?, path)?;
         let commit = one.state.part.commit.as_ref();
         Some((at, commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok())))

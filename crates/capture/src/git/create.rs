@@ -19,33 +19,41 @@ use super::apply::path_of;
 use super::bundles::Bundle;
 use super::folder::split;
 use super::program::{Git, Trouble};
+use super::remove;
 use super::state::State;
 use crate::restore::copy_out::write_entries;
 use crate::restore::intent::IntentId;
-use crate::restore::{Error, Job, Result};
+use crate::restore::{Error, Job, Result, is_at};
 
-fn failed(path: &Path, trouble: &Trouble) -> Error {
+pub(super) fn failed(path: &Path, trouble: &Trouble) -> Error {
     let source = std::io::Error::other(trouble.to_string());
     Error::Store(StoreError::Io { action: "restore", path: path.to_owned(), source })
 }
 
 /// Where something is made that will be at `path`.
-fn staging(path: &Path, id: IntentId) -> PathBuf {
+pub(super) fn staging(path: &Path, id: IntentId) -> PathBuf {
     path.with_file_name(format!(".rappel-{id}-0.new"))
 }
 
-/// Every folder in which a plan makes something.
+/// Every folder in which a plan makes something, or to which it moves what goes.
 pub fn staging_folders(plan: &GitPlan, id: IntentId) -> Vec<PathBuf> {
-    let made = plan.repositories.iter().filter(|repository| repository.create);
-    let repositories = made.map(|repository| path_of(&repository.common_dir));
+    let whole = plan.repositories.iter().filter(|one| one.create || one.remove);
+    let repositories = whole.map(|repository| path_of(&repository.common_dir));
     let worktrees = plan.repositories.iter().flat_map(|repository| &repository.worktrees);
     let worktrees = worktrees.map(|worktree| path_of(&worktree.path));
-    repositories.chain(worktrees).map(|path| staging(&path, id)).collect()
+    let paths = repositories.chain(worktrees);
+    paths.flat_map(|path| [staging(&path, id), remove::aside(&path, id)]).collect()
 }
 
 /// The mark in a repository that we made, for as long as its restore is not over.
 fn mark(common_dir: &Path, id: IntentId) -> PathBuf {
     common_dir.join(format!("rappel-{id}"))
+}
+
+/// Whether a file in git's folder is such a mark.
+pub(super) fn is_mark(path: &[u8]) -> bool {
+    let id = path.strip_prefix(b"rappel-").and_then(|id| std::str::from_utf8(id).ok());
+    id.is_some_and(|id| id.parse::<IntentId>().is_ok())
 }
 
 /// Whether a repository was made by this restore.
@@ -233,6 +241,20 @@ pub fn gitfile(work_tree: &Path, state: &State, source: &dyn Source) -> Result<(
     Ok(std::fs::write(&path, bytes).map_err(StoreError::io("write", &path))?)
 }
 
+/// Takes the file at `.git` away again, if it is the one that a state has.
+pub fn remove_gitfile(work_tree: &Path, state: &State, job: &Job<'_>) -> Result<()> {
+    let path = RelPath::new(".git").map_err(|error| StoreError::Damaged(error.to_string()))?;
+    let Some(node) = &state.gitfile else { return Ok(()) };
+    if !work_tree.is_dir() {
+        return Ok(());
+    }
+    let root = Root::open(work_tree, job.root.disk().clone())?;
+    if root.stat(&path)?.is_some() && is_at(&root, job.source, &path, node)? {
+        root.unlink(&path)?;
+    }
+    Ok(())
+}
+
 /// Takes away what this restore began to make and did not finish.
 pub fn discard_staged(common_dir: &Path, id: IntentId) -> Result<()> {
     remove_all(&staging(common_dir, id))
@@ -297,7 +319,7 @@ pub fn discard_worktree(
     let entries = tree::read(job.source, tree)?;
     let mut same = true;
     for entry in &entries {
-        same &= crate::restore::is_at(&root, job.source, &entry.path, &entry.node)?;
+        same &= is_at(&root, job.source, &entry.path, &entry.node)?;
     }
     let found = count(folder);
     if !same || found != entries.len() + 1 {
@@ -319,7 +341,7 @@ fn count(folder: &Path) -> usize {
         .sum()
 }
 
-fn rename(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
+pub(super) fn rename(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
     let rename = || {
         disk.gate(&Op::Rename { from, to })?;
         rustix::fs::renameat_with(
@@ -337,7 +359,7 @@ fn rename(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
     Ok(rename().map_err(StoreError::io("rename", from))?)
 }
 
-fn remove_all(path: &Path) -> Result<()> {
+pub(super) fn remove_all(path: &Path) -> Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(StoreError::io("remove", path)(error).into())

@@ -47,6 +47,11 @@ const FOLDERS: [&[u8]; 12] = [
 /// Files of the moment that mean nothing later.
 const MOMENTARY: [&[u8]; 3] = [b"gc.pid", b"gc.log", b"fsmonitor--daemon.ipc"];
 
+/// Whether a file of git's folder is one of those.
+pub fn is_momentary(path: &[u8]) -> bool {
+    MOMENTARY.contains(&split(path).1)
+}
+
 const OPERATIONS: [&[u8]; 9] = [
     b"AUTO_MERGE",
     b"CHERRY_PICK_HEAD",

@@ -87,11 +87,8 @@ pub(super) fn refs_of_files(
     found
 }
 
-/// What every ref is right now.
-pub(super) fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Failure> {
-    if common_dir.join("reftable").is_dir() {
-        return refs_of_tables(git_dir, common_dir);
-    }
+/// Git's folder right now, without a look into its files.
+pub(super) fn looked(common_dir: &Path) -> Result<Vec<Remembered>> {
     let node = Node::Directory { mode: 0 };
     let items = folder::list(common_dir)?.into_iter().map(|item| {
         let full = common_dir.join(std::ffi::OsStr::from_bytes(item.path.as_bytes()));
@@ -106,7 +103,15 @@ pub(super) fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Fa
         };
         Remembered { path: item.path, stamp: item.stamp, believed: false, node, base: None }
     });
-    let items: Vec<Remembered> = items.collect();
+    Ok(items.collect())
+}
+
+/// What every ref is right now.
+pub(super) fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Failure> {
+    if common_dir.join("reftable").is_dir() {
+        return refs_of_tables(git_dir, common_dir);
+    }
+    let items = looked(common_dir)?;
     Ok(refs_of_files(&items, &mut |path| {
         std::fs::read(common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
     }))

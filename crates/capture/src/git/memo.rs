@@ -4,8 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rappel_store::ambient;
-use rappel_store::disk::{self, Disk, DiskFile, Op};
+use rappel_store::disk::{self, Disk};
 use rappel_types::git::GitPart;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
@@ -98,15 +97,8 @@ impl Memo {
 
     /// Writes the memo; failing costs only time.
     pub fn save(&self, disk: &Arc<dyn Disk>, path: &Path) {
-        let unfinished = path.with_extension(format!("{:016x}.tmp", ambient::random()));
-        let write = || {
-            let bytes = serde_json::to_vec(self).ok()?;
-            DiskFile::create_new(disk, &unfinished).ok()?.write_at(&bytes, 0).ok()?;
-            disk.gate(&Op::Rename { from: &unfinished, to: path }).ok()?;
-            std::fs::rename(&unfinished, path).ok()
-        };
-        if write().is_none() {
-            let _ = disk::unlink(&**disk, &unfinished);
+        if let Ok(bytes) = serde_json::to_vec(self) {
+            disk::replace_view(disk, path, &bytes);
         }
     }
 

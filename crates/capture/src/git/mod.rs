@@ -11,6 +11,7 @@ pub mod bundles;
 pub mod capture;
 mod contents;
 pub mod create;
+pub mod early;
 pub mod folder;
 pub mod lists;
 pub mod live;
@@ -20,6 +21,7 @@ pub mod place;
 pub mod plan;
 pub mod program;
 pub mod refs;
+pub mod remove;
 pub mod state;
 pub mod status;
 

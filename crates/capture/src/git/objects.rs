@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use gix_index::hash::ObjectId as Oid;
 use rappel_types::git::GitPart;
@@ -12,6 +13,7 @@ use super::capture::Work;
 use super::folder;
 use super::memo::Remembered;
 use super::place::Place;
+use super::program::Git;
 use super::refs::Target;
 use super::state::State;
 use super::status::Index;
@@ -43,16 +45,33 @@ impl Indexes {
         let own = Index::load(place);
         let mut staged: BTreeSet<Oid> = own.iter().flat_map(Index::objects).collect();
         let mut sparse = own.as_ref().is_ok_and(Index::has_folders);
+        if own.as_ref().is_ok_and(Index::has_solved_conflicts) {
+            staged.extend(solved(&place.git_dir));
+        }
         for item in items {
             if let (Some(_), b"index") = folder::split(item.path.as_bytes()) {
                 let path = std::ffi::OsStr::from_bytes(item.path.as_bytes());
                 let read = Index::read(&place.common_dir.join(path), place.hash);
                 staged.extend(read.iter().flat_map(Index::objects));
+                if let (Ok(true), Some(folder)) =
+                    (read.as_ref().map(Index::has_solved_conflicts), Path::new(path).parent())
+                {
+                    staged.extend(solved(&place.common_dir.join(folder)));
+                }
                 sparse |= read.is_ok_and(|read| read.has_folders());
             }
         }
         Self { own, staged, sparse }
     }
+}
+
+/// The sides of conflicts that were solved, which `git checkout -m` makes again. What git cannot tell
+/// is not worth a failure.
+fn solved(git_dir: &Path) -> BTreeSet<Oid> {
+    let answer = Git::at(git_dir).ask(&["ls-files", "--resolve-undo", "-z"], b"");
+    let answer = answer.unwrap_or_default();
+    let names = answer.split(|&b| b == 0).filter_map(|line| line.split(|&b| b == b' ').nth(1));
+    names.filter_map(|hex| Oid::from_hex(hex).ok()).filter(|oid| !oid.is_null()).collect()
 }
 
 impl<'a> Work<'a> {
@@ -151,10 +170,11 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// What the newest checkpoint holds of a repository.
+    /// What is held of a repository: by the newest checkpoint, or taken already.
     fn prior(&self, path: Option<&RelPath>) -> Option<State> {
         let states = self.prior.as_ref().map_or(&[][..], |states| states);
-        states.iter().find(|state| state.path.as_ref() == path).cloned()
+        let found = states.iter().find(|state| state.path.as_ref() == path);
+        found.or_else(|| self.request.early.filter(|_| path.is_none())).cloned()
     }
 
     /// What a checkpoint says that holds what need not be stored again.

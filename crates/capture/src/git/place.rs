@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 
 use gix_index::hash::Kind;
 use rappel_types::RelPath;
+use rappel_types::git::RepositoryPart;
 
+use super::apply::path_of;
+use super::live::folder_of;
+use super::program::Git;
 use crate::files::Environment;
 use crate::files::git::config::{Places, Settings};
 use crate::files::git::consulted::Reader;
-use crate::files::git::locate;
+use crate::files::git::{Place as Located, locate};
 use crate::files::stamp::Trust;
 
 /// A repository, seen from one of its work trees.
@@ -32,6 +36,8 @@ pub struct Place {
     pub converts_line_ends: bool,
     /// Whether the executable bit of files counts.
     pub file_mode: bool,
+    /// Whether names that differ in nothing but case are one.
+    pub ignore_case: bool,
 }
 
 impl Place {
@@ -40,6 +46,54 @@ impl Place {
         let open = std::fs::File::open(folder).ok()?;
         let mut reader = Reader::new(Trust::start(&open).ok()?);
         let found = locate(folder, &mut reader)?;
+        Self::of(folder, found, reader, environment)
+    }
+
+    /// The repository of a work tree that is not linked to it any more, or gone: what `known` says of
+    /// it leads there. `None` if it is somebody else's by now.
+    pub fn astray(
+        root: &Path,
+        path: Option<&RelPath>,
+        known: &RepositoryPart,
+        environment: &Environment,
+    ) -> Option<Self> {
+        let folder = folder_of(root, path);
+        if folder.join(".git").symlink_metadata().is_ok() {
+            return None;
+        }
+        let common_dir = root.join(path_of(known.git_dir.as_deref()?));
+        let git_dir = match &known.linked {
+            Some(name) => {
+                let name = std::ffi::OsStr::from_bytes(name.as_bytes());
+                let git_dir = common_dir.join("worktrees").join(name);
+                let back = std::fs::read(git_dir.join("gitdir")).ok()?;
+                let back = Path::new(std::ffi::OsStr::from_bytes(back.trim_ascii_end())).to_owned();
+                let leads_here = git_dir.join(back).parent()?.canonicalize().ok()?
+                    == folder.canonicalize().ok()?;
+                leads_here.then_some(git_dir)?
+            }
+            None => {
+                let asked = Git::at(&common_dir).ask(&["config", "core.worktree"], b"");
+                let leads = asked.ok()?;
+                let leads = Path::new(std::ffi::OsStr::from_bytes(leads.trim_ascii_end()));
+                let real = std::path::absolute(common_dir.join(leads)).ok()?;
+                (plain(&real) == plain(&folder)).then(|| common_dir.clone())?
+            }
+        };
+        if !git_dir.join("HEAD").exists() || !common_dir.join("objects").exists() {
+            return None;
+        }
+        let open = std::fs::File::open(&git_dir).ok()?;
+        let reader = Reader::new(Trust::start(&open).ok()?);
+        Self::of(&folder, Located { git_dir, common_dir }, reader, environment)
+    }
+
+    fn of(
+        folder: &Path,
+        found: Located,
+        mut reader: Reader,
+        environment: &Environment,
+    ) -> Option<Self> {
         let places = Places { environment, git_dir: &found.git_dir };
         let mut settings = Settings::default();
         for file in places.shared() {
@@ -59,6 +113,7 @@ impl Place {
             partial_clone: settings.partial_clone,
             converts_line_ends: settings.converts_line_ends,
             file_mode: !settings.ignores_file_mode,
+            ignore_case: settings.ignore_case,
         })
     }
 
@@ -75,4 +130,18 @@ impl Place {
             None => Vec::new(),
         }
     }
+}
+
+/// A path without `.` and `..`; what is gone cannot be asked where it leads.
+fn plain(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
 }

@@ -31,6 +31,10 @@ pub struct Wish {
     pub only: Option<BTreeSet<RelPath>>,
     /// Names of linked work trees that are restored with it.
     pub worktrees: BTreeSet<Vec<u8>>,
+    /// Names of linked work trees that go, because a restore made them that is taken back.
+    pub leaving: BTreeSet<Vec<u8>>,
+    /// Whether names that differ in nothing but case are one on this file system.
+    pub ignore_case: bool,
 }
 
 /// A plan for one repository, and what to say about it.
@@ -93,9 +97,52 @@ pub fn plan(present: &State, target: &State, wish: &Wish) -> Planned {
             new: new.map(value),
         });
     }
-    conflicting_names(present, &mut planned);
+    conflicting_names(present, wish.ignore_case, &mut planned);
     files(present, target, &own, wish, &settled, &mut planned.plan);
     planned
+}
+
+/// Where refs are kept in tables: if all of them will be as they were, the tables are put back as
+/// they were, and with them the reflogs and what else is in there. Says whether that is so.
+pub fn with_tables(present: &State, target: &State, plan: &mut RepositoryPlan) -> bool {
+    let of_main = |name: &&RelPath| split(name.as_bytes()).0.is_none();
+    let value_of = |name: &RelPath| {
+        let step = plan.refs.iter().find(|step| step.name == *name);
+        step.map_or_else(|| present.refs.get(name).map(value), |step| step.new.clone())
+    };
+    let mut names = present.refs.keys().chain(target.refs.keys()).filter(of_main);
+    let elsewhere = plan.refs.iter().any(|step| split(step.name.as_bytes()).0.is_some());
+    if elsewhere || !names.all(|name| value_of(name) == target.refs.get(name).map(value)) {
+        return false;
+    }
+    let is_table = |path: &&RelPath| path.as_bytes().starts_with(b"reftable/");
+    let paths: BTreeSet<&RelPath> =
+        present.files.keys().chain(target.files.keys()).filter(is_table).collect();
+    for path in paths {
+        let (old, new) = (present.files.get(path), target.files.get(path));
+        if old != new {
+            plan.files.push(action(path, old, new));
+            plan.tables = true;
+        }
+    }
+    plan.files.sort_by(|a, b| a.path.cmp(&b.path));
+    true
+}
+
+/// A file that becomes another one.
+fn action(path: &RelPath, old: Option<&Node>, new: Option<&Node>) -> Action {
+    Action {
+        facet: Facet::Git,
+        action: match (old, new) {
+            (None, _) => ActionKind::Create,
+            (Some(_), Some(_)) => ActionKind::Overwrite,
+            (Some(_), None) => ActionKind::Delete,
+        },
+        path: path.clone(),
+        reason: "it differs".into(),
+        old: old.cloned(),
+        new: new.cloned(),
+    }
 }
 
 /// A ref's value as plans have it.
@@ -127,7 +174,9 @@ fn checked_out_elsewhere(present: &State, own: &[u8], wish: &Wish) -> BTreeMap<R
     for (name, target) in &present.refs {
         let (worktree, rest) = split(name.as_bytes());
         let is_own = name.as_bytes().strip_prefix(own) == Some(b"HEAD");
-        let restored = worktree.is_some_and(|worktree| wish.worktrees.contains(worktree));
+        let restored = worktree.is_some_and(|worktree| {
+            wish.worktrees.contains(worktree) || wish.leaving.contains(worktree)
+        });
         if rest != b"HEAD" || is_own || restored {
             continue;
         }
@@ -143,22 +192,53 @@ fn checked_out_elsewhere(present: &State, own: &[u8], wish: &Wish) -> BTreeMap<R
     found
 }
 
-/// A ref cannot stand where another one needs a folder.
-fn conflicting_names(present: &State, planned: &mut Planned) {
+/// A ref cannot stand where another one needs a folder, nor where names fold together beside one
+/// that differs in nothing but case.
+fn conflicting_names(present: &State, ignore_case: bool, planned: &mut Planned) {
+    let folded = |name: &RelPath| -> Vec<u8> {
+        match ignore_case {
+            true => fold(name.as_bytes()),
+            false => name.as_bytes().to_vec(),
+        }
+    };
     let gone: BTreeSet<&RelPath> =
         planned.plan.refs.iter().filter(|step| step.new.is_none()).map(|step| &step.name).collect();
-    let stays: Vec<&RelPath> = present.refs.keys().filter(|name| !gone.contains(name)).collect();
-    let made = planned.plan.refs.iter().filter(|step| step.old.is_none());
-    for step in made {
-        let in_the_way = stays.iter().find(|name| {
-            **name != &step.name && (name.is_within(&step.name) || step.name.is_within(name))
-        });
-        if let Some(name) = in_the_way {
-            planned.conflicts.push(Conflict {
-                path: step.name.clone(),
-                reason: format!("{name}, which was made after the checkpoint, is in its way"),
-            });
+    let made: Vec<&RelPath> =
+        planned.plan.refs.iter().filter(|step| step.old.is_none()).map(|step| &step.name).collect();
+    // By what the file system takes their names for, with those that come.
+    let mut stays: BTreeMap<Vec<u8>, &RelPath> = BTreeMap::new();
+    let present = present.refs.keys().filter(|name| !gone.contains(name));
+    stays.extend(present.map(|name| (folded(name), name)));
+    for name in made {
+        let own = folded(name);
+        let below = [&*own, b"/"].concat();
+        let inside = stays.range(below.clone()..).next();
+        let inside = inside.filter(|(path, _)| path.starts_with(&below));
+        let same = stays.get(&own).or_else(|| inside.map(|(_, other)| other));
+        let ends = (0..own.len()).filter(|&at| own[at] == b'/');
+        let in_the_way = same.or_else(|| ends.rev().find_map(|end| stays.get(&own[..end])));
+        if let Some(other) = in_the_way {
+            let reason = match planned_of(&planned.plan, other) {
+                true => format!("{other}, which the checkpoint holds too, is the same name here"),
+                false => format!("{other}, which was made after the checkpoint, is in its way"),
+            };
+            planned.conflicts.push(Conflict { path: name.clone(), reason });
+        } else {
+            stays.insert(own, name);
         }
+    }
+}
+
+/// Whether a plan makes a ref.
+fn planned_of(plan: &RepositoryPlan, name: &RelPath) -> bool {
+    plan.refs.iter().any(|step| step.name == *name && step.old.is_none())
+}
+
+/// A name as a file system has it to which case means nothing.
+fn fold(name: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(name) {
+        Ok(text) => text.to_lowercase().into_bytes(),
+        Err(_) => name.to_ascii_lowercase(),
     }
 }
 
@@ -188,8 +268,9 @@ fn files(
             continue;
         }
         let step = match role(path.as_bytes()) {
-            // The folder of a work tree that is gone comes back whole.
+            // The folder of a work tree that is gone comes back whole, and goes whole.
             _ if returns && gone(present, worktree) => Some(false),
+            _ if worktree.is_some_and(|worktree| wish.leaving.contains(worktree)) => Some(false),
             Role::Log => {
                 let name = rest.strip_prefix(b"logs/").unwrap_or_default();
                 let mut full = path.as_bytes()[..path.as_bytes().len() - rest.len()].to_vec();
@@ -208,19 +289,7 @@ fn files(
             _ => None,
         };
         let Some(is_log) = step else { continue };
-        let action = match (old, new) {
-            (None, _) => ActionKind::Create,
-            (Some(_), Some(_)) => ActionKind::Overwrite,
-            (Some(_), None) => ActionKind::Delete,
-        };
-        let action = Action {
-            facet: Facet::Git,
-            action,
-            path: path.clone(),
-            reason: "it differs".into(),
-            old: old.cloned(),
-            new: new.cloned(),
-        };
+        let action = action(path, old, new);
         if is_log { plan.logs.push(action) } else { plan.files.push(action) }
     }
     with_folders(present, target, &mut plan.files);

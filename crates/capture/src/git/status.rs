@@ -164,6 +164,12 @@ impl Index {
         found
     }
 
+    /// Whether it remembers the sides of conflicts that were solved.
+    pub fn has_solved_conflicts(&self) -> bool {
+        let solved = self.state.as_ref().and_then(|state| state.resolve_undo());
+        solved.is_some_and(|solved| !solved.is_empty())
+    }
+
     /// Whether some entries stand for whole folders, as a sparse index has it.
     pub fn has_folders(&self) -> bool {
         self.entries().any(|(_, entry)| entry.mode == Mode::DIR)
@@ -214,14 +220,17 @@ impl Index {
 /// that is staged. The newer one is the better one then.
 pub fn is_same_index(action: &Action, hash: Kind, source: &dyn Source) -> bool {
     let (Some(old), Some(new)) = (&action.old, &action.new) else { return false };
-    if action.path.name() != b"index" {
-        return false;
-    }
+    action.path.name() == b"index" && stages_the_same(old, new, hash, source)
+}
+
+/// Whether two indexes stage the same, whatever they remember of the work tree's files.
+pub fn stages_the_same(old: &Node, new: &Node, hash: Kind, source: &dyn Source) -> bool {
     let index = |node: &Node| Index::decode(&bytes_of(source, node)?, hash);
-    match (index(old), index(new)) {
-        (Some(old), Some(new)) => new.differing(&old).is_empty(),
-        _ => false,
-    }
+    old == new
+        || match (index(old), index(new)) {
+            (Some(old), Some(new)) => new.differing(&old).is_empty(),
+            _ => false,
+        }
 }
 
 /// Marks of an entry that the user gave it.

@@ -14,6 +14,7 @@ use super::probe::is_loop;
 use super::stage::{Ahead, check_space};
 use super::steps::Way;
 use super::{Job, Record};
+use crate::databases::DatabaseDrive;
 use crate::git::apply::GitDrive;
 
 /// What is to be restored, and what it is called.
@@ -49,7 +50,7 @@ pub fn apply(
     let actions: Vec<Action> =
         plan.actions.iter().filter(|action| action.action != ActionKind::Skip).cloned().collect();
     check(&actions)?;
-    if actions.is_empty() && plan.git.is_empty() {
+    if actions.is_empty() && plan.git.is_empty() && plan.databases.is_empty() {
         let outcome = Outcome { warnings: plan.warnings.clone(), ..Outcome::default() };
         record(&outcome)?;
         return Ok(outcome);
@@ -64,6 +65,7 @@ pub fn apply(
         closed: closed_folders(job, &actions)?,
         actions: actions.clone(),
         git: plan.git.clone(),
+        databases: job.databases.plans(),
     };
     let (ahead, intent) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| Ahead::read(job.source, &actions));
@@ -79,6 +81,10 @@ pub fn apply(
             close(intent, &mut outcome);
             Ok(outcome)
         }
+        Err(cause) if job.databases.is_committed() => {
+            let intent = intent.id();
+            Err(Error::MustFinish { cause: Box::new(cause), intent })
+        }
         Err(cause) => Err(take_back(job, intent, cause)),
     }
 }
@@ -92,7 +98,13 @@ pub(super) fn drive(
     fresh: bool,
     record: Record<'_>,
 ) -> Result<Outcome> {
-    let mut git = GitDrive::new(*job, intent, way, fresh)?;
+    match way {
+        Way::Forward => job.databases.stage(job.source)?,
+        Way::Backward => job.databases.release(),
+    }
+    // Databases are committed when the files stand, not with each of git's folders.
+    let none = DatabaseDrive::default();
+    let mut git = GitDrive::new(Job { databases: &none, ..*job }, intent, way, fresh)?;
     git.run(intent)?;
     let header = intent.header().clone();
     let mut outcome = Drive::new(*job, header, way, fresh)?.run(intent, record)?;

@@ -51,6 +51,23 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A database could not be restored.
+    #[error("database {name}: {error}")]
+    Database {
+        /// Which.
+        name: String,
+        /// Why.
+        error: crate::databases::Error,
+    },
+    /// Something failed after a database was committed, so that there is no way back any more: the
+    /// intent waits for `recover --finish`.
+    #[error("{cause}; a database was restored already, so the rest has to be finished")]
+    MustFinish {
+        /// What failed.
+        cause: Box<Error>,
+        /// The intent that is left.
+        intent: IntentId,
+    },
     /// Something failed in the middle; every change was taken back.
     #[error("{cause}; everything was put back")]
     RolledBack {
@@ -80,7 +97,12 @@ impl Error {
             | Self::Unfinished { .. }
             | Self::Running { .. }
             | Self::NotEmpty { .. } => true,
-            Self::RolledBack { cause, .. } | Self::Interrupted { cause, .. } => cause.is_conflict(),
+            Self::Database { error, .. } => {
+                matches!(error, crate::databases::Error::Conflict(_))
+            }
+            Self::RolledBack { cause, .. }
+            | Self::Interrupted { cause, .. }
+            | Self::MustFinish { cause, .. } => cause.is_conflict(),
             _ => false,
         }
     }

@@ -40,6 +40,7 @@ fn check(header: &Header) {
     let encoded = record::encode(header).expect("what was read can be written");
     let again = record::decode(ID, &encoded).expect("what was written can be read");
     assert_eq!(record::encode(&again.header).expect("and written again"), encoded);
-    let intent = Intent { header: again.header, phase: again.phase };
+    let record::Decoded { header, phase, begun, done, .. } = again;
+    let intent = Intent { header, phase, begun, done };
     let _ = intent.staging_paths(std::path::Path::new("/nonexistent"));
 }

@@ -17,13 +17,14 @@ use rappel_store::beneath::{Identity, Root};
 use rappel_store::disk::{self, Disk, DiskFile, Op};
 use rappel_store::lock::Patience;
 use rappel_store::{Error as StoreError, ambient};
+use rappel_types::database::DatabasePlan;
 use rappel_types::git::GitPlan;
 use rappel_types::path::{escape, unescape};
 use rappel_types::{Action, CheckpointId, RelPath, Timestamp, WorkspaceId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::{Error, Result};
-use super::record;
+use super::record::{self, Mark};
 
 /// The random name of an intent, as 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,6 +152,9 @@ pub struct Header {
     /// What is to be done to repositories.
     #[serde(default, skip_serializing_if = "GitPlan::is_empty")]
     pub git: GitPlan,
+    /// What is to be done to databases, in the order in which they are committed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<DatabasePlan>,
 }
 
 impl Header {
@@ -168,6 +172,10 @@ pub struct Intent {
     pub header: Header,
     /// How far it came.
     pub phase: Phase,
+    /// Places of the databases whose commit was begun.
+    pub begun: Vec<u8>,
+    /// Places of the databases that are committed.
+    pub done: Vec<u8>,
 }
 
 impl Intent {
@@ -237,6 +245,8 @@ pub struct Draft {
     pub closed: Vec<ClosedFolder>,
     /// What is to be done to repositories.
     pub git: GitPlan,
+    /// What is to be done to databases.
+    pub databases: Vec<DatabasePlan>,
 }
 
 /// The folder of a home's intents.
@@ -356,6 +366,7 @@ impl Intents {
             actions: draft.actions,
             closed: draft.closed,
             git: draft.git,
+            databases: draft.databases,
         };
         let bytes = record::encode(&header)?;
         let path = self.folder.join(Name::of_header(&header).to_string());
@@ -374,7 +385,7 @@ impl Intents {
             return Err(error.into());
         }
         let open = OpenIntent {
-            intent: Intent { header, phase: Phase::Planned },
+            intent: Intent { header, phase: Phase::Planned, begun: Vec::new(), done: Vec::new() },
             file,
             path,
             folder: self.folder.clone(),
@@ -443,7 +454,12 @@ impl Intents {
             }
         }
         Ok(OpenIntent {
-            intent: Intent { header: decoded.header, phase: decoded.phase },
+            intent: Intent {
+                header: decoded.header,
+                phase: decoded.phase,
+                begun: decoded.begun,
+                done: decoded.done,
+            },
             file,
             path,
             folder: self.folder.clone(),
@@ -503,7 +519,8 @@ fn read(path: &Path) -> Result<Option<Intent>, StoreError> {
     if workspace.is_some_and(|workspace| workspace != decoded.header.workspace) {
         return Err(StoreError::Damaged("intent: it belongs under another name".into()));
     }
-    Ok(Some(Intent { header: decoded.header, phase: decoded.phase }))
+    let record::Decoded { header, phase, begun, done, .. } = decoded;
+    Ok(Some(Intent { header, phase, begun, done }))
 }
 
 /// Waits for the lock on the folder of intents, which is held only to write one down.
@@ -554,12 +571,34 @@ impl OpenIntent {
     /// Notes how far the work came. Neither synced nor checked, since recovery goes by what it
     /// finds; a mark that was cut short is overwritten by the next.
     pub(super) fn note(&mut self, phase: Phase) {
-        let bytes = record::encode_mark(self.id(), self.marks + 1, phase);
-        if self.file.write_at(&bytes, self.end).is_ok() {
-            self.end += bytes.len() as u64;
-            self.marks += 1;
+        if self.mark(Mark::Phase(phase)).is_ok() {
             self.intent.phase = phase;
         }
+    }
+
+    /// Notes, durably, that a database is about to be committed.
+    pub(crate) fn begin_database(&mut self, place: usize) -> Result<()> {
+        let place = u8::try_from(place).unwrap_or(u8::MAX);
+        self.mark(Mark::Begun(place))?;
+        self.file.sync()?;
+        self.intent.begun.push(place);
+        Ok(())
+    }
+
+    /// Notes that it is committed. Without the note, the database itself is asked.
+    pub(crate) fn end_database(&mut self, place: usize) {
+        let place = u8::try_from(place).unwrap_or(u8::MAX);
+        if self.mark(Mark::Done(place)).is_ok() {
+            self.intent.done.push(place);
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) -> Result<()> {
+        let bytes = record::encode_mark(self.id(), self.marks + 1, mark);
+        self.file.write_at(&bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        self.marks += 1;
+        Ok(())
     }
 
     /// Removes it: everything it said is done, or undone.

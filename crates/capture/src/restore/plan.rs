@@ -430,6 +430,17 @@ pub fn plan_hash(target: &CheckpointId, plan: &Plan) -> String {
         node(&mut bytes, action.old.as_ref());
         node(&mut bytes, action.new.as_ref());
     }
+    if !plan.git.is_empty() {
+        text(&mut bytes, b"git");
+        text(&mut bytes, &serde_json::to_vec(&plan.git).unwrap_or_default());
+    }
+    for database in &plan.databases {
+        text(&mut bytes, b"database");
+        text(&mut bytes, database.name.as_bytes());
+        let from = database.from.as_ref().map(ToString::to_string).unwrap_or_default();
+        text(&mut bytes, from.as_bytes());
+        text(&mut bytes, database.to.to_string().as_bytes());
+    }
     blake3::hash(&bytes).to_hex().to_string()
 }
 

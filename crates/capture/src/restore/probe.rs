@@ -1,5 +1,7 @@
 //! What a plan has to know about the real folder, beyond what the present checkpoint holds.
 
+use std::collections::BTreeSet;
+
 use rappel_store::beneath::{Kind, Mount, Root};
 use rappel_types::RelPath;
 
@@ -65,6 +67,34 @@ impl Probe for RootProbe<'_> {
                 None => return Ok(false),
             }
         }
+    }
+}
+
+/// The real folder as it will be when something in it is gone that this plan has nothing to do with.
+pub struct WithoutProbe<'a> {
+    /// The folder.
+    pub root: RootProbe<'a>,
+    /// What will be gone by then.
+    pub gone: BTreeSet<RelPath>,
+}
+
+impl Probe for WithoutProbe<'_> {
+    fn kind(&self, path: &RelPath) -> Result<Option<Kind>> {
+        if self.gone.contains(path) { Ok(None) } else { self.root.kind(path) }
+    }
+
+    fn list(&self, folder: &RelPath) -> Result<Vec<RelPath>> {
+        let mut found = self.root.list(folder)?;
+        found.retain(|path| !self.gone.contains(path));
+        Ok(found)
+    }
+
+    fn mount(&self, path: &RelPath) -> Result<Mount> {
+        self.root.mount(path)
+    }
+
+    fn folds(&self, folder: Option<&RelPath>) -> Result<bool> {
+        self.root.folds(folder)
     }
 }
 

@@ -21,8 +21,12 @@ const MAGIC: &[u8; 7] = b"RAPPELI";
 pub const VERSION: u8 = 1;
 /// What a reader that knows nothing of repositories must not carry out.
 const VERSION_WITH_GIT: u8 = 2;
+/// What a reader that knows nothing of databases must not carry out.
+const VERSION_WITH_DATABASES: u8 = 3;
 const KIND_HEADER: u8 = 1;
 const KIND_MARK: u8 = 2;
+const KIND_DATABASE_BEGUN: u8 = 3;
+const KIND_DATABASE_DONE: u8 = 4;
 const CHECKSUM: usize = 16;
 const FRAME: usize = 4 + CHECKSUM;
 const MARK_SIZE: usize = FRAME + 2;
@@ -51,7 +55,11 @@ pub fn encode(header: &Header) -> Result<Vec<u8>> {
     if json.len() >= u32::MAX as usize {
         return Err(Error::Damaged("the plan is too large to be written down".into()));
     }
-    let version = if header.git.is_empty() { VERSION } else { VERSION_WITH_GIT };
+    let version = match (header.databases.is_empty(), header.git.is_empty()) {
+        (false, _) => VERSION_WITH_DATABASES,
+        (true, false) => VERSION_WITH_GIT,
+        (true, true) => VERSION,
+    };
     Ok(encode_json(header.id, version, &json))
 }
 
@@ -67,10 +75,26 @@ pub fn encode_json(id: IntentId, version: u8, json: &[u8]) -> Vec<u8> {
     out
 }
 
+/// What can be noted while the work goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// How far it came.
+    Phase(Phase),
+    /// The database with this number is about to be committed.
+    Begun(u8),
+    /// It is committed.
+    Done(u8),
+}
+
 /// The mark at `place` (the first is 1).
-pub fn encode_mark(id: IntentId, place: u64, phase: Phase) -> Vec<u8> {
+pub fn encode_mark(id: IntentId, place: u64, mark: Mark) -> Vec<u8> {
+    let payload = match mark {
+        Mark::Phase(phase) => [KIND_MARK, phase.code()],
+        Mark::Begun(database) => [KIND_DATABASE_BEGUN, database],
+        Mark::Done(database) => [KIND_DATABASE_DONE, database],
+    };
     let mut out = Vec::with_capacity(MARK_SIZE);
-    frame(&mut out, id, place, &[KIND_MARK, phase.code()]);
+    frame(&mut out, id, place, &payload);
     out
 }
 
@@ -78,6 +102,10 @@ pub fn encode_mark(id: IntentId, place: u64, phase: Phase) -> Vec<u8> {
 pub struct Decoded {
     pub header: Header,
     pub phase: Phase,
+    /// The databases whose commit was begun.
+    pub begun: Vec<u8>,
+    /// The databases that are committed.
+    pub done: Vec<u8>,
     /// How many marks it has.
     pub marks: u64,
     /// Where the next one goes: behind the last whole one.
@@ -91,7 +119,7 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         return Err(cursor.bad("it has no magic"));
     }
     match cursor.byte()? {
-        VERSION | VERSION_WITH_GIT => {}
+        VERSION | VERSION_WITH_GIT | VERSION_WITH_DATABASES => {}
         // A later version would have been written with a checksum of its own; a damaged byte
         // looks the same, so this is damage unless the rest makes sense to whoever wrote it.
         found => return Err(cursor.bad(&format!("it has version {found}, which is unknown"))),
@@ -111,6 +139,7 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         return Err(cursor.bad(&format!("it would write to {path}, which only git does")));
     }
     let (mut phase, mut marks) = (Phase::Planned, 0);
+    let (mut begun, mut done) = (Vec::new(), Vec::new());
     let mut end = bytes.len() - cursor.rest().len();
     while !cursor.is_empty() {
         let cut_short = cursor.rest().len() < MARK_SIZE;
@@ -118,16 +147,19 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
             break;
         }
         let payload = take_record(&mut cursor, id, marks + 1)?;
-        phase = match payload {
+        match payload {
             [KIND_MARK, code] => {
-                Phase::from_code(*code).ok_or_else(|| cursor.bad("a mark is unknown"))?
+                let known = Phase::from_code(*code);
+                phase = known.ok_or_else(|| cursor.bad("a mark is unknown"))?;
             }
+            [KIND_DATABASE_BEGUN, database] => begun.push(*database),
+            [KIND_DATABASE_DONE, database] => done.push(*database),
             _ => return Err(cursor.bad("a record is no mark")),
-        };
+        }
         marks += 1;
         end = bytes.len() - cursor.rest().len();
     }
-    Ok(Decoded { header, phase, marks, end: end as u64 })
+    Ok(Decoded { header, phase, begun, done, marks, end: end as u64 })
 }
 
 fn take_record<'b>(cursor: &mut Cursor<'b>, id: IntentId, place: u64) -> Result<&'b [u8]> {

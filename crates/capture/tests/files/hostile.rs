@@ -247,6 +247,7 @@ fn a_scan_can_be_cancelled() {
         environment: &Environment::default(),
         excluded: &[],
         excluded_paths: &[],
+        databases: &[],
         cache: None,
         also: &[],
         maybe_changed: None,

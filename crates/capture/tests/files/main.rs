@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by failing")]
 
 mod changes;
+mod databases;
 mod git_agrees;
 mod hostile;
 mod project;

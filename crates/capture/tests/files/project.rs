@@ -60,6 +60,7 @@ pub struct Project {
     pub environment: Environment,
     pub excluded: Vec<Identity>,
     pub excluded_paths: Vec<RelPath>,
+    pub databases: Vec<RelPath>,
     pub also: Vec<RelPath>,
     pub sink: Memory,
     pub tree: BTreeMap<RelPath, Node>,
@@ -83,6 +84,7 @@ impl Project {
             },
             excluded: Vec::new(),
             excluded_paths: Vec::new(),
+            databases: Vec::new(),
             also: Vec::new(),
             sink: Memory::default(),
             tree: BTreeMap::new(),
@@ -137,6 +139,7 @@ impl Project {
             environment: &self.environment,
             excluded: &self.excluded,
             excluded_paths: &self.excluded_paths,
+            databases: &self.databases,
             cache,
             also: &self.also,
             maybe_changed: maybe,
@@ -196,6 +199,7 @@ impl Project {
             environment: &Environment::default(),
             excluded: &[],
             excluded_paths: &[],
+            databases: &[],
             cache: None,
             also: &[],
             maybe_changed: None,
@@ -218,6 +222,7 @@ impl Project {
         assert_eq!(scanned.skipped, fresh.skipped);
         assert_eq!(scanned.partial, fresh.partial);
         assert_eq!(scanned.rules, fresh.rules);
+        assert_eq!(scanned.databases, fresh.databases);
         assert_eq!((scanned.count, scanned.bytes), (fresh.count, fresh.bytes));
         scanned
     }

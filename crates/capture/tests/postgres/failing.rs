@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
-use rappel_capture::databases::{Error, Fate, dump};
+use rappel_capture::databases::{Error, Fate, Watch, dump};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::DatabasePart;
 
@@ -73,7 +73,7 @@ fn who_holds_a_lock_is_named() {
     let target = capture(&database, &store).part;
     let options = Options { terminate_connections: true, ..patient() };
     let mut restoring = database.restoring(options).unwrap();
-    restoring.capture(&store, None).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
     restoring.stage(&store, &target).unwrap();
     restoring.commit().unwrap();
     drop(restoring);
@@ -105,7 +105,7 @@ fn what_slips_in_during_a_restore_is_a_conflict() {
         ("SELECT lo_put(1, 0, 'b')", "pg_largeobject"),
     ] {
         let mut restoring = database.restoring(patient()).unwrap();
-        restoring.capture(&store, None).unwrap();
+        restoring.capture(&store, None, &Watch::nobody()).unwrap();
         server.run("app", slip);
         let after = server.dump("app");
         let error = restoring.stage(&store, &target).unwrap_err();
@@ -116,7 +116,7 @@ fn what_slips_in_during_a_restore_is_a_conflict() {
     }
     // What is temporary belongs to nobody else.
     let mut restoring = database.restoring(patient()).unwrap();
-    restoring.capture(&store, None).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
     server.run("app", "CREATE TEMPORARY TABLE mine (id serial PRIMARY KEY)");
     restoring.stage(&store, &target).unwrap();
     restoring.commit().unwrap();
@@ -131,7 +131,7 @@ fn what_is_not_committed_never_was() {
     server.run("app", "DROP TABLE t");
     let before = server.dump("app");
     let mut restoring = database.restoring(patient()).unwrap();
-    restoring.capture(&store, None).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
     restoring.stage(&store, &target).unwrap();
     let ticket = restoring.ticket().unwrap();
     drop(restoring);
@@ -139,7 +139,7 @@ fn what_is_not_committed_never_was() {
     assert_eq!(server.dump("app"), before);
 
     let mut restoring = database.restoring(patient()).unwrap();
-    restoring.capture(&store, None).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
     restoring.stage(&store, &target).unwrap();
     let ticket = restoring.ticket().unwrap();
     restoring.commit().unwrap();

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use rappel_capture::databases::{Fate, Restoring, dump};
+use rappel_capture::databases::{Fate, Restoring, Watch, dump};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::{DatabaseKind, DatabasePart, Ticket};
 
@@ -67,7 +67,7 @@ fn a_restore_under_load_loses_no_committed_row() {
         std::thread::yield_now();
     }
     let mut restoring = database.restoring(patient()).unwrap();
-    let safety = restoring.capture(&store, Some(&target)).unwrap().part;
+    let safety = restoring.capture(&store, Some(&target), &Watch::nobody()).unwrap().part;
     restoring.stage(&store, &target).unwrap();
     restoring.commit().unwrap();
     drop(restoring);
@@ -107,7 +107,7 @@ fn a_restore_to_be_killed() {
     let mut restoring = database.restoring(patient()).unwrap();
     let ticket = restoring.ticket().unwrap();
     println!("\nticket {} {}", ticket.server, ticket.transaction);
-    restoring.capture(&store, None).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
     println!("\ncaptured");
     restoring.stage(&store, &target).unwrap();
     println!("\nstaged");
@@ -184,7 +184,7 @@ fn a_server_that_dies_in_the_middle_is_as_it_was() {
     server.run("app", "DROP TABLE t");
     let before = server.dump("app");
     let mut restoring: Box<dyn Restoring + '_> = database.restoring(patient()).unwrap();
-    restoring.capture(&store, None).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
     restoring.stage(&store, &target).unwrap();
     let ticket = restoring.ticket().unwrap();
     server.crash();

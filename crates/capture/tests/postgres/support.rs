@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
-use rappel_capture::databases::{Captured, Result};
+use rappel_capture::databases::{Captured, Result, Watch};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::DatabasePart;
 
@@ -46,7 +46,7 @@ pub fn restore(
 ) -> Result<Captured> {
     database.check(store, target, false)?;
     let mut restoring = database.restoring(patient())?;
-    let safety = restoring.capture(store, Some(target))?;
+    let safety = restoring.capture(store, Some(target), &Watch::nobody())?;
     restoring.stage(store, target)?;
     restoring.commit()?;
     Ok(safety)

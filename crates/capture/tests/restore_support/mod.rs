@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rappel_capture::databases::DatabaseDrive;
 use rappel_capture::restore::{
     Error, Intents, Job, Outcome, Request, Result, RootProbe, Scope, Side, apply, finish,
     plan_files, rollback,
@@ -33,6 +34,7 @@ pub struct Scene {
     pub before: Snapshot,
     pub after: Snapshot,
     pub cancel: AtomicBool,
+    pub databases: DatabaseDrive,
 }
 
 impl Scene {
@@ -49,6 +51,7 @@ impl Scene {
             before,
             after,
             cancel: AtomicBool::new(false),
+            databases: DatabaseDrive::default(),
         }
     }
 
@@ -76,7 +79,13 @@ impl Scene {
     }
 
     pub fn job<'a>(&'a self, root: &'a Root) -> Job<'a> {
-        Job { root, source: &self.store, cancel: &self.cancel, states: &|_| Ok(Vec::new()) }
+        Job {
+            root,
+            source: &self.store,
+            cancel: &self.cancel,
+            states: &|_| Ok(Vec::new()),
+            databases: &self.databases,
+        }
     }
 
     pub fn apply(&self, plan: &Plan, disk: &Arc<dyn Disk>) -> Result<Outcome> {

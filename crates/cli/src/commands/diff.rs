@@ -49,6 +49,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
         diff.changes.clear();
         diff.summary = NOT_COMPARED.into();
     }
+    if !args.only.is_empty() && !args.only.contains(&Facet::Git) {
+        diff.git = None;
+    }
+    if !args.only.is_empty() && !args.only.contains(&Facet::Databases) {
+        diff.databases.clear();
+    }
     let output = context.output;
     if output.json {
         output.answer_json(&diff)?;
@@ -64,6 +70,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
             let to = if diff.against_workspace { "now" } else { &diff.to };
             let head = format!("{} to {}", paint.id(&diff.from), paint.id(to));
             writeln!(out, "{head}: {}", in_numbers(&diff))?;
+            for line in face::diff::others(&diff) {
+                writeln!(out, "  {line}")?;
+            }
         }
         if args.stat {
             let mut files: Vec<FileText> = Vec::new();

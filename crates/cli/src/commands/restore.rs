@@ -69,6 +69,18 @@ pub struct How {
     /// without being asked for; repeatable
     #[arg(long = "worktree", value_name = "NAME")]
     pub worktrees: Vec<String>,
+    /// Disconnect others from a database that they hold
+    #[arg(long)]
+    pub terminate_connections: bool,
+    /// Restore this database although it is on another machine; repeatable
+    #[arg(long = "allow-remote-database", value_name = "NAME")]
+    pub allow_remote_databases: Vec<String>,
+    /// Restore databases too that were read before the checkpoint was made
+    #[arg(long)]
+    pub allow_stale: bool,
+    /// Run a database's dump although it came from elsewhere
+    #[arg(long)]
+    pub trust_dump: bool,
     /// Pick the changes to take back, one by one, on a terminal
     #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
     pub patch: bool,
@@ -87,6 +99,10 @@ impl How {
             expected: self.plan.clone(),
             prune_refs: self.prune_refs,
             worktrees: self.worktrees.clone(),
+            terminate_connections: self.terminate_connections,
+            allow_remote_databases: self.allow_remote_databases.clone(),
+            allow_stale: self.allow_stale,
+            trust_dump: self.trust_dump,
         })
     }
 
@@ -105,8 +121,18 @@ impl How {
         for name in &self.worktrees {
             command.push_str(&format!(" --worktree {}", quote(name)));
         }
-        if self.prune_refs {
-            command.push_str(" --prune-refs");
+        for name in &self.allow_remote_databases {
+            command.push_str(&format!(" --allow-remote-database {}", quote(name)));
+        }
+        for (given, flag) in [
+            (self.prune_refs, "--prune-refs"),
+            (self.terminate_connections, "--terminate-connections"),
+            (self.allow_stale, "--allow-stale"),
+            (self.trust_dump, "--trust-dump"),
+        ] {
+            if given {
+                command.push_str(&format!(" {flag}"));
+            }
         }
         context.suggest(&command)
     }

@@ -7,7 +7,8 @@ use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
 
 use super::{
-    Fields, TITLE_MAX, capitalised, changes, count, git, saved, section, thousands, title,
+    Fields, TITLE_MAX, capitalised, changes, count, databases, git, knowledge, saved, section,
+    thousands, title,
 };
 use crate::output::{Output, Paint, clean};
 
@@ -68,6 +69,9 @@ fn in_brief(checkpoint: &Checkpoint) -> Vec<String> {
         facts.push(changes(files));
     }
     facts.extend(manifest.git.as_ref().map(git::line));
+    if !manifest.databases.is_empty() {
+        facts.push(count(manifest.databases.len() as u64, "database", "databases"));
+    }
     if manifest.partial {
         facts.push("partial".into());
     }
@@ -119,13 +123,15 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
         );
     }
     fields.add_some("Git", manifest.git.as_ref().map(git::line));
+    databases::add(&mut fields, &manifest.databases);
+    fields.add_some("Knowledge", manifest.knowledge.as_ref().map(knowledge));
     for facet in Facet::ALL {
         match manifest.state_of(facet) {
             FacetState::Failed => {
                 fields.add(&capitalised(facet.as_str()), paint.bad("could not be captured"));
             }
-            FacetState::Absent => fields.add(&capitalised(facet.as_str()), "none"),
-            FacetState::Captured | FacetState::NotAsked => {}
+            FacetState::Absent if facet == Facet::Git => fields.add("Git", "none"),
+            FacetState::Absent | FacetState::Captured | FacetState::NotAsked => {}
         }
     }
     for (key, value) in &manifest.metadata {
@@ -147,6 +153,7 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
     if let Some(part) = &manifest.git {
         text.push_str(&git::sections(part, paint));
     }
+    text.push_str(&databases::sections(&manifest.databases, paint));
     let reasons: Vec<_> = manifest.partial_reasons.iter().map(saved::reason).collect();
     text.push_str(&section("Missing (should have been captured)", &reasons, paint));
     let skipped: Vec<_> = manifest

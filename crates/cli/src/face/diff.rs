@@ -2,12 +2,45 @@
 
 use std::io::{self, Write};
 
-use rappel::FileText;
+use rappel::{Diff, FileText};
 use rappel_types::Node;
 use rappel_types::path::escape;
 
-use super::thousands;
+use super::{git, thousands};
 use crate::output::{Output, Paint, clean};
+
+/// What differs besides files, line by line.
+pub fn others(diff: &Diff) -> Vec<String> {
+    let mut lines = Vec::new();
+    let or_none = |text: &Option<String>| clean(text.as_deref().unwrap_or("none"));
+    if let Some(git) = &diff.git {
+        if let Some(moved) = &git.branch {
+            lines.push(format!("branch {} to {}", or_none(&moved.from), or_none(&moved.to)));
+        }
+        if let Some(moved) = &git.commit {
+            let (from, to) = (or_none(&moved.from), or_none(&moved.to));
+            lines.push(format!("commit {} to {}", git::short(&from), git::short(&to)));
+        }
+        if let Some(moved) = &git.operation {
+            lines.push(format!("operation {} to {}", or_none(&moved.from), or_none(&moved.to)));
+        }
+    }
+    for database in &diff.databases {
+        let name = clean(&database.name);
+        if database.tables.is_empty() || database.change != "modified" {
+            lines.push(format!("database {name}: {}", database.change));
+        }
+        if database.change != "modified" {
+            continue;
+        }
+        for table in &database.tables {
+            let rows = |rows: Option<u64>| rows.map_or_else(|| "none".to_owned(), thousands);
+            let (from, to) = (rows(table.from), rows(table.to));
+            lines.push(format!("database {name}: {}: {from} to {to} rows", clean(&table.table)));
+        }
+    }
+    lines
+}
 
 /// One file's change as a unified diff, or as a line where there are no lines to compare.
 pub fn unified(out: &mut dyn Write, file: &FileText, output: &Output) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! What people see: values of the engine as text. Nothing here decides or fetches anything.
 
 pub mod checkpoint;
+pub mod databases;
 pub mod diff;
 pub mod git;
 pub mod health;
@@ -11,6 +12,7 @@ pub mod verify;
 
 use rappel::Checkpoint;
 use rappel_types::Trigger;
+use rappel_types::knowledge::KnowledgePart;
 use rappel_types::manifest::FilesPart;
 pub use rappel_types::size::thousands;
 
@@ -54,6 +56,15 @@ pub fn shorten(text: &str, max: usize) -> String {
             let kept: String = text.chars().take(max - 1).collect();
             format!("{}…", kept.trim_end())
         }
+    }
+}
+
+/// `42 documents in 2 projects`.
+pub fn knowledge(part: &KnowledgePart) -> String {
+    let documents = count(part.document_count, "document", "documents");
+    match part.projects.len() as u64 {
+        0 => documents,
+        projects => format!("{documents} in {}", count(projects, "project", "projects")),
     }
 }
 

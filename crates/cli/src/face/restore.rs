@@ -39,6 +39,12 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
             text.push_str(&format!("  {}\n", clean(line)));
         }
     }
+    if !report.tables.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Databases:")));
+        for line in &report.tables {
+            text.push_str(&format!("  {}\n", clean(line)));
+        }
+    }
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
         text.push_str(&actions(report, kind, paint));
     }
@@ -98,7 +104,8 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
         ActionKind::Skip => ("Leave as they are", "=".to_owned()),
     };
     let is_shown = |action: &&ShownAction| {
-        action.action == kind && (action.facet == Facet::Files || kind == ActionKind::Skip)
+        action.action == kind
+            && (matches!(action.facet, Facet::Files | Facet::Knowledge) || kind == ActionKind::Skip)
     };
     let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
     if found.is_empty() {

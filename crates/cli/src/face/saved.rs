@@ -4,7 +4,7 @@ use rappel::Checkpoint;
 use rappel_types::manifest::{PartialReason, Skipped};
 use rappel_types::{Timestamp, time};
 
-use super::{Fields, changes, git, thousands, title};
+use super::{Fields, changes, databases, git, knowledge, thousands, title};
 use crate::output::{Output, Paint, clean};
 
 /// How many paths a warning names.
@@ -40,6 +40,8 @@ pub fn facets(checkpoint: &Checkpoint, paint: Paint) -> String {
         }),
     );
     fields.add_some("Git", checkpoint.manifest.git.as_ref().map(git::line));
+    databases::add(&mut fields, &checkpoint.manifest.databases);
+    fields.add_some("Knowledge", checkpoint.manifest.knowledge.as_ref().map(knowledge));
     fields.lines()
 }
 

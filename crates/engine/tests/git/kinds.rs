@@ -151,18 +151,44 @@ fn refs_in_tables() {
     bench.fill();
     let before = bench.portrait();
     let saved = bench.save();
+    let reflog = || bench.text(&["reflog", "show", "--all", "--format=%H %gd %gs"]);
+    let log = reflog();
+    bench.git(&["stash", "drop", "-q", "stash@{1}"]);
     bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
     bench.git(&["branch", "-q", "-D", "feature/x"]);
     bench.git(&["tag", "-d", "v1"]);
-    let damaged = bench.portrait();
-    bench.restore(&saved);
-    let now = bench.portrait();
-    assert_eq!((&now.refs, &now.head, &now.files), (&before.refs, &before.head, &before.files));
-    assert_eq!((&now.staged, &now.status), (&before.staged, &before.status));
-    assert_eq!(now.fsck, before.fsck);
+    assert!(!bench.attempt(&["revert", "--no-edit", "HEAD~2"]).status.success());
+    let (damaged, damaged_log) = (bench.portrait(), reflog());
+    assert_ne!(damaged_log, log);
+    let report = bench.restore(&saved);
+    assert_eq!(report.warnings, Vec::<String>::new());
+    assert_same(&bench.portrait(), &before, "restored");
+    assert_eq!(reflog(), log);
+    assert!(!bench.attempt(&["rev-parse", "--verify", "REVERT_HEAD"]).status.success());
     bench.undo();
+    assert_same(&bench.portrait(), &damaged, "undone");
+    assert_eq!(reflog(), damaged_log);
+    bench.git(&["rev-parse", "--verify", "REVERT_HEAD"]);
+    bench.git(&["revert", "--abort"]);
+    // A ref that stays keeps the tables: the others move one by one, and that is said.
+    bench.git(&["branch", "later"]);
+    let report = bench.restore(&saved);
+    assert!(report.warnings[0].contains("kept in tables"), "{report:?}");
     let now = bench.portrait();
-    assert_eq!((&now.refs, &now.head, &now.files), (&damaged.refs, &damaged.head, &damaged.files));
+    assert!(now.refs.contains("refs/heads/later"));
+    assert_eq!((&now.head, &now.files), (&before.head, &before.files));
+    assert_eq!((&now.staged, &now.status), (&before.staged, &before.status));
+    // Somebody else is at work on the refs.
+    let prune = rappel::RestoreOptions { prune_refs: true, ..Default::default() };
+    let lock = bench.git_dir().join("reftable/tables.list.lock");
+    std::fs::write(&lock, "somebody's").unwrap();
+    let error = bench.restore_with(&saved, &prune).unwrap_err();
+    assert_eq!(error.kind(), rappel::ErrorKind::Busy, "{error}");
+    assert_eq!(std::fs::read(&lock).unwrap(), b"somebody's");
+    std::fs::remove_file(&lock).unwrap();
+    bench.restore_with(&saved, &prune).unwrap();
+    assert_same(&bench.portrait(), &before, "restored");
+    assert_eq!(reflog(), log);
     bench.restore(&saved);
     bench.git(&["stash", "clear"]);
     bench.lose_git();
@@ -420,4 +446,201 @@ fn a_workspace_that_is_a_linked_work_tree() {
     assert_eq!((&now.refs, &now.head, &now.stash), (&before.refs, &before.head, &before.stash));
     assert_eq!((&now.files, &now.status), (&before.files, &before.status));
     git(&out, &["fsck"]);
+}
+
+#[test]
+fn a_linked_work_tree_that_lost_its_link() {
+    let bench = Bench::new();
+    let linked = bench.outside("linked");
+    bench.git(&["worktree", "add", "-q", "-b", "agent", arg(&linked), "feature/x"]);
+    std::fs::write(linked.join("n"), "new\n").unwrap();
+    git(&linked, &["add", "n"]);
+    let before = portrait(&linked);
+    let saved = bench.manifest_at(&linked);
+    let open = || rappel::Rappel::open(bench.world.options_at(&linked)).unwrap();
+    let id = crate::support::reference(saved.id.as_str());
+    git(&linked, &["reset", "-q", "--hard", "HEAD~1"]);
+    let damaged = portrait(&linked);
+    let link = std::fs::read(linked.join(".git")).unwrap();
+    std::fs::remove_file(linked.join(".git")).unwrap();
+    bench.world.clock.advance(1000);
+    let options = rappel::RestoreOptions::default();
+    let plan = open().plan_restore(&id, &options).unwrap();
+    assert!(plan.details.iter().any(|line| line.contains("linked again")), "{plan:?}");
+    let report = open().restore(&id, &options).unwrap();
+    assert_eq!(report.conflicts, []);
+    let now = portrait(&linked);
+    assert_eq!((&now.refs, &now.head), (&before.refs, &before.head));
+    assert_eq!((&now.staged, &now.status), (&before.staged, &before.status));
+    assert_eq!(now.files, before.files);
+    // And back: without the link, but everything else as it was.
+    bench.world.clock.advance(1000);
+    let step = open().next_undo().unwrap();
+    let report = open().step(&step, false, &options).unwrap();
+    assert_eq!(report.conflicts, [], "{report:?}");
+    assert!(!linked.join(".git").exists());
+    std::fs::write(linked.join(".git"), &link).unwrap();
+    assert_same(&portrait(&linked), &damaged, "undone");
+    std::fs::remove_file(linked.join(".git")).unwrap();
+    bench.world.clock.advance(1000);
+    let step = open().next_redo().unwrap();
+    assert_eq!(open().step(&step, false, &options).unwrap().conflicts, []);
+    let now = portrait(&linked);
+    assert_eq!((&now.head, &now.staged, &now.files), (&before.head, &before.staged, &before.files));
+
+    // A folder of that name that is somebody else's by now is left alone.
+    std::fs::remove_file(linked.join(".git")).unwrap();
+    let other = bench.outside("somewhere else");
+    let admin = bench.git_dir().join("worktrees/linked/gitdir");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(&admin, format!("{}/.git\n", arg(&other))).unwrap();
+    let index = std::fs::read(bench.git_dir().join("worktrees/linked/index")).unwrap();
+    bench.world.clock.advance(1000);
+    let report = open().restore(&id, &options).unwrap();
+    assert!(report.warnings.iter().any(|line| line.contains("not restored")), "{report:?}");
+    assert_eq!(std::fs::read(bench.git_dir().join("worktrees/linked/index")).unwrap(), index);
+}
+
+#[test]
+fn a_submodule_whose_folder_is_gone() {
+    let bench = Bench::new();
+    let url = remote(&bench);
+    bench.git(&["submodule", "--quiet", "add", &url, "libs/sub"]);
+    bench.git(&["commit", "-q", "-m", "with a submodule"]);
+    let sub = bench.root().join("libs/sub");
+    std::fs::write(sub.join("n"), "staged\n").unwrap();
+    git(&sub, &["add", "n"]);
+    let (before, before_there) = (bench.portrait(), portrait(&sub));
+    let saved = bench.save();
+    git(&sub, &["reset", "-q", "--hard", "HEAD~1"]);
+    git(&sub, &["branch", "mine"]);
+    git(&sub, &["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+    git(&sub, &["gc", "-q", "--prune=now"]);
+    let damaged_there = portrait(&sub);
+    let link = std::fs::read(sub.join(".git")).unwrap();
+    std::fs::remove_dir_all(bench.root().join("libs")).unwrap();
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "restored");
+    let now = portrait(&sub);
+    assert!(now.refs.contains("refs/heads/mine"));
+    assert_eq!((&now.head, &now.staged), (&before_there.head, &before_there.staged));
+    assert_eq!((&now.status, &now.files), (&before_there.status, &before_there.files));
+    bench.undo();
+    assert!(!bench.root().join("libs").exists());
+    std::fs::create_dir_all(&sub).unwrap();
+    std::fs::write(sub.join(".git"), link).unwrap();
+    let now = portrait(&sub);
+    assert_eq!((&now.refs, &now.head), (&damaged_there.refs, &damaged_there.head));
+    assert_eq!((&now.staged, &now.inside), (&damaged_there.staged, &damaged_there.inside));
+}
+
+#[test]
+fn a_submodule_in_a_submodule() {
+    let inner = Bench::new();
+    inner.git(&["reset", "-q", "--hard"]);
+    let middle = Bench::new();
+    middle.git(&["reset", "-q", "--hard"]);
+    middle.git(&["submodule", "--quiet", "add", arg(inner.root()), "in"]);
+    middle.git(&["commit", "-q", "-m", "inner"]);
+    let bench = Bench::new();
+    bench.git(&["submodule", "--quiet", "add", arg(middle.root()), "mid"]);
+    bench.git(&["submodule", "--quiet", "update", "--init", "--recursive"]);
+    bench.git(&["commit", "-q", "-m", "middle"]);
+    let folders = [bench.root().to_owned(), bench.root().join("mid"), bench.root().join("mid/in")];
+    for (n, folder) in folders.iter().enumerate() {
+        std::fs::write(folder.join("a"), format!("dirty {n}\n")).unwrap();
+        std::fs::write(folder.join("s"), format!("staged {n}\n")).unwrap();
+        git(folder, &["add", "s"]);
+    }
+    let all = || folders.clone().map(|folder| portrait(&folder));
+    let same = |expected: &[crate::bench::Portrait; 3], when: &str| {
+        all().iter().zip(expected).for_each(|(now, then)| assert_same(now, then, when));
+    };
+    let before = all();
+    let manifest = bench.manifest();
+    assert_eq!(manifest.partial_reasons, []);
+    let found = manifest.git.unwrap().nested;
+    let found: Vec<String> = found.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(found, ["mid", "mid/in"]);
+    let saved = manifest.id.to_string();
+    for folder in &folders {
+        git(folder, &["reset", "-q", "--hard", "HEAD~1"]);
+    }
+    let damaged = all();
+    bench.restore(&saved);
+    same(&before, "restored");
+    bench.undo();
+    same(&damaged, "undone");
+    bench.redo();
+    same(&before, "redone");
+    // Only the folders; the repositories are still in `.git/modules`.
+    std::fs::remove_dir_all(&folders[1]).unwrap();
+    bench.restore(&saved);
+    same(&before, "folders made again");
+    for name in [".git", "mid"] {
+        std::fs::remove_dir_all(bench.root().join(name)).unwrap();
+    }
+    bench.restore(&saved);
+    same(&before, "everything made again");
+    bench.undo();
+    assert!(!bench.git_dir().exists() && !folders[1].exists());
+    let out = bench.restore_to(&saved, "out");
+    assert_same(&portrait(&out.join("mid/in")), &before[2], "elsewhere");
+}
+
+#[test]
+fn what_a_solved_conflict_was_made_of() {
+    let bench = Bench::new();
+    bench.git(&["reset", "-q", "--hard"]);
+    bench.git(&["checkout", "-q", "-b", "other", "HEAD~1"]);
+    bench.commit("c", "other\n");
+    bench.git(&["checkout", "-q", "main"]);
+    assert!(!bench.attempt(&["merge", "-q", "other"]).status.success());
+    bench.world.write("c", "solved\n");
+    bench.git(&["add", "c"]);
+    let unmerged = bench.text(&["ls-files", "--resolve-undo"]);
+    assert_eq!(unmerged.lines().count(), 2, "{unmerged}");
+    let saved = bench.save();
+    // No commit has what the index remembers of the two sides.
+    bench.git(&["merge", "--abort"]);
+    bench.git(&["branch", "-D", "other"]);
+    bench.git(&["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+    bench.git(&["gc", "-q", "--prune=now"]);
+    bench.restore(&saved);
+    assert_eq!(bench.text(&["ls-files", "--resolve-undo"]), unmerged);
+    for line in unmerged.lines() {
+        bench.git(&["cat-file", "-e", line.split_whitespace().nth(1).unwrap()]);
+    }
+    bench.git(&["checkout", "-m", "--", "c"]);
+    assert!(bench.world.read("c").contains("<<<<<<<"));
+}
+
+#[test]
+fn git_lfs_itself() {
+    let bench = Bench::empty();
+    if !bench.attempt(&["lfs", "version"]).status.success() {
+        return;
+    }
+    bench.git(&["lfs", "install", "--local"]);
+    bench.git(&["lfs", "track", "*.big"]);
+    bench.git(&["add", ".gitattributes"]);
+    bench.commit("a.big", "large one\n");
+    bench.git(&["branch", "feature/x"]);
+    bench.commit("a.big", "large two\n");
+    bench.commit("plain", "plain\n");
+    assert!(bench.text(&["show", "HEAD:a.big"]).contains("oid sha256:"));
+    let part = bench.manifest().git.unwrap().root;
+    assert_eq!(part.dirty_files.len(), 0, "{:?}", part.dirty_files);
+    let saved = bench.save();
+    let before = bench.portrait();
+    bench.lose_git();
+    bench.world.remove("a.big");
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "made again");
+    assert_eq!(bench.world.read("a.big"), "large two\n");
+    assert_eq!(bench.text(&["status", "--porcelain"]), "");
+    // Both versions are at hand, without a server.
+    bench.git(&["checkout", "-q", "feature/x"]);
+    assert_eq!(bench.world.read("a.big"), "large one\n");
+    bench.git(&["lfs", "fsck"]);
 }

@@ -10,3 +10,4 @@ mod quiet;
 mod rules;
 #[path = "../support/mod.rs"]
 mod support;
+mod undo;

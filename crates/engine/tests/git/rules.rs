@@ -271,3 +271,74 @@ fn a_dry_run_tells_what_is_lost_and_changes_nothing() {
     let options = RestoreOptions { expected: Some(plan.plan), ..RestoreOptions::default() };
     bench.restore_with(&saved, &options).unwrap();
 }
+
+#[test]
+fn a_ref_that_is_the_same_name_here_is_shown_before_anything_changes() {
+    for (old, new) in [("topic", "Topic"), ("topic/deep", "TOPIC"), ("Ünder", "ünder/way")] {
+        let bench = Bench::new();
+        bench.git(&["branch", old]);
+        let saved = bench.save();
+        bench.git(&["branch", "-D", old]);
+        bench.git(&["branch", new]);
+        bench.git(&["reset", "-q", "--hard", "HEAD~1"]);
+        // As a repository is set up where names fold together.
+        bench.git(&["config", "core.ignorecase", "true"]);
+        let rappel = bench.world.open();
+        let plan = rappel.plan_restore(&reference(&saved), &RestoreOptions::default()).unwrap();
+        assert_eq!(plan.conflicts.len(), 1, "{:?}", plan.conflicts);
+        assert_eq!(plan.conflicts[0].path, path(&format!("refs/heads/{old}")));
+        assert!(plan.conflicts[0].reason.contains(&format!("refs/heads/{new}")));
+        refused(&bench, &saved, ErrorKind::Conflict);
+        // Where case counts, both have their place.
+        bench.git(&["config", "core.ignorecase", "false"]);
+        if !new.contains('/') && !old.contains('/') {
+            bench.restore(&saved);
+            for name in [old, new] {
+                bench.git(&["rev-parse", "--verify", &format!("refs/heads/{name}")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn refs_of_a_checkpoint_that_fold_together_are_shown() {
+    let bench = Bench::new();
+    bench.git(&["branch", "one"]);
+    bench.git(&["branch", "One", "HEAD~1"]);
+    let saved = bench.save();
+    bench.git(&["branch", "-D", "one", "One"]);
+    bench.git(&["config", "core.ignorecase", "true"]);
+    let error = refused(&bench, &saved, ErrorKind::Conflict);
+    assert!(error.contains("refs/heads/"), "{error}");
+}
+
+#[test]
+fn a_work_tree_that_was_seen_only_in_part_authorises_no_delete() {
+    let bench = Bench::new();
+    let folder = bench.outside("other");
+    bench.git(&["worktree", "add", "-q", "-b", "other", arg(&folder), "feature/x"]);
+    let stop = AtomicBool::new(false);
+    let partial = std::thread::scope(|scope| {
+        // A file that never holds still cannot be taken.
+        scope.spawn(|| {
+            for n in 0u64.. {
+                std::fs::write(folder.join("busy"), n.to_string().repeat(1 + n as usize % 9))
+                    .unwrap();
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let saved = (0..200).map(|_| bench.manifest()).find(|manifest| manifest.partial);
+        stop.store(true, Ordering::Relaxed);
+        saved.unwrap()
+    });
+    assert!(partial.partial_reasons.iter().all(|one| one.reason.contains("work tree other")));
+    std::fs::write(folder.join("later"), "later\n").unwrap();
+    std::fs::write(folder.join("x"), "changed\n").unwrap();
+    let options = RestoreOptions { worktrees: vec!["other".into()], ..RestoreOptions::default() };
+    bench.restore_with(partial.id.as_str(), &options).unwrap();
+    // What it holds comes back; what it may have missed stays.
+    assert_eq!(std::fs::read(folder.join("x")).unwrap(), b"feature\n");
+    assert!(folder.join("later").exists() && folder.join("busy").exists());
+}

@@ -123,12 +123,21 @@ impl Index {
                  GROUP BY key, birth, id ORDER BY birth",
             )
             .map_err(&fail)?;
-        let rows = statement
-            .query_map(params![kind as u8, key], |row| {
-                Ok(DocumentRow { key: row.get(0)?, birth: row.get(1)?, json: row.get(2)? })
-            })
-            .map_err(&fail)?;
+        let rows = statement.query_map(params![kind as u8, key], document).map_err(&fail)?;
         rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
+    }
+
+    /// The newest document of a kind about `key`, without a look at the others.
+    pub fn newest_document(&self, kind: Kind, key: &str) -> Result<Option<DocumentRow>> {
+        self.connection
+            .prepare_cached(
+                "SELECT key, birth, body FROM document
+                 WHERE kind = ?1 AND key = ?2 ORDER BY birth DESC, id DESC LIMIT 1",
+            )
+            .and_then(|mut statement| {
+                statement.query_row(params![kind as u8, key], document).optional()
+            })
+            .map_err(self.fail())
     }
 
     /// Every pack that counts, or did until it was retired.
@@ -178,4 +187,8 @@ fn checkpoint_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckpointRow> {
         created_at: row.get(7)?,
         parent: row.get(8)?,
     })
+}
+
+fn document(row: &rusqlite::Row<'_>) -> rusqlite::Result<DocumentRow> {
+    Ok(DocumentRow { key: row.get(0)?, birth: row.get(1)?, json: row.get(2)? })
 }

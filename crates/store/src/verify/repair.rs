@@ -234,7 +234,7 @@ impl Store {
 
     /// Damage that a repair has left behind, in the words of `verify`.
     pub(super) fn known_damage(&self) -> Result<HashSet<String>> {
-        let rows = self.with_index(|index| index.documents(Kind::Loss, Some(KNOWN_DAMAGE)))?;
+        let rows = self.look_up(|index| index.documents(Kind::Loss, Some(KNOWN_DAMAGE)))?;
         let last = rows.last().and_then(|row| serde_json::from_str::<Loss>(&row.json).ok());
         Ok(last.map(|loss| loss.known.into_iter().collect()).unwrap_or_default())
     }

@@ -11,6 +11,7 @@ use rappel_store::ambient::ManualClock;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::gc::{GcOptions, GcReport};
 use rappel_store::record::Kind;
+use rappel_store::verify::Scope;
 use rappel_store::{Limits, NewRecord, Options, Result, Store, content, tree};
 use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, SelectionRules, WorkspacePart};
 use rappel_types::{
@@ -86,6 +87,21 @@ impl World {
 
     pub fn forget_index(&self) {
         forget_index(self.home.path());
+    }
+
+    /// Opens the store as it is, and once more without its index: what holds must hold by the packs
+    /// alone.
+    pub fn twice(&self, check: impl Fn(&Store)) {
+        check(&self.open());
+        self.forget_index();
+        check(&self.open());
+    }
+
+    /// The index as a database, all of it in the one file.
+    pub fn index(&self) -> rusqlite::Connection {
+        let database = rusqlite::Connection::open(self.home.path().join("index.db")).unwrap();
+        database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        database
     }
 }
 
@@ -213,6 +229,19 @@ pub fn load(store: &Store, id: &CheckpointId) -> Result<Files> {
         }
     }
     Ok(files)
+}
+
+/// Every checkpoint is as it was saved.
+pub fn check_saved(store: &Store, saved: &[(CheckpointId, Files)]) {
+    for (id, state) in saved {
+        assert_eq!(load(store, id).unwrap(), *state, "{id}");
+    }
+}
+
+/// Nothing is wrong with the store.
+pub fn check_clean(store: &Store) {
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(report.is_clean(), "{report:?}");
 }
 
 pub fn ids(store: &Store) -> Vec<CheckpointId> {

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, ConfigError, FilesConfig, Mistake, StoreConfig, glob_fault};
 use crate::size::parse_size;
 
-type Value<'i> = Spanned<DeValue<'i>>;
+pub(super) type Value<'i> = Spanned<DeValue<'i>>;
 
 const SECTIONS: [&str; 11] = [
     "environment",
@@ -47,7 +47,7 @@ pub(super) fn config(text: &str, file: &str) -> Result<Config, ConfigError> {
     Err(ConfigError { mistakes: reader.mistakes })
 }
 
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     file: &'t str,
     mistakes: Vec<Mistake>,
@@ -62,12 +62,18 @@ impl Reader<'_> {
                 "environment" => config.environment = self.name(name, value),
                 "files" => config.files = self.files(value),
                 "store" => config.store = self.store(value),
-                "database" | "command" => {
-                    if self.is_list_of_tables(name, value) {
-                        config.notes.push(format!("`[[{name}]]` is not used yet"));
-                    }
+                "database" => {
+                    config.databases = self.databases(value);
+                    self.check_names(value, &config.databases, &config.commands);
                 }
-                "variables" | "agents" | "knowledge" | "capture" | "auto" | "retention" => {
+                "command" => {
+                    config.commands = self.commands(value);
+                    self.check_names(value, &config.databases, &config.commands);
+                }
+                "knowledge" => config.knowledge = self.knowledge(value),
+                "variables" => config.variables = self.variables(value),
+                "capture" => config.capture = self.capture(value),
+                "agents" | "auto" | "retention" => {
                     if self.table(name, value).is_some() {
                         config.notes.push(format!("`[{name}]` is not used yet"));
                     }
@@ -123,7 +129,7 @@ impl Reader<'_> {
         store
     }
 
-    fn name(&mut self, key: &str, value: &Value<'_>) -> Option<String> {
+    pub(super) fn name(&mut self, key: &str, value: &Value<'_>) -> Option<String> {
         let Some(text) = value.get_ref().as_str() else {
             self.wrong_type(value, key, "a text");
             return None;
@@ -184,7 +190,11 @@ impl Reader<'_> {
         }
     }
 
-    fn table<'v, 'i>(&mut self, key: &str, value: &'v Value<'i>) -> Option<&'v DeTable<'i>> {
+    pub(super) fn table<'v, 'i>(
+        &mut self,
+        key: &str,
+        value: &'v Value<'i>,
+    ) -> Option<&'v DeTable<'i>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             self.wrong_type(value, key, &format!("a section, `[{key}]`"));
@@ -192,16 +202,24 @@ impl Reader<'_> {
         table
     }
 
-    fn is_list_of_tables(&mut self, key: &str, value: &Value<'_>) -> bool {
+    /// The items of a list of sections.
+    pub(super) fn tables<'v, 'i>(&mut self, key: &str, value: &'v Value<'i>) -> Vec<&'v Value<'i>> {
         let items = value.get_ref().as_array();
-        let fits = items.is_some_and(|items| items.iter().all(|item| item.get_ref().is_table()));
-        if !fits {
-            self.wrong_type(value, key, &format!("a list of sections, `[[{key}]]`"));
+        match items.filter(|items| items.iter().all(|item| item.get_ref().is_table())) {
+            Some(items) => items.iter().collect(),
+            None => {
+                self.wrong_type(value, key, &format!("a list of sections, `[[{key}]]`"));
+                Vec::new()
+            }
         }
-        fits
     }
 
-    fn unknown(&mut self, key: &Spanned<toml::de::DeString<'_>>, section: &str, known: &[&str]) {
+    pub(super) fn unknown(
+        &mut self,
+        key: &Spanned<toml::de::DeString<'_>>,
+        section: &str,
+        known: &[&str],
+    ) {
         let name: &str = key.get_ref();
         let message = match nearest(name, known) {
             Some(near) => format!("unknown key; did you mean `{near}`?"),
@@ -210,7 +228,7 @@ impl Reader<'_> {
         self.mistake(key.span(), &format!("{section}{name}"), message);
     }
 
-    fn wrong_type(&mut self, value: &Value<'_>, key: &str, expected: &str) {
+    pub(super) fn wrong_type(&mut self, value: &Value<'_>, key: &str, expected: &str) {
         let found = match value.get_ref() {
             DeValue::String(_) => "a text",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",
@@ -222,7 +240,7 @@ impl Reader<'_> {
         self.mistake(value.span(), key, format!("expected {expected}, found {found}"));
     }
 
-    fn mistake(&mut self, span: Range<usize>, key: &str, message: String) {
+    pub(super) fn mistake(&mut self, span: Range<usize>, key: &str, message: String) {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = before.filter(|byte| **byte == b'\n').count() + 1;
         let key = key.escape_debug().to_string();
@@ -231,7 +249,7 @@ impl Reader<'_> {
 }
 
 /// The entries of a table as they stand in the text.
-fn in_order<'v, 'i>(
+pub(super) fn in_order<'v, 'i>(
     table: &'v DeTable<'i>,
 ) -> Vec<(&'v Spanned<toml::de::DeString<'i>>, &'v Value<'i>)> {
     let mut entries: Vec<_> = table.iter().collect();

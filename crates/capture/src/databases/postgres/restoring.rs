@@ -21,10 +21,11 @@ use rappel_types::database::{DatabasePart, Ticket};
 use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
 use super::super::sql::Rewriter;
-use super::super::{Captured, Fate, Restoring};
+use super::super::{Captured, Fate, Restoring, Watch};
 use super::inventory::{self, Inventory};
 use super::session::{Failure, Session};
-use super::{Database, Pace, fate, lock};
+use super::source::watched;
+use super::{Database, fate, lock};
 
 /// How a restore behaves towards others.
 #[derive(Debug, Clone)]
@@ -43,8 +44,8 @@ impl Default for Options {
 
 /// A transaction on its way.
 #[derive(Debug)]
-pub struct Restore<'a> {
-    database: &'a Database,
+pub struct Restore {
+    database: Database,
     session: Session,
     options: Options,
     superuser: bool,
@@ -59,9 +60,9 @@ SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';";
 
-impl<'a> Restore<'a> {
+impl Restore {
     /// Begins: locks everything against writers.
-    pub fn begin(database: &'a Database, options: Options) -> Result<Self> {
+    pub fn begin(database: &Database, options: Options) -> Result<Self> {
         let programs = &database.programs;
         let mut session = Session::open(programs)?;
         if session.value("SELECT pg_catalog.pg_is_in_recovery();")? == "t" {
@@ -77,6 +78,7 @@ impl<'a> Restore<'a> {
         let superuser = lock::is_superuser(&mut session)?;
         let ticket = fate::ticket(&mut session, programs)?;
         lock::everything(&mut session, programs, options.lock_timeout)?;
+        let database = database.clone();
         Ok(Self { database, session, options, superuser, ticket, safety: None })
     }
 
@@ -202,10 +204,15 @@ impl<W: Write> Write for Feed<W> {
     }
 }
 
-impl Restoring for Restore<'_> {
-    fn capture(&mut self, sink: &dyn Sink, prior: Option<&DatabasePart>) -> Result<Captured> {
+impl Restoring for Restore {
+    fn capture(
+        &mut self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        watch: &Watch<'_>,
+    ) -> Result<Captured> {
         self.safety = Some(Inventory::take(&mut self.session)?);
-        let part = super::capture::dump(self.database, sink, prior, &Pace::default())?;
+        let part = watched(watch, |pace| super::capture::dump(&self.database, sink, prior, pace))?;
         // Our own transaction would be part of it.
         Ok(Captured { part, fingerprint: None })
     }

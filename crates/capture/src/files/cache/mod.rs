@@ -6,7 +6,7 @@
 //! When more than half is outdated, everything is written anew.
 //!
 //! ```text
-//! batch   "RFC1" · length u64 · checksum of the batch before 32 · records length u64
+//! batch   "RFC2" · length u64 · checksum of the batch before 32 · records length u64
 //!         record… · memo (JSON) · checksum 32
 //! ```
 //!
@@ -31,7 +31,7 @@ pub use self::restored::Restored;
 use super::git::consulted::Consulted;
 use crate::error::{Error, Result};
 
-const MAGIC: &[u8; 4] = b"RFC1";
+const MAGIC: &[u8; 4] = b"RFC2";
 /// Length of a batch before its records.
 const HEAD: usize = 4 + 8 + 32 + 8;
 const SUM: usize = 32;

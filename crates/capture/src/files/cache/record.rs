@@ -4,7 +4,7 @@
 //! record  length u32 · folder u32 · entries u32 · mode u16 · flags u8 · inside u8
 //!         device u64 · inode u64 · mtime i64 · ctime i64 · entry…
 //! entry   what u8 · flags u8 · name length u8 · name · body
-//! body    file, link, rule file: mode u16 · size u64 · mtime i64 · ctime i64 · inode u64 · id 32
+//! body    file, link, rule file, database: mode u16 · size u64 · mtime i64 · ctime i64 · inode u64 · id 32
 //!         folder: number u32                       everything else: nothing
 //! ```
 //!
@@ -109,6 +109,10 @@ pub(crate) enum What {
     Unreadable,
     /// Its path is longer than a system call takes.
     TooLong,
+    /// A database of SQLite, which is no part of the files. Its id is zero.
+    Database(Stored),
+    /// What SQLite keeps beside a database.
+    Companion,
 }
 
 impl What {
@@ -136,6 +140,8 @@ impl What {
             Self::Special(Special::Device) => 11,
             Self::Unreadable => 12,
             Self::TooLong => 13,
+            Self::Database(_) => 14,
+            Self::Companion => 15,
         }
     }
 }
@@ -266,12 +272,13 @@ impl<'a> Iterator for Entries<'a> {
             }
         };
         let (what, used) = match code {
-            1..=4 => {
+            1..=4 | 14 => {
                 let body = rest.get(..BODY)?;
                 let what = match code {
                     1 => What::Whole(stored(body)),
                     2 => What::Chunked(stored(body)),
                     3 => What::Symlink(stored(body)),
+                    14 => What::Database(stored(body)),
                     _ => What::Rule(stored(body)),
                 };
                 (what, BODY)
@@ -285,6 +292,7 @@ impl<'a> Iterator for Entries<'a> {
             11 => (What::Special(Special::Device), 0),
             12 => (What::Unreadable, 0),
             13 => (What::TooLong, 0),
+            15 => (What::Companion, 0),
             _ => return None,
         };
         self.rest = &rest[used..];
@@ -389,7 +397,8 @@ impl Draft {
                 What::Whole(stored)
                 | What::Chunked(stored)
                 | What::Symlink(stored)
-                | What::Rule(stored) => {
+                | What::Rule(stored)
+                | What::Database(stored) => {
                     out.extend_from_slice(&(stored.mode as u16).to_le_bytes());
                     out.extend_from_slice(&stored.size.to_le_bytes());
                     out.extend_from_slice(&stored.modified.to_le_bytes());
@@ -440,6 +449,8 @@ mod tests {
             What::Special(Special::Device),
             What::Unreadable,
             What::TooLong,
+            What::Database(stored(5)),
+            What::Companion,
         ];
         let stamp = Stamp { device: 3, inode: 4, size: 0, modified: 5, changed: -6, mode: 0o40755 };
         let mut draft = Draft::new(9, b"a/b", &stamp, Inside::Ignored, folder::GIT);

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use super::super::cache::record::{Draft, Entry, Record, Stored, What, entry, folder};
 use super::super::choose::{Has, Inside, OWN, RuleFiles};
+use super::super::databases;
 use super::super::git::IGNORE;
 use super::super::handle::Root;
 use super::super::read::Task;
@@ -22,6 +23,8 @@ enum Seen {
     Read(Stamp),
     /// A rule file has another stamp and the same content.
     Restamped(Stamp, [u8; 32]),
+    /// A database has another stamp and is one still.
+    Database(Stamp),
     /// The folder has to be listed: it changed after all, or a name must be judged again.
     List,
     /// As above, and what was judged by the rules of this folder does not count any more.
@@ -32,9 +35,9 @@ impl Walk<'_> {
     /// Passes the folder of `job`, whose listing is still that of `record`. With `look` unset its
     /// files are known not to have changed either. `false` if it has to be listed after all; then
     /// nothing was noted.
-    pub(super) fn known<'s>(
-        &'s self,
-        spawn: &rayon::Scope<'s>,
+    pub(super) fn known(
+        &self,
+        open: &mut Vec<Job>,
         job: &mut Job,
         record: Record<'_>,
         look: bool,
@@ -111,7 +114,7 @@ impl Walk<'_> {
                 stale: false,
                 recheck: job.recheck,
             });
-            self.spawn_all(spawn, jobs.collect());
+            open.extend(jobs);
         }
         self.note(&mut remarks);
         if !changed.is_empty() {
@@ -125,7 +128,8 @@ impl Walk<'_> {
         let mut drawn = FolderDraft::new(Draft::copy(record, &job.path));
         for (at, seen) in changed {
             let entry = &mut drawn.draft.entries[at];
-            let mut any_size = self.chooser.also.holds(path.join(&entry.name));
+            let as_file = self.chooser.also.holds(path.join(&entry.name));
+            let mut any_size = as_file;
             if let (IGNORE | OWN, What::Whole(stored)) = (&*entry.name, entry.what) {
                 drawn.applied.push((at, stored.id));
                 any_size = true;
@@ -138,7 +142,15 @@ impl Walk<'_> {
                     stamp,
                     base: entry.what.content(),
                     any_size,
+                    as_file,
                 }),
+                Seen::Database(stamp) => {
+                    entry.what = What::Database(Stored::new(&stamp, [0; 32]));
+                    entry.flags &= !entry::YOUNG;
+                    if !self.trust.believes(&stamp) {
+                        entry.flags |= entry::YOUNG;
+                    }
+                }
                 Seen::Restamped(stamp, id) => {
                     entry.what = What::Rule(Stored::new(&stamp, id));
                     entry.flags &= !entry::YOUNG;
@@ -199,6 +211,29 @@ impl Walk<'_> {
                     _ => Seen::Read(stamp),
                 }
             }
+            What::Database(stored) => {
+                if self.chooser.also.holds(path.join(entry.name)) {
+                    return Seen::List;
+                }
+                if job.recheck && entry.flags & entry::TRACKED != 0 {
+                    return Seen::List;
+                }
+                if !look {
+                    remarks.database(path.join(entry.name));
+                    return Seen::Same;
+                }
+                let Ok(stamp) = self.root.look(path.c_join(entry.name)) else { return Seen::List };
+                let same = entry.flags & entry::YOUNG == 0 && stored.agrees(&stamp, device);
+                if !same && !databases::is_at(self.root, path.join(entry.name)) {
+                    return Seen::List;
+                }
+                remarks.database(path.join(entry.name));
+                if same { Seen::Same } else { Seen::Database(stamp) }
+            }
+            What::Companion => match self.chooser.also.holds(path.join(entry.name)) {
+                true => Seen::List,
+                false => Seen::Same,
+            },
             What::Omitted => {
                 let is_dir = entry.flags & entry::FOLDER != 0;
                 let tracked = job.recheck && entry.flags & entry::BY_GIT != 0;

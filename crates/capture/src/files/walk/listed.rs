@@ -1,5 +1,6 @@
 //! A folder that is new or changed: listed, its rule files read, every name judged.
 
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use rustix::io::Errno;
 use super::super::builtin;
 use super::super::cache::record::{Draft, DraftEntry, Entry, Record, Stored, What, entry, folder};
 use super::super::choose::{Because, Choice, Has, Inside, OWN, Scope};
+use super::super::databases;
 use super::super::git::IGNORE;
 use super::super::handle::LONGEST;
 use super::super::read::Task;
@@ -38,6 +40,8 @@ struct Listing<'a> {
     recheck: bool,
     git_rule: Option<Rule>,
     own_rule: Option<Rule>,
+    /// Names of what SQLite keeps beside the databases here.
+    companions: HashSet<Vec<u8>>,
     /// Names that the built-in list left out because of a proof.
     proven: Vec<u8>,
     drawn: FolderDraft,
@@ -47,12 +51,7 @@ struct Listing<'a> {
 
 impl Walk<'_> {
     /// Lists the folder of `job`. `record` is what was known of it, whether it still holds or not.
-    pub(super) fn list<'s>(
-        &'s self,
-        spawn: &rayon::Scope<'s>,
-        job: &Job,
-        record: Option<Record<'_>>,
-    ) {
+    pub(super) fn list(&self, open: &mut Vec<Job>, job: &Job, record: Option<Record<'_>>) {
         let opened = self.root.open_folder(&job.path).and_then(|folder| {
             let stamp = Stamp::of(&rustix::fs::fstat(&folder)?);
             let mut dir = Dir::new(folder)?;
@@ -112,6 +111,7 @@ impl Walk<'_> {
             recheck: if opened.repo.is_some() { opened.recheck } else { job.recheck },
             git_rule,
             own_rule,
+            companions: self.companions(&job.path, &names),
             proven: Vec::new(),
             drawn: FolderDraft::new(draft),
             children: Vec::new(),
@@ -154,7 +154,7 @@ impl Walk<'_> {
             found.extra.append(&mut extra);
             found.listed.push(job.path.clone());
         }
-        self.spawn_all(spawn, children);
+        open.extend(children);
     }
 
     /// Notes a folder that cannot be listed.
@@ -254,7 +254,13 @@ impl Walk<'_> {
                 (!again).then_some(Choice::Omit { git, builtin: false })
             }
             What::Git => Some(Choice::Never),
-            What::Whole(_) | What::Chunked(_) | What::Symlink(_) | What::Oversize if !is_dir => {
+            What::Whole(_)
+            | What::Chunked(_)
+            | What::Symlink(_)
+            | What::Database(_)
+            | What::Oversize
+                if !is_dir =>
+            {
                 Some(Choice::Take { because, inside: Inside::Normal })
             }
             _ => None,
@@ -312,6 +318,9 @@ impl Walk<'_> {
         let bytes = name.as_bytes();
         let wanted = self.chooser.also.holds(path);
         let rules = listing.rule(bytes).is_some();
+        if !wanted && listing.companions.contains(bytes) {
+            return listing.push(bytes, What::Companion, flags);
+        }
         let stamp = match dir.fd().and_then(|dir| look(dir, name)) {
             Ok(stamp) => stamp,
             Err(Errno::NOENT) => {
@@ -335,6 +344,12 @@ impl Walk<'_> {
                     listing.remarks.skip(path, special.as_str());
                 }
                 listing.push(bytes, What::Special(special), flags);
+            }
+            Kind::File if !wanted && self.is_database(&stamp, path, before, device) => {
+                let young = if self.trust.believes(&stamp) { 0 } else { entry::YOUNG };
+                listing.remarks.database(path);
+                let what = What::Database(Stored::new(&stamp, [0; 32]));
+                listing.push(bytes, what, flags | young);
             }
             // What decides must be at hand when the decision is looked at again, whatever its size.
             Kind::File if stamp.size > self.limit && !wanted && !rules => {
@@ -365,9 +380,57 @@ impl Walk<'_> {
                     stamp,
                     base,
                     any_size: wanted || rules,
+                    as_file: wanted,
                 });
             }
         }
+    }
+}
+
+impl Walk<'_> {
+    /// Whether a file is known to be a database, or would not be read and therefore not be found
+    /// to be one. Any other is looked into when it is read.
+    fn is_database(
+        &self,
+        stamp: &Stamp,
+        path: &[u8],
+        before: Option<&Entry<'_>>,
+        device: u64,
+    ) -> bool {
+        let unread = match before.map(|before| (before.what, before.flags)) {
+            Some((What::Database(stored), flags)) => {
+                if flags & entry::YOUNG == 0 && stored.agrees(stamp, device) {
+                    return true;
+                }
+                false
+            }
+            // Put there by a restore, or taken because it was asked for.
+            Some((What::Whole(stored) | What::Chunked(stored), flags)) => {
+                flags & (entry::TODAY | entry::YOUNG) == entry::TODAY
+                    && stored.agrees(stamp, device)
+            }
+            _ => false,
+        };
+        (unread || stamp.size > self.limit)
+            && databases::may_be_one(stamp.size)
+            && databases::is_at(self.root, path)
+    }
+
+    /// Which of `names` SQLite keeps beside a database that is among them.
+    fn companions(&self, folder: &[u8], names: &[(CString, Kind)]) -> HashSet<Vec<u8>> {
+        let mut found = HashSet::new();
+        let mut path = Path::new(folder);
+        for (name, kind) in names {
+            let Some(base) = databases::beside(name.as_bytes()) else { continue };
+            let at = names.binary_search_by(|(known, _)| known.as_bytes().cmp(base));
+            if *kind == Kind::File
+                && at.is_ok_and(|at| names[at].1 == Kind::File)
+                && databases::is_at(self.root, path.join(base))
+            {
+                found.insert(name.as_bytes().to_vec());
+            }
+        }
+        found
     }
 }
 

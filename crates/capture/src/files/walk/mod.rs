@@ -1,4 +1,4 @@
-//! The walk over the workspace: top-down, one job a folder, on all cores.
+//! The walk over the workspace: top-down, folder by folder, on all cores.
 //!
 //! A folder that the cache knows and that did not change is passed with [`known`](self::known), any
 //! other is listed anew with [`listed`](self::listed). Nothing is read here but rule files; what
@@ -10,7 +10,7 @@ mod repos;
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_types::RelPath;
@@ -41,6 +41,8 @@ pub(crate) struct Walk<'a> {
     pub cancel: &'a AtomicBool,
     /// The next folder's number.
     pub numbers: AtomicU32,
+    /// How many piles of folders wait for somebody to visit them.
+    pub offered: AtomicUsize,
     pub found: Mutex<Found>,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct Found {
     /// Folders that are excluded by identity.
     pub excluded: Vec<RelPath>,
     pub repos: Vec<RepoMemo>,
+    /// Databases of SQLite among what would be taken.
+    pub databases: Vec<RelPath>,
     /// Whether a repository governs the root.
     pub git: bool,
 }
@@ -92,9 +96,10 @@ struct Job {
     recheck: bool,
 }
 
-/// Why a path could not be taken, while jobs still run.
+/// Paths that are not taken, while jobs still run.
 #[derive(Debug, Default)]
 struct Remarks {
+    databases: Vec<RelPath>,
     skipped: Vec<Skipped>,
     partial: Vec<PartialReason>,
 }
@@ -104,6 +109,10 @@ impl Remarks {
         if let Ok(path) = RelPath::new(path) {
             self.skipped.push(Skipped { path, reason: reason.into() });
         }
+    }
+
+    fn database(&mut self, path: &[u8]) {
+        self.databases.extend(RelPath::new(path));
     }
 
     fn partial(&mut self, path: &[u8], reason: impl Into<String>) {
@@ -129,11 +138,30 @@ impl Walk<'_> {
                 stale: stale || opened.stale,
                 recheck: opened.recheck,
             };
-            self.visit(spawn, root);
+            self.visit_all(spawn, vec![root]);
         });
     }
 
-    fn visit<'s>(&'s self, spawn: &rayon::Scope<'s>, mut job: Job) {
+    /// Visits folders and what lies below them, depth first. As others take what is offered to them,
+    /// they are offered half of what has piled up: that which is highest in the tree.
+    fn visit_all<'s>(&'s self, spawn: &rayon::Scope<'s>, mut open: Vec<Job>) {
+        while let Some(job) = open.pop() {
+            self.visit(&mut open, job);
+            let offered = self.offered.load(Ordering::Relaxed);
+            if open.len() > 1 && offered < rayon::current_num_threads() {
+                let rest = open.split_off(open.len() / 2);
+                let higher = std::mem::replace(&mut open, rest);
+                self.offered.fetch_add(1, Ordering::Relaxed);
+                spawn.spawn(move |spawn| {
+                    self.offered.fetch_sub(1, Ordering::Relaxed);
+                    self.visit_all(spawn, higher);
+                });
+            }
+        }
+    }
+
+    /// Visits one folder; those in it are added to `open`.
+    fn visit(&self, open: &mut Vec<Job>, mut job: Job) {
         if self.cancel.load(Ordering::Relaxed) {
             return;
         }
@@ -144,7 +172,7 @@ impl Walk<'_> {
             !job.stale && record.flags() & unusable == 0 && record.inside() == Some(job.inside)
         });
         if let (Some(record), false) = (usable, self.may_have_changed(&job.path))
-            && self.known(spawn, &mut job, record, false)
+            && self.known(open, &mut job, record, false)
         {
             return;
         }
@@ -167,11 +195,11 @@ impl Walk<'_> {
         }
         let usable = usable.filter(|record| record.agrees(&stamp));
         if let Some(record) = usable
-            && self.known(spawn, &mut job, record, true)
+            && self.known(open, &mut job, record, true)
         {
             return;
         }
-        self.list(spawn, &job, record);
+        self.list(open, &job, record);
     }
 
     fn may_have_changed(&self, path: &[u8]) -> bool {
@@ -206,16 +234,12 @@ impl Walk<'_> {
     }
 
     fn note(&self, remarks: &mut Remarks) {
-        if !remarks.skipped.is_empty() || !remarks.partial.is_empty() {
+        let Remarks { databases, skipped, partial } = &remarks;
+        if !(databases.is_empty() && skipped.is_empty() && partial.is_empty()) {
             let mut found = self.found();
+            found.databases.append(&mut remarks.databases);
             found.skipped.append(&mut remarks.skipped);
             found.partial.append(&mut remarks.partial);
-        }
-    }
-
-    fn spawn_all<'s>(&'s self, spawn: &rayon::Scope<'s>, jobs: Vec<Job>) {
-        for job in jobs {
-            spawn.spawn(move |spawn| self.visit(spawn, job));
         }
     }
 }

@@ -1,0 +1,53 @@
+//! A database of SQLite together with the ways by which it is reached, as the engine takes it.
+
+use rappel_store::sink::{Sink, Source};
+use rappel_types::database::{DatabasePart, DatabasePlan};
+
+use super::{Database as Sqlite, Way};
+use crate::databases::{Captured, Database, Fate, Fingerprint, How, Restoring, Result, Watch};
+
+/// A database and its ways.
+#[derive(Debug, Clone)]
+pub struct Reachable {
+    /// The database.
+    pub database: Sqlite,
+    /// How a restore gets there.
+    pub way: Way,
+}
+
+impl Database for Reachable {
+    fn fingerprint(&self) -> Result<Option<Fingerprint>> {
+        self.database.fingerprint()
+    }
+
+    fn capture(
+        &self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        watch: &Watch<'_>,
+    ) -> Result<Captured> {
+        self.database.capture(sink, prior, watch.cancel)
+    }
+
+    fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
+        Ok(())
+    }
+
+    fn restoring(&self, how: &How<'_>) -> Result<Box<dyn Restoring>> {
+        let database = Sqlite { patience: how.patience, ..self.database.clone() };
+        // What a crash left there is of the same database, and of no use any more.
+        if matches!(self.way.root.stat(&self.way.slot), Ok(Some(_))) {
+            self.way.root.unlink(&self.way.slot)?;
+        }
+        Ok(database.restoring(self.way.clone()))
+    }
+
+    fn create(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn fate(&self, plan: &DatabasePlan) -> Result<Fate> {
+        let never = std::sync::atomic::AtomicBool::new(false);
+        self.database.fate(plan.from.as_ref(), &plan.to, &never)
+    }
+}

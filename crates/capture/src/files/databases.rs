@@ -1,0 +1,56 @@
+//! Telling databases of SQLite from other files.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rappel_types::RelPath;
+
+use super::handle::Root;
+use crate::databases::sqlite::{COMPANIONS, MAGIC, companions_of};
+
+/// Why a database that was asked for is not taken as a file.
+pub(crate) const IN_USE: &str = "it is a SQLite database that a program works with, or that one left in the middle of its work; \
+     replacing its file would mix two contents";
+
+/// Whether `file` begins as a database does.
+pub(crate) fn is_one(file: &File) -> bool {
+    let mut head = [0; MAGIC.len()];
+    file.read_exact_at(&mut head, 0).is_ok() && head == *MAGIC
+}
+
+/// Whether a database stands at `path`.
+pub(crate) fn is_at(root: &Root, path: &[u8]) -> bool {
+    root.open_file(path).is_ok_and(|file| is_one(&file))
+}
+
+/// Whether a file of that size is worth a look: databases consist of whole pages.
+pub(crate) fn may_be_one(size: u64) -> bool {
+    size >= 512 && size.is_multiple_of(512)
+}
+
+/// The name of the database that SQLite would keep a file called `name` for.
+pub(crate) fn beside(name: &[u8]) -> Option<&[u8]> {
+    COMPANIONS.iter().find_map(|suffix| name.strip_suffix(suffix.as_bytes()))
+}
+
+/// Whether the database at `path` cannot be understood without what lies beside it.
+pub(crate) fn is_in_use(root: &Root, path: &[u8]) -> bool {
+    COMPANIONS.iter().any(|suffix| {
+        let beside = [path, suffix.as_bytes()].concat();
+        if *suffix == "-journal" {
+            // One that is over is empty, or its header is overwritten.
+            let mut first = [0];
+            return root.open_file(&beside).is_ok_and(|journal| {
+                journal.read_at(&mut first, 0).is_ok_and(|read| read == 1) && first != [0]
+            });
+        }
+        let Ok(beside) = CString::new(beside) else { return false };
+        root.look(&beside).is_ok_and(|stamp| *suffix == "-shm" || stamp.size > 0)
+    })
+}
+
+/// These databases and all that SQLite may keep beside them.
+pub(crate) fn with_companions(databases: &[RelPath]) -> impl Iterator<Item = RelPath> {
+    databases.iter().flat_map(|path| [path.clone()].into_iter().chain(companions_of(path)))
+}

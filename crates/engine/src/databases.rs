@@ -1,0 +1,271 @@
+//! Databases as part of a checkpoint.
+
+mod found;
+mod memo;
+mod plan;
+mod recover;
+mod sources;
+
+use std::time::{Duration, Instant};
+
+use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
+use rappel_store::sink::Sink;
+use rappel_types::database::DatabasePart;
+use rappel_types::manifest::PartialReason;
+use rappel_types::{CheckpointId, Facet, FacetState, ObjectId, RelPath, Trigger, WorkspaceId};
+
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+pub(crate) use found::Found;
+use memo::{Memo, Remembered};
+pub(crate) use plan::{DatabaseWish, DatabasesPlanned, Holding, Holdings, plan_databases};
+use sources::Named;
+
+/// A database that takes no longer than this to read is read again with every checkpoint.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// What a save read of databases, or took over.
+#[derive(Default)]
+pub(crate) struct CapturedDatabases {
+    /// For the manifest. What was read for it has no `as_of` yet.
+    pub parts: Vec<DatabasePart>,
+    /// What should be there and is not.
+    pub partial: Vec<PartialReason>,
+    /// Whether there are any at all.
+    pub any: bool,
+    /// What the next save may know.
+    memo: Memo,
+    /// Checkpoints on which all depends that was taken over without a look.
+    pub bases: Vec<CheckpointId>,
+}
+
+impl CapturedDatabases {
+    pub fn state(&self) -> FacetState {
+        match (self.any, self.parts.is_empty()) {
+            (false, _) => FacetState::Absent,
+            (true, false) => FacetState::Captured,
+            (true, true) => FacetState::Failed,
+        }
+    }
+
+    /// Everything that a manifest with this refers to.
+    pub fn trees(&self) -> impl Iterator<Item = ObjectId> {
+        self.parts.iter().map(|part| part.tree)
+    }
+
+    fn add(&mut self, part: DatabasePart, remembered: Remembered) {
+        self.memo.entries.insert(part.name.clone(), remembered);
+        self.parts.push(part);
+    }
+
+    fn fail(&mut self, name: &str, reason: &str) {
+        let reason = format!("{name}: {reason}");
+        self.partial.push(PartialReason { facet: Facet::Databases, path: None, reason });
+    }
+
+    /// What two looks gave, as one.
+    pub fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self.parts.sort_by(|a, b| a.name.cmp(&b.name));
+        self.partial.extend(other.partial);
+        self.memo.entries.extend(other.memo.entries);
+        self.bases.extend(other.bases);
+        self.any |= other.any;
+        self
+    }
+}
+
+/// How a save reads databases.
+pub(crate) struct Reading<'a> {
+    pub id: WorkspaceId,
+    pub trigger: Trigger,
+    /// What was stored may not be believed in.
+    pub distrust: bool,
+    pub watch: Watch<'a>,
+}
+
+impl Rappel {
+    /// Reads the databases that `rappel.toml` names, but for those that are held.
+    pub(crate) fn capture_configured(
+        &self,
+        sink: &dyn Sink,
+        reading: &Reading<'_>,
+        held: &[String],
+    ) -> Result<CapturedDatabases> {
+        let mut captured = CapturedDatabases::default();
+        let memo = self.database_memo(reading)?;
+        for source in self.configured_databases() {
+            captured.any = true;
+            match source {
+                Ok(named) if held.contains(&named.name) => {}
+                Ok(named) => self.capture_database(&named, sink, reading, &memo, &mut captured)?,
+                Err((name, error)) => captured.fail(&name, &error.to_string()),
+            }
+        }
+        Ok(captured)
+    }
+
+    /// Reads the SQLite files that were noticed among the files, but for those that are held.
+    pub(crate) fn capture_noticed(
+        &self,
+        noticed: &[RelPath],
+        sink: &dyn Sink,
+        reading: &Reading<'_>,
+        held: &[String],
+    ) -> Result<CapturedDatabases> {
+        let mut captured = CapturedDatabases::default();
+        let memo = self.database_memo(reading)?;
+        for path in noticed {
+            captured.any = true;
+            match self.noticed_database(path) {
+                Ok(named) if held.contains(&named.name) => {}
+                Ok(named) => self.capture_database(&named, sink, reading, &memo, &mut captured)?,
+                Err((name, error)) => captured.fail(&name, &error.to_string()),
+            }
+        }
+        Ok(captured)
+    }
+
+    /// Reads what is held for a restore, which nobody changes any more.
+    pub(crate) fn capture_held(
+        &self,
+        holdings: &mut [Holding],
+        sink: &dyn Sink,
+        reading: &Reading<'_>,
+    ) -> Result<CapturedDatabases> {
+        let mut captured = CapturedDatabases::default();
+        let memo = self.database_memo(reading)?;
+        for holding in holdings {
+            captured.any = true;
+            let start = Instant::now();
+            let prior = memo.entries.get(&holding.named.name).map(|known| &known.part);
+            let Some(restoring) = &mut holding.restoring else { continue };
+            // What cannot be saved is not touched: the restore ends here.
+            let read = match restoring.capture(sink, prior, &reading.watch) {
+                Err(DatabaseError::Absent(_)) => continue,
+                other => other
+                    .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
+            };
+            holding.now = Some(read.part.clone());
+            let part = read.part.clone();
+            captured.add(part, Remembered::of(read, start.elapsed()));
+        }
+        Ok(captured)
+    }
+
+    fn capture_database(
+        &self,
+        named: &Named,
+        sink: &dyn Sink,
+        reading: &Reading<'_>,
+        memo: &Memo,
+        captured: &mut CapturedDatabases,
+    ) -> Result<()> {
+        let start = Instant::now();
+        let known = memo.entries.get(&named.name).filter(|known| known.part.kind == named.kind);
+        match self.read_database(named, sink, reading, known) {
+            Ok(Read::Unchanged(known)) => {
+                captured.bases.extend(known.checkpoint.clone());
+                captured.add(known.part.clone(), known);
+            }
+            Ok(Read::Anew(read)) => {
+                tracing::debug!(name = named.name, bytes = read.part.bytes, took = ?start.elapsed(), "read a database");
+                let part = read.part.clone();
+                captured.add(part, Remembered::of(read, start.elapsed()));
+            }
+            Err(DatabaseError::Store(error)) => return Err(error.into()),
+            Err(error) => captured.fail(&named.name, &error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Reads a database, unless what is known of it still holds or a look must do for now.
+    fn read_database(
+        &self,
+        named: &Named,
+        sink: &dyn Sink,
+        reading: &Reading<'_>,
+        known: Option<&Remembered>,
+    ) -> rappel_capture::databases::Result<Read> {
+        if let Some(known) = known {
+            let same = match (named.database.fingerprint()?, &known.fingerprint) {
+                (Some(now), Some(then)) => now == *then,
+                _ => false,
+            };
+            if same {
+                let mut known = known.clone();
+                known.part.stale = false;
+                return Ok(Read::Unchanged(known));
+            }
+            let worth_it = self.config.capture.databases.contains(&reading.trigger);
+            if !worth_it && known.took_ms > QUICK.as_millis() as u64 {
+                let mut known = known.clone();
+                known.part.stale = true;
+                return Ok(Read::Unchanged(known));
+            }
+        }
+        let prior = known.map(|known| &known.part);
+        let mut read = named.database.capture(sink, prior, &reading.watch)?;
+        // Read again and found to be the same: it is as of when it was first read.
+        if let Some(prior) = prior.filter(|prior| prior.digest == read.part.digest) {
+            read.part = DatabasePart { stale: false, ..prior.clone() };
+        }
+        Ok(Read::Anew(read))
+    }
+
+    /// What a save may know of databases.
+    fn database_memo(&self, reading: &Reading<'_>) -> Result<Memo> {
+        if reading.distrust {
+            return Ok(Memo::default());
+        }
+        let mut memo = Memo::load(&self.databases_path(reading.id));
+        let mut gone = Vec::new();
+        for (name, known) in &memo.entries {
+            let there = match &known.checkpoint {
+                Some(checkpoint) => self.store.checkpoint(checkpoint)?.is_some(),
+                None => false,
+            };
+            if !there {
+                gone.push(name.clone());
+            }
+        }
+        for name in gone {
+            memo.entries.remove(&name);
+        }
+        Ok(memo)
+    }
+
+    /// What is known of a database that has not changed since it was last read.
+    fn known_unchanged(&self, named: &Named, memo: &Memo) -> Option<DatabasePart> {
+        let known = memo.entries.get(&named.name)?;
+        let now = named.database.fingerprint().ok()??;
+        (known.fingerprint.as_ref() == Some(&now)).then(|| known.part.clone())
+    }
+
+    /// Remembers what was captured, now that a checkpoint holds it.
+    pub(crate) fn remember_databases(
+        &self,
+        id: WorkspaceId,
+        captured: CapturedDatabases,
+        made: &CheckpointId,
+    ) {
+        if !captured.any {
+            return;
+        }
+        let mut memo = captured.memo;
+        for known in memo.entries.values_mut() {
+            known.checkpoint = Some(made.clone());
+            known.part.as_of.get_or_insert_with(|| made.clone());
+        }
+        memo.save(self.store.disk(), &self.databases_path(id));
+    }
+
+    fn databases_path(&self, id: WorkspaceId) -> std::path::PathBuf {
+        self.cache_path(id).with_extension("databases")
+    }
+}
+
+enum Read {
+    Unchanged(Remembered),
+    Anew(Captured),
+}

@@ -1,0 +1,375 @@
+//! What a restore would do to databases, and taking hold of them for it.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use rappel_capture::databases::{
+    DatabaseDrive, Error as DatabaseError, Held, How, Restoring, Watch,
+};
+use rappel_store::sink::Scratch;
+use rappel_types::database::{DatabasePart, DatabasePlan};
+use rappel_types::plan::Conflict;
+use rappel_types::size::thousands;
+use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
+
+use super::Reading;
+use super::sources::Named;
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+
+/// How long a restore waits for others to let go of a database.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// More than this fit into no intent.
+const MOST: usize = 255;
+
+/// What a restore of databases is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DatabaseWish {
+    /// If given: only these.
+    pub names: Option<Vec<String>>,
+    /// How the restore that is taken back left them: one that is otherwise was changed since, and
+    /// is kept.
+    pub left: Option<Vec<DatabasePart>>,
+    /// Also those that were older than the checkpoint.
+    pub allow_stale: bool,
+    /// Those that may be restored although they are on another machine.
+    pub allow_remote: Vec<String>,
+    /// Whether others are disconnected.
+    pub terminate_connections: bool,
+    /// Whether a dump from elsewhere may be run.
+    pub trust_dump: bool,
+}
+
+/// A database that a restore may change.
+pub(crate) struct Holding {
+    pub named: Named,
+    pub target: DatabasePart,
+    /// What holds it against writers; `None` in a dry run, and where there is nothing to hold yet.
+    pub restoring: Option<Box<dyn Restoring>>,
+    /// What it holds now; `None` where there is none.
+    pub now: Option<DatabasePart>,
+}
+
+impl Holding {
+    /// Where it lies inside the workspace, if it does.
+    pub fn path(&self) -> Option<RelPath> {
+        self.target.location.as_ref()?.parse().ok()
+    }
+}
+
+/// The databases of a restore, before there is a plan.
+#[derive(Default)]
+pub(crate) struct Holdings {
+    pub all: Vec<Holding>,
+    conflicts: Vec<Conflict>,
+    warnings: Vec<String>,
+}
+
+/// A plan for all databases, and what to say about it.
+#[derive(Debug, Default)]
+pub(crate) struct DatabasesPlanned {
+    pub plan: Vec<DatabasePlan>,
+    pub conflicts: Vec<Conflict>,
+    /// What is left as it is because it was changed since.
+    pub edited: Vec<Conflict>,
+    pub warnings: Vec<String>,
+    /// In a sentence.
+    pub summary: Option<String>,
+    /// Line by line, for people.
+    pub details: Vec<String>,
+    pub actions: Vec<Action>,
+}
+
+impl Holdings {
+    fn conflict(&mut self, name: &str, reason: impl Into<String>) {
+        self.conflicts.push(conflict(name, reason));
+    }
+}
+
+impl Rappel {
+    /// Takes hold of the databases that a restore may change, against writers.
+    pub(crate) fn hold_databases(
+        &self,
+        target: &Manifest,
+        wish: Option<&DatabaseWish>,
+    ) -> Result<Holdings> {
+        let Some(wish) = wish else { return Ok(Holdings::default()) };
+        let mut holdings = self.candidates(target, wish)?;
+        for at in 0..holdings.all.len() {
+            let named = &holdings.all[at].named;
+            let how = How {
+                patience: PATIENCE,
+                terminate_connections: wish.terminate_connections,
+                cancel: &self.options.cancel,
+            };
+            match named.database.restoring(&how) {
+                Ok(restoring) => holdings.all[at].restoring = Some(restoring),
+                Err(DatabaseError::Absent(_)) => {}
+                Err(DatabaseError::Unavailable(reason)) => {
+                    let name = named.name.clone();
+                    holdings.conflict(&name, format!("it cannot be saved first: {reason}"));
+                }
+                Err(error) => return Err(Error::Database { name: named.name.clone(), error }),
+            }
+        }
+        Ok(holdings)
+    }
+
+    /// The same in a dry run: nothing is held, each is only looked at.
+    pub(crate) fn look_at_databases(
+        &self,
+        target: &Manifest,
+        wish: Option<&DatabaseWish>,
+        scratch: &Scratch<'_>,
+    ) -> Result<Holdings> {
+        let Some(wish) = wish else { return Ok(Holdings::default()) };
+        let mut holdings = self.candidates(target, wish)?;
+        let memo = self.database_memo(&self.reading()?)?;
+        for at in 0..holdings.all.len() {
+            let named = &holdings.all[at].named;
+            if let Some(known) = self.known_unchanged(named, &memo) {
+                holdings.all[at].now = Some(known);
+                continue;
+            }
+            let prior = memo.entries.get(&named.name).map(|known| &known.part);
+            match named.database.capture(scratch, prior, &self.reading()?.watch) {
+                Ok(read) => holdings.all[at].now = Some(read.part),
+                Err(DatabaseError::Absent(_)) => {}
+                Err(DatabaseError::Store(error)) => return Err(error.into()),
+                Err(error) => {
+                    let name = named.name.clone();
+                    holdings.conflict(&name, format!("it cannot be saved first: {error}"));
+                }
+            }
+        }
+        Ok(holdings)
+    }
+
+    /// What the databases of a checkpoint hold now; one that cannot be read is as it was, since
+    /// nobody knows better.
+    pub(crate) fn present_databases(
+        &self,
+        then: &[DatabasePart],
+        scratch: &Scratch<'_>,
+    ) -> Result<Vec<DatabasePart>> {
+        let reading = self.reading()?;
+        let memo = self.database_memo(&reading)?;
+        let mut now = Vec::new();
+        for part in then {
+            let Some(Ok(named)) = self.database_of(part) else { continue };
+            now.push(match self.known_unchanged(&named, &memo) {
+                Some(known) => known,
+                None => match named.database.capture(scratch, Some(part), &reading.watch) {
+                    Ok(read) => read.part,
+                    Err(DatabaseError::Absent(_)) => continue,
+                    Err(_) => part.clone(),
+                },
+            });
+        }
+        Ok(now)
+    }
+
+    /// The databases of a checkpoint that a restore is about, where they are today, and what is in
+    /// the way. Those that hold the same already are not among them.
+    fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
+        let mut found = Holdings::default();
+        let memo = self.database_memo(&self.reading()?)?;
+        let meant = |part: &&DatabasePart| {
+            wish.names.as_ref().is_none_or(|names| names.contains(&part.name))
+        };
+        for part in target.databases.iter().filter(meant) {
+            let name = &part.name;
+            if part.stale && !wish.allow_stale {
+                let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
+                found.warnings.push(format!(
+                    "database {name} was not read for this checkpoint; it has one of an earlier \
+                     moment{of}, which is left alone unless --allow-stale is given"
+                ));
+                continue;
+            }
+            let named = match self.database_of(part) {
+                Some(Ok(named)) => named,
+                Some(Err((_, error))) => {
+                    found.conflict(name, error.to_string());
+                    continue;
+                }
+                None => {
+                    let reason = "is not in rappel.toml any more; it is left alone";
+                    found.warnings.push(format!("database {name} {reason}"));
+                    continue;
+                }
+            };
+            if self.known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
+                continue;
+            }
+            if !named.database.is_local() && !wish.allow_remote.contains(name) {
+                found.conflict(
+                    name,
+                    format!(
+                        "it is not on this machine; --allow-remote-database {name} restores it all \
+                         the same, --skip databases leaves it alone"
+                    ),
+                );
+                continue;
+            }
+            if target.trigger == Trigger::Imported && !wish.trust_dump {
+                found.conflict(name, "its dump came from elsewhere, and restoring it runs what it says; --trust-dump does so");
+                continue;
+            }
+            match named.database.check(self.source(), part) {
+                Err(DatabaseError::Refused { message, hint }) => {
+                    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                    found.conflict(name, format!("{message}{hint}"));
+                    continue;
+                }
+                // What is not there, or cannot be asked, is found out when it is taken hold of.
+                Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => {}
+                Err(error) => return Err(Error::Database { name: name.clone(), error }),
+            }
+            found.all.push(Holding { named, target: part.clone(), restoring: None, now: None });
+        }
+        found.all.sort_by_key(|holding| holding.named.kind);
+        if found.all.len() > MOST {
+            return Err(Error::Usage {
+                message: format!("more than {MOST} databases cannot be restored at once"),
+                hint: None,
+            });
+        }
+        Ok(found)
+    }
+
+    /// What carries a plan out: everything that is held, and what has to be made first.
+    pub(crate) fn drive_of(&self, held: Holdings) -> Result<DatabaseDrive> {
+        let mut all = Vec::new();
+        for (place, holding) in held.all.into_iter().enumerate() {
+            let name = &holding.named.name;
+            let restoring = match holding.restoring {
+                Some(restoring) => restoring,
+                None => self
+                    .made_anew(&holding.named)
+                    .map_err(|error| Error::Database { name: name.clone(), error })?,
+            };
+            let plan = DatabasePlan {
+                name: name.clone(),
+                kind: holding.target.kind,
+                from: holding.now.map(|now| now.digest),
+                to: holding.target.digest.clone(),
+                ticket: restoring.ticket(),
+            };
+            all.push((place, Held { plan, target: holding.target, restoring }));
+        }
+        Ok(DatabaseDrive::new(all, false))
+    }
+
+    /// Makes a database that is gone, and takes hold of it.
+    pub(super) fn made_anew(
+        &self,
+        named: &Named,
+    ) -> rappel_capture::databases::Result<Box<dyn Restoring>> {
+        named.database.create()?;
+        let how =
+            How { patience: PATIENCE, terminate_connections: false, cancel: &self.options.cancel };
+        let mut restoring = named.database.restoring(&how)?;
+        let scratch = Scratch::over(self.source());
+        let bytes = AtomicU64::default();
+        let watch = Watch { cancel: &self.options.cancel, bytes: &bytes };
+        restoring.capture(&scratch, None, &watch)?;
+        Ok(restoring)
+    }
+
+    /// How a restore reads databases.
+    pub(crate) fn reading(&self) -> Result<Reading<'_>> {
+        Ok(Reading {
+            id: self.require_known()?,
+            trigger: Trigger::PreRestore,
+            distrust: false,
+            watch: Watch {
+                cancel: &self.options.cancel,
+                bytes: &self.options.progress.database_bytes,
+            },
+        })
+    }
+}
+
+/// What is to be done to each, now that it is known what they hold. Those that need nothing are let
+/// go.
+pub(crate) fn plan_databases(
+    holdings: &mut Holdings,
+    wish: Option<&DatabaseWish>,
+) -> DatabasesPlanned {
+    let mut planned = DatabasesPlanned {
+        conflicts: std::mem::take(&mut holdings.conflicts),
+        warnings: std::mem::take(&mut holdings.warnings),
+        ..DatabasesPlanned::default()
+    };
+    let left = wish.and_then(|wish| wish.left.as_ref());
+    holdings.all.retain(|holding| {
+        let (name, target) = (&holding.named.name, &holding.target);
+        let from = holding.now.as_ref().map(|now| now.digest.clone());
+        if from.as_ref() == Some(&target.digest) {
+            return false;
+        }
+        if let Some(left) = left
+            && let Some(before) = left.iter().find(|part| part.name == *name)
+            && from.as_ref() != Some(&before.digest)
+        {
+            planned.edited.push(conflict(name, "it was changed since; it is kept"));
+            return false;
+        }
+        let lines = differences(holding.now.as_ref(), target);
+        let action = if from.is_some() { ActionKind::Overwrite } else { ActionKind::Create };
+        planned.actions.push(Action {
+            facet: Facet::Databases,
+            action,
+            path: path_of(name),
+            reason: lines.join("; "),
+            old: None,
+            new: None,
+        });
+        planned.details.extend(lines.into_iter().map(|line| format!("{name}: {line}")));
+        planned.plan.push(DatabasePlan {
+            name: name.clone(),
+            kind: target.kind,
+            from,
+            to: target.digest.clone(),
+            ticket: holding.restoring.as_ref().and_then(|restoring| restoring.ticket()),
+        });
+        true
+    });
+    let names: Vec<&str> = planned.plan.iter().map(|plan| plan.name.as_str()).collect();
+    planned.summary = (!names.is_empty()).then(|| names.join(", "));
+    planned
+}
+
+/// Table by table, what there is at the checkpoint and what there is now.
+pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Vec<String> {
+    let Some(now) = now else { return vec!["it is gone and will be made anew".into()] };
+    let mut lines = Vec::new();
+    let count = |part: &DatabasePart, table: &String| part.row_counts.get(table).copied();
+    for table in &then.tables {
+        let rows = count(then, table).map_or_else(|| "?".into(), thousands);
+        if !now.tables.contains(table) {
+            lines.push(format!("{table}: {rows} rows (now gone)"));
+        } else if count(then, table) != count(now, table) {
+            let rows_now = count(now, table).map_or_else(|| "?".into(), thousands);
+            lines.push(format!("{table}: {rows} (now {rows_now})"));
+        }
+    }
+    for table in now.tables.iter().filter(|table| !then.tables.contains(table)) {
+        let rows = count(now, table).map_or_else(|| "?".into(), thousands);
+        lines.push(format!("{table}: will disappear (now {rows} rows)"));
+    }
+    if lines.is_empty() {
+        lines.push("the same tables with as many rows, and other content".into());
+    }
+    lines
+}
+
+pub(super) fn conflict(name: &str, reason: impl Into<String>) -> Conflict {
+    Conflict { path: path_of(name), reason: format!("database {name}: {}", reason.into()) }
+}
+
+/// A database's name where a path is expected.
+fn path_of(name: &str) -> RelPath {
+    RelPath::new(name).or_else(|_| RelPath::new("database")).expect("a plain name is a path")
+}

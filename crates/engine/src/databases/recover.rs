@@ -1,0 +1,143 @@
+//! The databases of a restore that was interrupted: what became of each, and carrying them on.
+
+use rappel_capture::databases::{DatabaseDrive, Fate, Held, How};
+use rappel_capture::restore::Intent;
+use rappel_store::sink::Scratch;
+use rappel_types::database::DatabasePlan;
+use rappel_types::plan::Conflict;
+use rappel_types::{CheckpointId, Manifest};
+
+use super::plan::{Holding, Holdings, PATIENCE, conflict};
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+
+/// What became of the databases of an interrupted restore.
+#[derive(Default)]
+pub(crate) struct Fates {
+    /// Those that are restored, or that may be and cannot tell.
+    pub committed: Vec<String>,
+    /// Those that are to be restored yet, with their places in the intent.
+    pub open: Vec<(usize, DatabasePlan)>,
+}
+
+impl Rappel {
+    /// Asks what became of each database of an intent.
+    pub(crate) fn fates_of(&self, intent: &Intent) -> Result<Fates> {
+        let mut fates = Fates::default();
+        let target = self.manifest_of(&intent.header.target)?;
+        for (place, plan) in intent.header.databases.iter().enumerate() {
+            let noted =
+                |marks: &[u8]| marks.iter().filter(|mark| usize::from(**mark) == place).count();
+            let fate = match (noted(&intent.done), noted(&intent.begun)) {
+                (0, 0) => Fate::Aborted,
+                (0, begun) => self.ask_fate(plan, target.as_ref(), begun > 1)?,
+                _ => Fate::Committed,
+            };
+            match fate {
+                Fate::Committed => fates.committed.push(plan.name.clone()),
+                Fate::Aborted => fates.open.push((place, plan.clone())),
+                // It can be done once more, but not be taken back.
+                Fate::Unknown => {
+                    fates.committed.push(plan.name.clone());
+                    fates.open.push((place, plan.clone()));
+                }
+            }
+        }
+        Ok(fates)
+    }
+
+    /// Asks a database whose commit was begun. The ticket is of the first attempt; after `further`
+    /// ones, what the database holds has to tell.
+    fn ask_fate(
+        &self,
+        plan: &DatabasePlan,
+        target: Option<&Manifest>,
+        further: bool,
+    ) -> Result<Fate> {
+        let part = target.and_then(|target| target.databases.iter().find(|d| d.name == plan.name));
+        let named = match part.and_then(|part| self.database_of(part)) {
+            Some(Ok(named)) => named,
+            Some(Err((name, error))) => return Err(Error::Database { name, error }),
+            None => return Ok(Fate::Unknown),
+        };
+        let failed = |error| Error::Database { name: plan.name.clone(), error };
+        let fate = named.database.fate(plan).map_err(failed)?;
+        if fate != Fate::Aborted || !further {
+            return Ok(fate);
+        }
+        let scratch = Scratch::over(self.source());
+        let now = named.database.capture(&scratch, None, &self.reading()?.watch).map_err(failed)?;
+        Ok(if now.part.digest == plan.to { Fate::Committed } else { Fate::Aborted })
+    }
+
+    fn manifest_of(&self, checkpoint: &CheckpointId) -> Result<Option<Manifest>> {
+        let row = self.store.checkpoint(checkpoint)?;
+        Ok(row.map(|row| self.store.manifest(&row)).transpose()?)
+    }
+
+    /// Takes hold of the databases that a restore has not come to yet.
+    pub(crate) fn hold_again(
+        &self,
+        target: &CheckpointId,
+        open: &[(usize, DatabasePlan)],
+    ) -> Result<Holdings> {
+        let mut holdings = Holdings::default();
+        let target = self.manifest_of(target)?;
+        for (_, plan) in open {
+            let parts = target.iter().flat_map(|target| &target.databases);
+            let part = parts.into_iter().find(|part| part.name == plan.name).cloned();
+            let source = part.as_ref().and_then(|part| self.database_of(part));
+            let (Some(part), Some(source)) = (part, source) else { continue };
+            let named = source.map_err(|(name, error)| Error::Database { name, error })?;
+            let how = How {
+                patience: PATIENCE,
+                terminate_connections: false,
+                cancel: &self.options.cancel,
+            };
+            let restoring = match named.database.restoring(&how) {
+                Ok(restoring) => Some(restoring),
+                Err(rappel_capture::databases::Error::Absent(_)) => None,
+                Err(error) => return Err(Error::Database { name: plan.name.clone(), error }),
+            };
+            holdings.all.push(Holding { named, target: part, restoring, now: None });
+        }
+        Ok(holdings)
+    }
+
+    /// What carries them on. One that somebody changed since the restore began is left and named.
+    pub(crate) fn drive_again(
+        &self,
+        held: Holdings,
+        open: &[(usize, DatabasePlan)],
+        committed: bool,
+    ) -> Result<(DatabaseDrive, Vec<Conflict>)> {
+        let mut left = Vec::new();
+        let mut all = Vec::new();
+        let mut held = held.all;
+        for (place, plan) in open {
+            let at = held.iter().position(|holding| holding.named.name == plan.name);
+            let Some(holding) = at.map(|at| held.remove(at)) else {
+                left.push(conflict(&plan.name, "it is not in rappel.toml any more; it is left"));
+                continue;
+            };
+            let now = holding.now.as_ref().map(|now| now.digest.clone());
+            if now.as_ref() == Some(&plan.to) {
+                continue;
+            }
+            if now != plan.from && now.is_some() {
+                left.push(conflict(&plan.name, "it was changed since; it is left as it is"));
+                continue;
+            }
+            let Holding { named, target, restoring, .. } = holding;
+            let restoring = match restoring {
+                Some(restoring) => restoring,
+                None => self
+                    .made_anew(&named)
+                    .map_err(|error| Error::Database { name: named.name.clone(), error })?,
+            };
+            let plan = DatabasePlan { ticket: restoring.ticket(), ..plan.clone() };
+            all.push((*place, Held { plan, target, restoring }));
+        }
+        Ok((DatabaseDrive::new(all, committed), left))
+    }
+}

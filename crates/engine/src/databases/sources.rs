@@ -1,0 +1,156 @@
+//! Which databases a workspace has, and where they are.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rappel_capture::databases::command::Command;
+use rappel_capture::databases::postgres::{self, lookup};
+use rappel_capture::databases::{Database, Error as DatabaseError, sqlite};
+use rappel_store::beneath::Root;
+use rappel_types::RelPath;
+use rappel_types::config::{DatabaseConfig, DatabaseUrl};
+use rappel_types::database::{DatabaseKind, DatabasePart};
+use rappel_types::path::escape;
+
+use super::plan::PATIENCE;
+use crate::rappel::Rappel;
+
+/// A database with its name.
+pub(crate) struct Named {
+    pub name: String,
+    pub kind: DatabaseKind,
+    pub database: Box<dyn Database>,
+}
+
+type Source = Result<Named, (String, DatabaseError)>;
+
+impl Rappel {
+    /// The databases and commands of `rappel.toml`. One whose address cannot be found is an error
+    /// with its name.
+    pub(crate) fn configured_databases(&self) -> Vec<Source> {
+        let databases = self.config.databases.iter().map(|config| self.database_at(config));
+        let commands = self.config.commands.iter().map(|config| {
+            let database = Box::new(Command::new(config.clone(), self.root.clone()));
+            Ok(Named { name: config.name.clone(), kind: DatabaseKind::Command, database })
+        });
+        databases.chain(commands).collect()
+    }
+
+    /// A SQLite file that was noticed among the files.
+    pub(crate) fn noticed_database(&self, path: &RelPath) -> Source {
+        let below = Path::new(OsStr::from_bytes(path.as_bytes()));
+        let name = path.to_string();
+        self.sqlite_at(&name, below).map_err(|error| (name, error))
+    }
+
+    /// The database that a checkpoint holds, as it is configured or lies here today.
+    pub(crate) fn database_of(&self, part: &DatabasePart) -> Option<Source> {
+        let named = |source: &Source| match source {
+            Ok(named) => named.name == part.name && named.kind == part.kind,
+            Err((name, _)) => *name == part.name,
+        };
+        if let Some(source) = self.configured_databases().into_iter().find(named) {
+            return Some(source);
+        }
+        // One that was noticed has no entry; it lies where it lay, inside the workspace.
+        let location = part.location.as_ref().filter(|location| **location == part.name)?;
+        let path = location.parse::<RelPath>().ok()?;
+        (part.kind == DatabaseKind::Sqlite).then(|| self.noticed_database(&path))
+    }
+
+    /// The value of a variable: of the process, else in the project's `.env` files.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        let found = lookup::variable(name, &*self.options.variables, &self.root);
+        found.map(|(value, _)| value)
+    }
+
+    /// An address without a variable in its place.
+    fn resolved(&self, url: &DatabaseUrl) -> Result<DatabaseUrl, String> {
+        let DatabaseUrl::Variable(variable) = url else { return Ok(url.clone()) };
+        let value = self.variable(variable).ok_or_else(|| {
+            let places = lookup::FILES.join(", ");
+            format!("{variable} is set neither in the environment nor in {places}")
+        })?;
+        DatabaseUrl::parse(&value).map_err(|error| format!("the value of {variable}: {error}"))
+    }
+
+    fn database_at(&self, config: &DatabaseConfig) -> Source {
+        let name = &config.name;
+        let unusable = |reason: String| (name.clone(), DatabaseError::Unavailable(reason));
+        match self.resolved(&config.url).map_err(unusable)? {
+            DatabaseUrl::Postgres(address) => {
+                let address = postgres::Address::parse(&address)
+                    .map_err(|error| unusable(format!("its address: {error}")))?;
+                let database =
+                    Box::new(postgres::Database::new(name, address, config.tools.clone()));
+                Ok(Named { name: name.clone(), kind: DatabaseKind::Postgres, database })
+            }
+            DatabaseUrl::Sqlite(path) => {
+                let path = path.strip_prefix("./").unwrap_or(&path);
+                self.sqlite_at(name, Path::new(path)).map_err(|error| (name.clone(), error))
+            }
+            DatabaseUrl::Variable(_) => Err(unusable("one variable names another".into())),
+        }
+    }
+
+    /// The SQLite file at `path`, relative to the workspace or absolute.
+    fn sqlite_at(&self, name: &str, path: &Path) -> Result<Named, DatabaseError> {
+        let path = self.root.join(path);
+        let inside = path.strip_prefix(&self.root).ok().map(Path::to_owned);
+        let (folder, below) = match &inside {
+            Some(below) => (self.root.as_path(), below.as_path()),
+            None => {
+                let below = path.file_name().map(Path::new).unwrap_or(Path::new(""));
+                (path.parent().unwrap_or(Path::new("/")), below)
+            }
+        };
+        let unusable = |error: &dyn std::fmt::Display| {
+            DatabaseError::Unavailable(format!("{}: {error}", path.display()))
+        };
+        let below = RelPath::new(below.as_os_str().as_bytes()).map_err(|error| unusable(&error))?;
+        let root = Root::open(folder, self.options.disk.clone());
+        let root = root.map_err(|error| unusable(&error))?;
+        // Named after the database, so that what a crash leaves is found again.
+        let key = &blake3::hash(path.as_os_str().as_bytes()).to_hex()[..16];
+        let slot = format!(".rappel-{key}-0.sqlite");
+        let slot = match below.parent() {
+            Some(folder) => folder.join(slot.as_bytes()),
+            None => RelPath::new(slot),
+        };
+        let location = inside.as_ref().unwrap_or(&path).as_os_str().as_bytes();
+        let database = sqlite::Database {
+            name: name.to_owned(),
+            location: Some(escape(location)),
+            path: path.clone(),
+            patience: PATIENCE,
+        };
+        let way = sqlite::Way {
+            root: Arc::new(root),
+            path: below,
+            slot: slot.map_err(|error| unusable(&error))?,
+            staging: self.store.home().cache().join(format!("{key}.pages")),
+        };
+        let database = Box::new(sqlite::Reachable { database, way });
+        Ok(Named { name: name.to_owned(), kind: DatabaseKind::Sqlite, database })
+    }
+
+    /// The SQLite files inside the workspace that `rappel.toml` names.
+    pub(crate) fn configured_sqlite(&self) -> Vec<RelPath> {
+        let databases = self.config.databases.iter();
+        let mut paths: Vec<RelPath> = databases
+            .filter_map(|config| match self.resolved(&config.url) {
+                Ok(DatabaseUrl::Sqlite(path)) => {
+                    let path = self.root.join(path);
+                    let below = path.strip_prefix(&self.root).ok()?;
+                    RelPath::new(below.as_os_str().as_bytes()).ok()
+                }
+                _ => None,
+            })
+            .collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}

@@ -1,0 +1,213 @@
+//! What undo takes back of repositories besides refs and files: what a restore made, and whether all
+//! of that may go.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+
+use rappel_capture::git::apply::path_of;
+use rappel_capture::git::{Place, State, folder_of, remove, status};
+use rappel_store::document::{UndoGit, UndoWorktree};
+use rappel_store::sink::Source;
+use rappel_types::git::{GitPlan, RepositoryPlan, WorktreePlan};
+use rappel_types::path::escape;
+use rappel_types::plan::Conflict;
+use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
+
+use super::describe::named;
+use super::plan::{GitPlanned, GitPresent, GitWish};
+use super::worktrees::worktree_of;
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// What a plan does to repositories, for who wants to take it back.
+pub(crate) fn touched(plan: &GitPlan) -> Vec<UndoGit> {
+    let repositories = plan.repositories.iter().filter(|one| !one.is_empty());
+    repositories
+        .map(|one| UndoGit {
+            path: one.path.clone(),
+            refs: one.refs.iter().map(|step| step.name.clone()).collect(),
+            whole: one.create || one.remove,
+            link: one.relink || one.unlink,
+            worktrees: one.worktrees.iter().map(of_worktree).collect(),
+        })
+        .collect()
+}
+
+/// What stands at `.git` and goes by a plan.
+pub(crate) fn going(plan: &GitPlan) -> BTreeSet<RelPath> {
+    let is_folder = |one: &RepositoryPlan| path_of(&one.common_dir).ends_with(".git");
+    let going = plan.repositories.iter().filter(|one| one.unlink || (one.remove && is_folder(one)));
+    going.filter_map(|one| at_git(one.path.as_ref())).collect()
+}
+
+/// The path of `.git` in a repository's work tree.
+fn at_git(path: Option<&RelPath>) -> Option<RelPath> {
+    path.map_or_else(|| RelPath::new(".git"), |path| path.join(b".git")).ok()
+}
+
+fn of_worktree(plan: &WorktreePlan) -> UndoWorktree {
+    UndoWorktree {
+        name: plan.name.clone(),
+        whole: plan.create || plan.remove,
+        paths: plan.actions.iter().map(|action| action.path.clone()).collect(),
+    }
+}
+
+impl Rappel {
+    /// Repositories that a restore made and that were not there before it: they go, if a checkpoint
+    /// holds everything in them and nobody has worked there since; otherwise they stay and are named.
+    pub(super) fn plan_removals(
+        &self,
+        source: &dyn Source,
+        present: &GitPresent,
+        (target, states): (&Manifest, &[State]),
+        wish: &GitWish,
+        planned: &mut GitPlanned,
+    ) -> Result<()> {
+        let mut whole: Vec<&UndoGit> = wish.touched.iter().flatten().collect();
+        whole.retain(|one| one.whole && states.iter().all(|state| state.path != one.path));
+        // The innermost first: a submodule's folder is in that of the repository around it.
+        whole.sort_by(|a, b| b.path.cmp(&a.path));
+        let mut except = Vec::new();
+        for touched in whole {
+            let path = touched.path.as_ref();
+            let Some(here) = present.states.iter().find(|state| state.path == touched.path) else {
+                continue;
+            };
+            let folder = folder_of(&self.root, path);
+            let Some(place) = Place::find(&folder, &self.options.environment) else { continue };
+            let looked = target.state_of(Facet::Git);
+            let left = wish.left_at(path);
+            let kept = planned.edited.len();
+            let leaving = self.leaving(source, here, None, (touched, left), &place, planned)?;
+            let stays = if !matches!(looked, FacetState::Absent | FacetState::Captured) {
+                Some("the checkpoint does not know whether it was there".to_owned())
+            } else if planned.edited.len() > kept {
+                Some("one of its work trees stays".to_owned())
+            } else if left.is_some_and(|left| was_worked_in(here, left, &place, source)) {
+                Some("it was worked in since".to_owned())
+            } else {
+                let disk = &self.options.disk;
+                let (common, stored) = (&place.common_dir, present.stored);
+                let from = (source, disk);
+                remove::unheld_in_repository(common, here, from, &except, stored)?
+            };
+            let Some(shown) = at_git(path) else { continue };
+            let name = named(path);
+            if let Some(reason) = stays {
+                let reason = format!("{name} was made by the restore, and is kept: {reason}");
+                planned.edited.push(Conflict { path: shown, reason });
+                continue;
+            }
+            planned.details.push(format!("{name}: taken away, the restore made it"));
+            planned.say_leaving(&leaving);
+            planned.actions.push(Action {
+                facet: Facet::Git,
+                action: ActionKind::Delete,
+                path: shown,
+                reason: "the restore made it".into(),
+                old: None,
+                new: None,
+            });
+            planned.plan.repositories.push(RepositoryPlan {
+                path: touched.path.clone(),
+                common_dir: escape(place.common_dir.as_os_str().as_bytes()),
+                git_dir: escape(place.git_dir.as_os_str().as_bytes()),
+                remove: true,
+                unlink: touched.link,
+                worktrees: leaving,
+                ..RepositoryPlan::default()
+            });
+            except.push(place.common_dir);
+        }
+        Ok(())
+    }
+
+    /// Work trees that a restore made, and that go by the same rule.
+    pub(super) fn leaving(
+        &self,
+        source: &dyn Source,
+        here: &State,
+        there: Option<&State>,
+        (touched, left): (&UndoGit, Option<&State>),
+        place: &Place,
+        planned: &mut GitPlanned,
+    ) -> Result<Vec<WorktreePlan>> {
+        let mut leaving = Vec::new();
+        for one in touched.worktrees.iter().filter(|one| one.whole) {
+            let before = there.and_then(|there| worktree_of(there, &one.name)?.files.as_ref());
+            let Some(part) = worktree_of(here, &one.name) else { continue };
+            let (None | Some(0), Some(files)) = (before.map(|files| files.count), &part.files)
+            else {
+                continue;
+            };
+            let folder = path_of(&part.path);
+            let own = path_of(&one.name);
+            let own = [b"worktrees/", own.as_os_str().as_bytes(), b"/"].concat();
+            let worked_in = left.is_some_and(|left| {
+                let was = worktree_of(left, &one.name);
+                let same = |was: &rappel_types::git::WorktreePart| {
+                    let tree = was.files.as_ref().map(|files| files.tree);
+                    (&was.branch, &was.commit, tree)
+                        == (&part.branch, &part.commit, Some(files.tree))
+                };
+                !was.is_some_and(same) || index_differs(here, left, &own, place, source)
+            });
+            let stays = match worked_in {
+                true => Some("it was worked in since".to_owned()),
+                false => {
+                    let disk = &self.options.disk;
+                    remove::unheld_in_worktree(&folder, &files.tree, disk, source)?
+                }
+            };
+            if let Some(reason) = stays {
+                let name = &part.name;
+                let reason = format!(
+                    "the work tree {name} in {} was made by the restore, and is kept: {reason}",
+                    part.path
+                );
+                if let Ok(path) = RelPath::new(own.strip_suffix(b"/").unwrap_or(&own)) {
+                    planned.edited.push(Conflict { path, reason });
+                }
+                continue;
+            }
+            leaving.push(WorktreePlan {
+                name: part.name.clone(),
+                path: part.path.clone(),
+                create: false,
+                remove: true,
+                tree: files.tree,
+                actions: Vec::new(),
+            });
+        }
+        Ok(leaving)
+    }
+}
+
+impl GitPlanned {
+    pub(super) fn say_leaving(&mut self, leaving: &[WorktreePlan]) {
+        self.details.extend(leaving.iter().map(|one| {
+            format!("work tree {} in {}: taken away, the restore made it", one.name, one.path)
+        }));
+    }
+}
+
+/// Whether a repository is not as it was left.
+fn was_worked_in(here: &State, left: &State, place: &Place, source: &dyn Source) -> bool {
+    here.refs != left.refs || index_differs(here, left, &place.own_prefix(), place, source)
+}
+
+/// Whether something else is staged than what was left.
+fn index_differs(
+    here: &State,
+    left: &State,
+    own: &[u8],
+    place: &Place,
+    source: &dyn Source,
+) -> bool {
+    let Ok(path) = RelPath::new([own, b"index"].concat()) else { return false };
+    match (here.files.get(&path), left.files.get(&path)) {
+        (Some(here), Some(left)) => !status::stages_the_same(here, left, place.hash, source),
+        (here, left) => here.is_some() != left.is_some(),
+    }
+}

@@ -1,0 +1,213 @@
+//! Anything that can dump and load itself.
+
+use std::path::PathBuf;
+
+use rappel::types::database::DatabaseKind;
+use rappel::types::{Facet, FacetState};
+use rappel::{ErrorKind, RestoreOptions, SaveOptions, Saved};
+use rappel_testing::Project;
+
+use crate::support::{World, reference};
+
+/// A project whose state lies outside it, with commands to read and write that.
+struct Scene {
+    world: World,
+    outside: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(state: &str) -> Self {
+        let outside = tempfile::tempdir().unwrap();
+        let scene = Self { world: World::new(Project::new().file("code", "1")), outside };
+        scene.set(state);
+        scene.configure(&["cat", scene.state().to_str().unwrap()], &scene.loader());
+        scene
+    }
+
+    fn state(&self) -> PathBuf {
+        self.outside.path().join("state")
+    }
+
+    fn loader(&self) -> [String; 3] {
+        ["cp".into(), "/dev/stdin".into(), self.state().to_str().unwrap().into()]
+    }
+
+    fn configure(&self, capture: &[&str], restore: &[String]) {
+        let text = format!(
+            "[[command]]\nname = \"state\"\ncapture = {capture:?}\nrestore = {restore:?}\ntimeout = \"20s\"\n"
+        );
+        self.world.write("rappel.toml", text);
+    }
+
+    fn set(&self, state: &str) {
+        std::fs::write(self.state(), state).unwrap();
+    }
+
+    fn get(&self) -> String {
+        std::fs::read_to_string(self.state()).unwrap()
+    }
+
+    fn save(&self) -> Saved {
+        self.world.clock.advance(61_000);
+        self.world.open().save(&SaveOptions::default()).unwrap()
+    }
+}
+
+#[test]
+fn its_state_comes_back_with_the_files_and_undo_takes_that_back() {
+    let scene = Scene::new("one");
+    let first = scene.save().checkpoint.manifest;
+    let part = &first.databases[0];
+    assert_eq!((part.name.as_str(), part.kind, part.bytes), ("state", DatabaseKind::Command, 3));
+    assert_eq!((part.as_of.as_ref(), part.stale), (Some(&first.id), false));
+    assert_eq!(first.state_of(Facet::Databases), FacetState::Captured);
+
+    scene.set("two");
+    scene.world.write("code", "2");
+    let first = first.id.to_string();
+    let plan = scene.world.open().plan_restore(&reference(&first), &RestoreOptions::default());
+    let plan = plan.unwrap();
+    assert_eq!(plan.summary.databases.as_deref(), Some("state"));
+    assert_eq!(scene.get(), "two", "a dry run changes nothing");
+
+    scene.world.restore(&first);
+    assert_eq!((scene.get(), scene.world.read("code")), ("one".into(), "1".into()));
+    scene.world.undo();
+    assert_eq!((scene.get(), scene.world.read("code")), ("two".into(), "2".into()));
+    scene.world.redo();
+    assert_eq!((scene.get(), scene.world.read("code")), ("one".into(), "1".into()));
+    scene.world.verify();
+}
+
+#[test]
+fn what_did_not_change_is_as_of_the_checkpoint_that_first_held_it() {
+    let scene = Scene::new("one");
+    let first = scene.save().checkpoint.manifest;
+    scene.world.write("code", "2");
+    let second = scene.save().checkpoint.manifest;
+    assert_ne!(first.id, second.id);
+    assert_eq!(second.databases, first.databases);
+    scene.set("two");
+    let third = scene.save().checkpoint.manifest;
+    assert_eq!(third.databases[0].as_of, Some(third.id));
+}
+
+#[test]
+fn only_and_skip_choose() {
+    let scene = Scene::new("one");
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    let change = || {
+        scene.set("two");
+        scene.world.write("code", "2");
+    };
+    change();
+    let only = |facet| RestoreOptions { only: Some([facet].into()), ..RestoreOptions::default() };
+    scene.world.open().restore(&reference(&first), &only(Facet::Databases)).unwrap();
+    assert_eq!((scene.get(), scene.world.read("code")), ("one".into(), "2".into()));
+    change();
+    scene.world.open().restore(&reference(&first), &only(Facet::Files)).unwrap();
+    assert_eq!((scene.get(), scene.world.read("code")), ("two".into(), "1".into()));
+}
+
+#[test]
+fn one_that_fails_makes_the_checkpoint_partial() {
+    let scene = Scene::new("one");
+    scene.configure(&["ls", "/nonexistent/place"], &scene.loader());
+    let saved = scene.save().checkpoint.manifest;
+    assert!(saved.partial && saved.files.is_some());
+    assert_eq!(saved.state_of(Facet::Databases), FacetState::Failed);
+    let reason = &saved.partial_reasons[0];
+    assert!(reason.reason.contains("state: ls failed"), "{reason:?}");
+    assert!(reason.reason.contains("/nonexistent/place"), "{reason:?}");
+
+    scene.configure(&["rappel-no-such-program"], &scene.loader());
+    let saved = scene.save().checkpoint.manifest;
+    assert!(saved.partial_reasons[0].reason.contains("cannot be run"), "{saved:?}");
+}
+
+#[test]
+fn one_that_takes_too_long_is_stopped() {
+    let scene = Scene::new("one");
+    let text = "[[command]]\nname = \"slow\"\ncapture = [\"sleep\", \"600\"]\nrestore = [\"cat\"]\ntimeout = \"100ms\"\n";
+    scene.world.write("rappel.toml", text);
+    let saved = scene.save().checkpoint.manifest;
+    let reason = &saved.partial_reasons[0].reason;
+    assert!(reason.contains("took longer than"), "{reason}");
+}
+
+#[test]
+fn without_its_loader_nothing_is_restored() {
+    let scene = Scene::new("one");
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.write("code", "2");
+    let state = scene.state();
+    scene.configure(&["cat", state.to_str().unwrap()], &["rappel-no-such-program".into()]);
+    let before = scene.world.snapshot();
+    let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
+    let error = restored.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("rappel-no-such-program"), "{error}");
+    assert_eq!((scene.get(), scene.world.snapshot()), ("two".into(), before));
+}
+
+#[test]
+fn a_loader_that_fails_leaves_a_restore_to_be_finished() {
+    let scene = Scene::new("one");
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.write("code", "2");
+    // The configuration is outside what is restored here, so that it can be mended afterwards.
+    let state = scene.state();
+    let state = state.to_str().unwrap();
+    scene.configure(&["cat", state], &["cat".into(), "/nonexistent/place".into()]);
+    let paths = ["rappel.toml"];
+    let second = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("three");
+    let restored = scene.world.open().restore(&reference(&second), &RestoreOptions::default());
+    let error = restored.unwrap_err();
+    assert!(error.to_string().contains("has to be finished"), "{error}");
+    assert!(error.hint().unwrap().contains("recover --finish"), "{error}");
+    assert_eq!(scene.get(), "three");
+
+    let error = scene.world.open().recover(false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    scene.configure(&["cat", state], &scene.loader());
+    let recovered = scene.world.open().recover(true).unwrap();
+    assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
+    assert_eq!(scene.get(), "two");
+    let _ = (first, paths);
+}
+
+#[test]
+fn a_database_that_was_changed_since_is_kept_by_undo() {
+    let scene = Scene::new("one");
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.restore(&first);
+    scene.set("three");
+    let mut rappel = scene.world.open();
+    let step = rappel.next_undo().unwrap();
+    let report = rappel.step(&step, false, &RestoreOptions::default()).unwrap();
+    assert!(report.conflicts[0].reason.contains("changed since"), "{report:?}");
+    assert_eq!(scene.get(), "three");
+}
+
+#[test]
+fn variables_are_kept_by_name_and_secrets_are_not() {
+    let world = World::new(Project::new().file("a", "1"));
+    world.write("rappel.toml", "[variables]\ncapture = [\"NODE_ENV\", \"API_TOKEN\", \"UNSET\"]\n");
+    let mut options = world.options();
+    options.variables = std::sync::Arc::new(|name| match name {
+        "NODE_ENV" => Some("development".into()),
+        "API_TOKEN" => Some("hunter2".into()),
+        "OTHER" => Some("never asked for".into()),
+        _ => None,
+    });
+    let saved = rappel::Rappel::open(options).unwrap().save(&SaveOptions::default()).unwrap();
+    let variables = &saved.checkpoint.manifest.variables;
+    assert_eq!(variables.len(), 1);
+    assert_eq!(variables["NODE_ENV"], "development");
+    assert!(saved.notes.iter().any(|note| note.contains("API_TOKEN")), "{:?}", saved.notes);
+    assert!(saved.notes.iter().all(|note| !note.contains("hunter2")));
+}

@@ -1,0 +1,9 @@
+//! Databases in checkpoints: what is captured of them, and how it comes back with everything else.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+
+mod command;
+mod knowledge;
+mod postgres;
+mod sqlite;
+#[path = "../support/mod.rs"]
+mod support;

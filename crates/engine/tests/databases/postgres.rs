@@ -1,0 +1,209 @@
+//! A database of a PostgreSQL server, alone and together with everything else.
+
+use std::path::Path;
+
+use rappel::types::{Facet, FacetState, Trigger};
+use rappel::{ErrorKind, Rappel, RestoreOptions, SaveOptions};
+use rappel_testing::{Postgres, Project};
+use rusqlite::Connection;
+
+use crate::support::{World, reference};
+
+const SCHEMA: &str = "
+    CREATE TABLE talks (id serial PRIMARY KEY, text text);
+    INSERT INTO talks (text) SELECT 'talk ' || n FROM generate_series(1, 15) n;
+    CREATE TABLE empty ();";
+
+fn world_with(server: &Postgres) -> World {
+    server.create("app");
+    server.run("app", SCHEMA);
+    let world = World::new(Project::new().file("code", "1"));
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"env:DATABASE_URL\"\n");
+    world.write(".env", format!("DATABASE_URL=\"{}\"\n", server.url("app")));
+    world
+}
+
+fn count(server: &Postgres, table: &str) -> String {
+    server.run("app", &format!("SELECT count(*) FROM {table}")).trim().to_owned()
+}
+
+/// Everything of the four kinds as it is: files, git, rows here and there.
+fn everything(world: &World, server: &Postgres) -> (String, String, String, i64) {
+    let git = std::process::Command::new("git")
+        .args(["log", "--all", "--format=%H %D"])
+        .current_dir(world.project.root())
+        .output()
+        .unwrap();
+    let log = String::from_utf8_lossy(&git.stdout).into_owned();
+    let connection = Connection::open(world.project.path("local.db")).unwrap();
+    let rows = connection.query_row("SELECT count(*) FROM notes", [], |row| row.get(0));
+    (world.read("code"), log, server.dump("app"), rows.unwrap_or(-1))
+}
+
+#[test]
+fn files_git_postgres_and_sqlite_come_back_together() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    world.git(&["init", "-q"]);
+    world.write(".gitignore", ".env\n");
+    let local = || Connection::open(world.project.path("local.db")).unwrap();
+    local().execute_batch("CREATE TABLE notes (x); INSERT INTO notes VALUES (1), (2)").unwrap();
+    world.git(&["add", "code", "rappel.toml", ".gitignore"]);
+    world.git(&["commit", "-qm", "one"]);
+    let before = everything(&world, &server);
+    let first = world.save("all four");
+    let manifest = world.open().show(&reference(&first)).unwrap().manifest;
+    let names: Vec<_> = manifest.databases.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["app", "local.db"]);
+    let app = &manifest.databases[0];
+    assert_eq!((app.row_counts["talks"], app.row_counts["empty"]), (15, 0));
+
+    world.write("code", "2");
+    world.git(&["commit", "-qam", "two"]);
+    world.git(&["branch", "further"]);
+    server.run("app", "DROP TABLE talks CASCADE; CREATE TABLE other (x int); CREATE SCHEMA later;");
+    local().execute_batch("DELETE FROM notes").unwrap();
+    let damaged = everything(&world, &server);
+
+    let plan = world.open().plan_restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert!(plan.tables.contains(&"app: talks: 15 rows (now gone)".to_owned()), "{plan:?}");
+    assert_eq!(everything(&world, &server), damaged, "a dry run changes nothing");
+
+    let options = RestoreOptions { prune_refs: true, ..RestoreOptions::default() };
+    let report = world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!(report.conflicts, []);
+    assert_eq!(everything(&world, &server), before);
+    world.undo();
+    assert_eq!(everything(&world, &server), damaged);
+    world.redo();
+    assert_eq!(everything(&world, &server), before);
+    world.verify();
+}
+
+#[test]
+fn what_did_not_change_is_not_dumped_again_and_what_did_is_stale_where_it_is_not_worth_it() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let first = world.save("first");
+    world.write("code", "2");
+    let second = world.save("second");
+    let part = |id: &str| world.open().show(&reference(id)).unwrap().manifest.databases.remove(0);
+    assert_eq!(part(&second), part(&first));
+    assert_eq!(part(&second).as_of.unwrap().to_string(), first);
+
+    // One that takes long is not read for every little thing.
+    server.run("app", "INSERT INTO talks (text) VALUES ('late')");
+    let memo = world.home.path().join("cache");
+    let slow = std::fs::read_dir(&memo).unwrap().map(|entry| entry.unwrap().path());
+    let slow =
+        slow.filter(|path| path.extension().is_some_and(|e| e == "databases")).next().unwrap();
+    let text = std::fs::read_to_string(&slow).unwrap();
+    let at = text.find("\"took_ms\":").unwrap() + "\"took_ms\":".len();
+    let end = at + text[at..].find([',', '}']).unwrap();
+    std::fs::write(&slow, format!("{}5000{}", &text[..at], &text[end..])).unwrap();
+    world.clock.advance(61_000);
+    let options = SaveOptions { trigger: Some(Trigger::Prompt), ..SaveOptions::default() };
+    let saved = world.open().save(&options).unwrap().checkpoint.manifest;
+    assert!(saved.databases[0].stale, "{saved:?}");
+    assert_eq!(saved.databases[0].as_of.as_ref().unwrap().to_string(), first);
+    assert!(!saved.partial);
+
+    // A restore leaves a stale one alone unless told.
+    server.run("app", "DELETE FROM talks");
+    let id = saved.id.to_string();
+    let report = world.open().restore(&reference(&id), &RestoreOptions::default()).unwrap();
+    assert!(report.warnings.iter().any(|line| line.contains("--allow-stale")), "{report:?}");
+    assert_eq!(count(&server, "talks"), "0");
+    let options = RestoreOptions { allow_stale: true, ..RestoreOptions::default() };
+    world.open().restore(&reference(&id), &options).unwrap();
+    assert_eq!(count(&server, "talks"), "15");
+}
+
+#[test]
+fn an_unreachable_server_makes_the_checkpoint_partial_and_bars_a_restore() {
+    let mut server = Postgres::start();
+    let world = world_with(&server);
+    let first = world.save("first");
+    world.write("code", "2");
+    server.down();
+    world.clock.advance(61_000);
+    let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
+    assert!(saved.partial && saved.files.is_some());
+    assert_eq!(saved.state_of(Facet::Databases), FacetState::Failed);
+    let restored = world.open().restore(&reference(&first), &RestoreOptions::default());
+    let error = restored.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(world.read("code"), "2");
+    let options = RestoreOptions { skip: [Facet::Databases].into(), ..RestoreOptions::default() };
+    world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!(world.read("code"), "1");
+}
+
+#[test]
+fn a_dropped_database_is_made_again() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let first = world.save("first");
+    server.run("postgres", "DROP DATABASE app");
+    world.restore(&first);
+    assert_eq!(count(&server, "talks"), "15");
+}
+
+#[test]
+fn who_holds_a_table_is_named_and_can_be_ended() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let first = world.save("first");
+    server.run("app", "DELETE FROM talks");
+    world.write("code", "2");
+    let mut holder = server
+        .psql_command("app")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    use std::io::{BufRead, Write};
+    let mut input = holder.stdin.take().unwrap();
+    writeln!(input, "SET application_name = 'migration';\nBEGIN;\nLOCK TABLE talks;\n\\echo held")
+        .unwrap();
+    let output = std::io::BufReader::new(holder.stdout.take().unwrap());
+    assert!(output.lines().map_while(Result::ok).any(|line| line.contains("held")));
+    let restored = world.open().restore(&reference(&first), &RestoreOptions::default());
+    let error = restored.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert!(error.to_string().contains("migration"), "{error}");
+    assert_eq!(world.read("code"), "2", "nothing was changed");
+    let options = RestoreOptions { terminate_connections: true, ..RestoreOptions::default() };
+    world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!((count(&server, "talks"), world.read("code")), ("15".into(), "1".into()));
+    drop(input);
+    let _ = holder.wait();
+}
+
+#[test]
+fn no_password_reaches_the_home() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    server.run("postgres", "CREATE ROLE agent LOGIN SUPERUSER PASSWORD 'hunter2-in-the-url'");
+    let url = server.url_as("agent", "app");
+    let url = url.replacen("agent", "agent:hunter2-in-the-url", 1);
+    world.write(".env", format!("DATABASE_URL='{url}'\n"));
+    world.write(".rappelignore", ".env\n");
+    let mut rappel: Rappel = world.open();
+    world.clock.advance(61_000);
+    let saved = rappel.save(&SaveOptions::default()).unwrap();
+    assert!(!saved.checkpoint.manifest.partial, "{saved:?}");
+    assert!(!serde_json::to_string(&saved.checkpoint).unwrap().contains("hunter2"));
+    drop(rappel);
+    fn search(folder: &Path) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                search(&entry);
+            } else {
+                let bytes = std::fs::read(&entry).unwrap();
+                assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{}", entry.display());
+            }
+        }
+    }
+    search(world.home.path());
+}

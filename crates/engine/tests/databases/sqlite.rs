@@ -1,0 +1,151 @@
+//! Files of SQLite, named in `rappel.toml` or noticed among the files.
+
+use rappel::types::database::DatabaseKind;
+use rappel::types::{Facet, Trigger};
+use rappel::{RestoreOptions, SaveOptions};
+use rappel_testing::Project;
+use rusqlite::Connection;
+
+use crate::support::{World, reference};
+
+fn run(world: &World, path: &str, sql: &str) {
+    Connection::open(world.project.path(path)).unwrap().execute_batch(sql).unwrap();
+}
+
+fn rows(world: &World, path: &str, table: &str) -> i64 {
+    let connection = Connection::open(world.project.path(path)).unwrap();
+    connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+fn with_database(path: &str, mode: &str) -> World {
+    let world = World::new(Project::new().file("code", "1"));
+    std::fs::create_dir_all(world.project.path(path).parent().unwrap()).unwrap();
+    run(
+        &world,
+        path,
+        &format!(
+            "PRAGMA journal_mode = {mode}; CREATE TABLE talks (id INTEGER PRIMARY KEY, text TEXT);
+             INSERT INTO talks (text) VALUES ('one'), ('two'), ('three');"
+        ),
+    );
+    world
+}
+
+#[test]
+fn one_among_the_files_is_a_database_and_comes_back_with_them() {
+    for mode in ["DELETE", "WAL"] {
+        let world = with_database("data/app.db", mode);
+        let first = world.save("first");
+        let manifest = world.open().show(&reference(&first)).unwrap().manifest;
+        let part = &manifest.databases[0];
+        assert_eq!((part.name.as_str(), part.kind), ("data/app.db", DatabaseKind::Sqlite));
+        assert_eq!((&part.tables[..], part.row_counts["talks"]), (&["talks".to_owned()][..], 3));
+        assert_eq!(manifest.files.unwrap().count, 1, "it is no part of the files");
+
+        world.write("code", "2");
+        run(&world, "data/app.db", "DELETE FROM talks WHERE id > 1; CREATE TABLE later (x);");
+        let plan = world.open().plan_restore(&reference(&first), &RestoreOptions::default());
+        let lines = plan.unwrap().tables;
+        assert!(lines.contains(&"data/app.db: talks: 3 (now 1)".to_owned()), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("later: will disappear")), "{lines:?}");
+
+        world.restore(&first);
+        assert_eq!((rows(&world, "data/app.db", "talks"), world.read("code")), (3, "1".into()));
+        world.undo();
+        assert_eq!((rows(&world, "data/app.db", "talks"), world.read("code")), (1, "2".into()));
+        assert_eq!(rows(&world, "data/app.db", "later"), 0);
+        world.redo();
+        assert_eq!(rows(&world, "data/app.db", "talks"), 3);
+        world.verify();
+    }
+}
+
+#[test]
+fn one_that_was_removed_is_made_again() {
+    let world = with_database("app.db", "WAL");
+    let first = world.save("first");
+    world.remove("app.db");
+    world.save("without");
+    world.restore(&first);
+    assert_eq!(rows(&world, "app.db", "talks"), 3);
+}
+
+#[test]
+fn one_that_git_ignores_is_captured_once_it_is_named() {
+    let world = with_database("dev.db", "DELETE");
+    world.git(&["init", "-q"]);
+    world.write(".gitignore", "*.db\n");
+    let first = world.save("not named");
+    assert!(world.open().show(&reference(&first)).unwrap().manifest.databases.is_empty());
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"sqlite:./dev.db\"\n");
+    let second = world.save("named");
+    let part = world.open().show(&reference(&second)).unwrap().manifest.databases.remove(0);
+    assert_eq!((part.name.as_str(), part.location.as_deref()), ("app", Some("dev.db")));
+    run(&world, "dev.db", "DELETE FROM talks");
+    world.restore(&second);
+    assert_eq!(rows(&world, "dev.db", "talks"), 3);
+}
+
+#[test]
+fn one_outside_the_workspace_is_captured_where_it_is_named() {
+    let world = World::new(Project::new().file("code", "1"));
+    let outside = tempfile::tempdir().unwrap();
+    let path = outside.path().join("app.db");
+    let open = || Connection::open(&path).unwrap();
+    open().execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
+    let address = format!("sqlite://{}", path.display());
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"env:DB_URL\"\n");
+    world.write(".env", format!("DB_URL='{address}'\n"));
+    let first = world.save("first");
+    open().execute_batch("DROP TABLE t").unwrap();
+    world.restore(&first);
+    let count: i64 = open().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 1);
+}
+
+#[test]
+fn one_that_did_not_change_is_not_read_again() {
+    let world = with_database("app.db", "DELETE");
+    // Its times must be older than the scan for that to be believed.
+    let old = filetime::FileTime::from_unix_time(1_700_000_000, 0);
+    filetime::set_file_mtime(world.project.path("app.db"), old).unwrap();
+    let first = world.save("first");
+    world.write("code", "2");
+    let second = world.save("second");
+    let part = |id: &str| world.open().show(&reference(id)).unwrap().manifest.databases.remove(0);
+    assert_eq!(part(&first), part(&second));
+    assert_eq!(part(&second).as_of.unwrap().to_string(), first);
+}
+
+#[test]
+fn a_damaged_one_is_a_partial_checkpoint() {
+    let world = World::new(Project::new().file("code", "1"));
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"sqlite:app.db\"\n");
+    world.write("app.db", "this is no database, whatever it is called".repeat(100));
+    world.clock.advance(61_000);
+    let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
+    assert!(saved.partial, "{saved:?}");
+    assert!(saved.partial_reasons[0].reason.starts_with("app: "), "{saved:?}");
+}
+
+#[test]
+fn a_trigger_that_takes_no_databases_still_reads_quick_ones() {
+    let world = with_database("app.db", "WAL");
+    world.save("first");
+    run(&world, "app.db", "DELETE FROM talks");
+    world.clock.advance(61_000);
+    let options = SaveOptions { trigger: Some(Trigger::Scheduled), ..SaveOptions::default() };
+    let saved = world.open().save(&options).unwrap().checkpoint.manifest;
+    assert_eq!((saved.databases[0].stale, saved.databases[0].row_counts["talks"]), (false, 0));
+}
+
+#[test]
+fn files_alone_leave_it_as_it_is() {
+    let world = with_database("app.db", "WAL");
+    let first = world.save("first");
+    world.write("code", "2");
+    run(&world, "app.db", "DELETE FROM talks");
+    let options = RestoreOptions { only: Some([Facet::Files].into()), ..Default::default() };
+    world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (0, "1".into()));
+}
