@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rappel_capture::databases::Watch;
 use rappel_capture::databases::postgres::{Address, Database, Pace};
 use rappel_testing::MemoryStore;
 
@@ -60,7 +61,8 @@ fn a_password_is_in_no_command_line() {
             database.check(&store, &target.part, true).unwrap();
             for _ in 0..3 {
                 let mut restoring = database.restoring(patient()).unwrap();
-                let safety = restoring.capture(&store, Some(&target.part)).unwrap();
+                let safety =
+                    restoring.capture(&store, Some(&target.part), &Watch::nobody()).unwrap();
                 assert_eq!(safety.part, target.part);
                 restoring.stage(&store, &target.part).unwrap();
                 restoring.commit().unwrap();
