@@ -77,6 +77,9 @@ fn who_holds_a_lock_is_named() {
     restoring.stage(&store, &target).unwrap();
     restoring.commit().unwrap();
     drop(restoring);
+    // It notices with the next thing it is told.
+    std::io::Write::write_all(&mut stdin, b"SELECT 1;\n").unwrap();
+    drop(stdin);
     assert!(!holder.wait().unwrap().success());
     assert_eq!(server.dump("app"), before);
 }
