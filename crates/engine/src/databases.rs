@@ -244,13 +244,6 @@ impl Rappel {
         Ok(memo)
     }
 
-    /// What is known of a database that has not changed since it was last read.
-    fn known_unchanged(&self, named: &Named, memo: &Memo) -> Option<DatabasePart> {
-        let known = memo.entries.get(&named.name)?;
-        let now = named.database.fingerprint().ok()??;
-        (known.fingerprint.as_ref() == Some(&now)).then(|| known.part.clone())
-    }
-
     /// Remembers what was captured, now that a checkpoint holds it.
     pub(crate) fn remember_databases(
         &self,
@@ -273,6 +266,13 @@ impl Rappel {
     fn databases_path(&self, id: WorkspaceId) -> std::path::PathBuf {
         self.cache_path(id).with_extension("databases")
     }
+}
+
+/// What is known of a database that has not changed since it was last read.
+fn known_unchanged(named: &Named, memo: &Memo) -> Option<DatabasePart> {
+    let known = memo.entries.get(&named.name)?;
+    let now = named.database.fingerprint().ok()??;
+    (known.fingerprint.as_ref() == Some(&now)).then(|| known.part.clone())
 }
 
 enum Read {

@@ -45,6 +45,7 @@ const RULE_FILE_MAX: u64 = 1 << 20;
 
 /// What to restore.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct RestoreOptions {
     /// Only these paths and what lies below them; empty is all.
     pub paths: Vec<RelPath>,

@@ -12,8 +12,8 @@ use rappel_types::plan::Conflict;
 use rappel_types::size::thousands;
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
 
-use super::Reading;
 use super::sources::Named;
+use super::{Reading, known_unchanged};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -129,7 +129,7 @@ impl Rappel {
         let memo = self.database_memo(&self.reading()?)?;
         for at in 0..holdings.all.len() {
             let named = &holdings.all[at].named;
-            if let Some(known) = self.known_unchanged(named, &memo) {
+            if let Some(known) = known_unchanged(named, &memo) {
                 holdings.all[at].now = Some(known);
                 continue;
             }
@@ -159,7 +159,7 @@ impl Rappel {
         let mut now = Vec::new();
         for part in then {
             let Some(Ok(named)) = self.database_of(part) else { continue };
-            now.push(match self.known_unchanged(&named, &memo) {
+            now.push(match known_unchanged(&named, &memo) {
                 Some(known) => known,
                 None => match named.database.capture(scratch, Some(part), &reading.watch) {
                     Ok(read) => read.part,
@@ -201,7 +201,7 @@ impl Rappel {
                     continue;
                 }
             };
-            if self.known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
+            if known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
                 continue;
             }
             if part.location.as_ref().is_some_and(|then| *then != named.place) {

@@ -107,7 +107,7 @@ impl Rappel {
         let (folder, below) = match &inside {
             Some(below) => (self.root.as_path(), below.as_path()),
             None => {
-                let below = path.file_name().map(Path::new).unwrap_or(Path::new(""));
+                let below = path.file_name().map_or(Path::new(""), Path::new);
                 (path.parent().unwrap_or(Path::new("/")), below)
             }
         };
