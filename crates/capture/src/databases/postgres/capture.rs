@@ -16,6 +16,8 @@ use super::Database;
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
 /// Without it every dump would hold another key. It protects `psql` from commands in a dump, which we refuse ourselves.
 const KEY: &str = "--restrict-key=rappel";
+/// How much of its output may wait to be read.
+const PIPE: usize = 1 << 20;
 
 /// Who follows a capture.
 #[derive(Clone, Copy, Default)]
@@ -33,16 +35,30 @@ pub fn dump(
     prior: Option<&DatabasePart>,
     pace: &Pace<'_>,
 ) -> Result<DatabasePart> {
-    let programs = &database.programs;
-    let mut arguments = vec!["--format=plain", LOCK_WAIT];
-    if programs.version("pg_dump")?.restricts() {
-        arguments.push(KEY);
+    match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
+        // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
+        Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
+            dump_with(&[LOCK_WAIT], database, sink, prior, pace)
+        }
+        other => other,
     }
-    let mut running = programs.connect("pg_dump", &arguments, &[])?;
+}
+
+fn dump_with(
+    options: &[&str],
+    database: &Database,
+    sink: &dyn Sink,
+    prior: Option<&DatabasePart>,
+    pace: &Pace<'_>,
+) -> Result<DatabasePart> {
+    let programs = &database.programs;
+    let mut running = programs.connect("pg_dump", options, &[])?;
     drop(running.stdin.take());
     let Some(stdout) = running.stdout.take() else {
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
+    // One that cannot be had only makes for more waits.
+    let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
     let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace });
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) {
