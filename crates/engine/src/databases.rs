@@ -195,12 +195,9 @@ impl Rappel {
         reading: &Reading<'_>,
         known: Option<&Remembered>,
     ) -> rappel_capture::databases::Result<Read> {
+        let fingerprint = named.database.fingerprint()?;
         if let Some(known) = known {
-            let same = match (named.database.fingerprint()?, &known.fingerprint) {
-                (Some(now), Some(then)) => now == *then,
-                _ => false,
-            };
-            if same {
+            if fingerprint.is_some() && fingerprint == known.fingerprint {
                 let mut known = known.clone();
                 known.part.stale = false;
                 return Ok(Read::Unchanged(known));
@@ -213,13 +210,13 @@ impl Rappel {
             }
         }
         let prior = known.map(|known| &known.part);
-        let mut read = named.database.capture(sink, prior, &reading.watch)?;
+        let mut part = named.database.read(sink, prior, &reading.watch)?;
         // Read again and found to be the same: it is as of when it was first read.
-        if let Some(prior) = prior.filter(|prior| prior.digest == read.part.digest) {
-            read.part.as_of.clone_from(&prior.as_of);
-            read.part.tree = prior.tree;
+        if let Some(prior) = prior.filter(|prior| prior.digest == part.digest) {
+            part.as_of.clone_from(&prior.as_of);
+            part.tree = prior.tree;
         }
-        Ok(Read::Anew(read))
+        Ok(Read::Anew(Captured { part, fingerprint }))
     }
 
     /// What a save may know of databases.

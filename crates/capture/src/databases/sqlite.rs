@@ -139,7 +139,7 @@ impl Database {
         Ok(Some(Fingerprint(text)))
     }
 
-    /// Reads it, while others go on using it, and puts it into `sink` against what `prior` tells of.
+    /// A look, and then all of it.
     pub fn capture(
         &self,
         sink: &dyn Sink,
@@ -147,12 +147,22 @@ impl Database {
         cancel: &AtomicBool,
     ) -> Result<Captured> {
         let fingerprint = self.fingerprint()?;
+        Ok(Captured { part: self.read(sink, prior, cancel)?, fingerprint })
+    }
+
+    /// Reads it, while others go on using it, and puts it into `sink` against what `prior` tells of.
+    pub fn read(
+        &self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        cancel: &AtomicBool,
+    ) -> Result<DatabasePart> {
         let former = pages::former(sink, prior);
         for _ in 0..TRIES {
             let snapshot = Snapshot::take(&self.path, Guard::Own, self.patience, cancel)?;
             let part = self.part(&snapshot, sink, &former, prior, cancel);
             if snapshot.still(&self.path) {
-                return Ok(Captured { part: part?, fingerprint });
+                return part;
             }
         }
         Err(self.restless())

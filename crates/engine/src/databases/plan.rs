@@ -134,8 +134,8 @@ impl Rappel {
                 continue;
             }
             let prior = memo.entries.get(&named.name).map(|known| &known.part);
-            match named.database.capture(scratch, prior, &self.reading()?.watch) {
-                Ok(read) => holdings.all[at].now = Some(read.part),
+            match named.database.read(scratch, prior, &self.reading()?.watch) {
+                Ok(part) => holdings.all[at].now = Some(part),
                 Err(DatabaseError::Absent(_)) => {}
                 Err(DatabaseError::Store(error)) => return Err(error.into()),
                 Err(error) => {
@@ -161,8 +161,8 @@ impl Rappel {
             let Some(Ok(named)) = self.database_of(part) else { continue };
             now.push(match known_unchanged(&named, &memo) {
                 Some(known) => known,
-                None => match named.database.capture(scratch, Some(part), &reading.watch) {
-                    Ok(read) => read.part,
+                None => match named.database.read(scratch, Some(part), &reading.watch) {
+                    Ok(now) => now,
                     Err(DatabaseError::Absent(_)) => continue,
                     Err(_) => part.clone(),
                 },

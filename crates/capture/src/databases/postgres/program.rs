@@ -253,19 +253,6 @@ impl Version {
         let minor = numbers.next().and_then(Result::ok).unwrap_or(0);
         Some(Self { major, minor })
     }
-
-    /// Whether its `pg_dump` can be told the key of `\restrict`, which is a new one every time otherwise.
-    pub fn restricts(self) -> bool {
-        let since = match self.major {
-            13 => 22,
-            14 => 19,
-            15 => 14,
-            16 => 10,
-            17 => 6,
-            major => return major > 17,
-        };
-        self.minor >= since
-    }
 }
 
 impl std::fmt::Display for Version {
@@ -303,9 +290,7 @@ mod tests {
         let version = |text| Version::parse(text).unwrap();
         let fifteen = version("pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)");
         assert_eq!(fifteen, Version { major: 15, minor: 18 });
-        assert!(fifteen.restricts());
-        assert!(!version("pg_dump (PostgreSQL) 15.13").restricts());
-        assert!(version("pg_dump (PostgreSQL) 18beta1").restricts());
+        assert_eq!(version("pg_dump (PostgreSQL) 18beta1"), Version { major: 18, minor: 0 });
         assert_eq!(Version::parse("command not found"), None);
     }
 }
