@@ -72,7 +72,9 @@ impl Scene {
         let world = World::of(Project::new().file("code", "1\n").file(".gitignore", ".env\n"));
         let scene = Self { world, server };
         scene.address(&scene.server.url("app"));
-        scene.world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"env:DATABASE_URL\"\n");
+        scene
+            .world
+            .write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"env:DATABASE_URL\"\n");
         scene
     }
 
@@ -96,7 +98,9 @@ impl Scene {
             outside.join("load"),
         );
         scene.world.write("rappel.toml", &text);
-        scene.sqlite("PRAGMA journal_mode = WAL; CREATE TABLE notes (x); INSERT INTO notes VALUES (1), (2)");
+        scene.sqlite(
+            "PRAGMA journal_mode = WAL; CREATE TABLE notes (x); INSERT INTO notes VALUES (1), (2)",
+        );
         scene.git(&["init", "-q"]);
         scene.git(&["add", "code", "rappel.toml", ".gitignore"]);
         scene.git(&["commit", "-qm", "one"]);
@@ -201,7 +205,8 @@ impl Scene {
             .spawn()
             .unwrap();
         let mut input = psql.stdin.take().unwrap();
-        writeln!(input, "SET application_name = 'migration';\nBEGIN;\n{statements};\n\\echo held").unwrap();
+        writeln!(input, "SET application_name = 'migration';\nBEGIN;\n{statements};\n\\echo held")
+            .unwrap();
         let output = BufReader::new(psql.stdout.take().unwrap());
         assert!(output.lines().map_while(Result::ok).any(|line| line == "held"));
         Holder { psql, input: Some(input) }
