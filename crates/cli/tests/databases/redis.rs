@@ -103,14 +103,18 @@ fn redis_comes_back_as_the_guide_says() {
     };
     let before = portrait();
     let saved = world.json(&["save", "with redis"]);
-    assert_eq!((&saved["partial"], &saved["databases"][0]["kind"]), (&false.into(), &"command".into()));
+    assert_eq!(
+        (&saved["partial"], &saved["databases"][0]["kind"]),
+        (&false.into(), &"command".into())
+    );
     let id = saved["id"].as_str().unwrap();
 
     redis.ask(&["DEL", "queue", "members"]);
     redis.ask(&["SET", "plain", "other"]);
     redis.ask(&["SET", "new", "1"]);
     world.write("code", "2\n");
-    let damaged = [redis.ask(&["DBSIZE"]), redis.ask(&["GET", "plain"]), redis.ask(&["GET", "new"])];
+    let damaged =
+        [redis.ask(&["DBSIZE"]), redis.ask(&["GET", "plain"]), redis.ask(&["GET", "new"])];
     world.json(&["restore", id, "--confirm"]);
     assert_eq!((portrait(), world.read("code").as_str()), (before.clone(), "1\n"));
     // What is equal gives equal bytes: undo sees that nobody changed it since.

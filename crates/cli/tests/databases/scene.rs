@@ -161,7 +161,8 @@ impl Scene {
     pub fn portrait(&self) -> Portrait {
         let mut files = snapshot(self.world.project.root());
         files.retain(|path, _| !path.starts_with(".git/") && !path.starts_with("local.db"));
-        let git = ["log --all --format=%H_%D", "status --porcelain", "ls-files --stage"];
+        let git =
+            ["log --all --format=%H_%D", "status --porcelain -- . :!local.db*", "ls-files --stage"];
         let git = git.map(|words| self.git(&words.split(' ').collect::<Vec<_>>())).join("\n");
         let path = self.world.project.path("local.db");
         let connection = Connection::open(path).unwrap();

@@ -37,10 +37,9 @@ fn command_lines(work: impl FnOnce()) -> Vec<Vec<u8>> {
 #[test]
 fn no_command_line_output_log_or_file_holds_it() {
     let scene = Scene::new();
-    scene.server.run(
-        "postgres",
-        &format!("CREATE ROLE agent LOGIN SUPERUSER PASSWORD '{}'", PASSWORD[0]),
-    );
+    scene
+        .server
+        .run("postgres", &format!("CREATE ROLE agent LOGIN SUPERUSER PASSWORD '{}'", PASSWORD[0]));
     let url = scene.server.url_as(&format!("agent:{}", PASSWORD[1]), "app");
     scene.address(&url);
     // It is in that file, which is the user's own.
@@ -70,9 +69,8 @@ fn no_command_line_output_log_or_file_holds_it() {
     });
     assert_eq!(scene.server.run("app", "SELECT count(*) FROM sessions"), "0");
     // That they were seen at all makes the rest mean something.
-    let of = |program: &str| {
-        lines.iter().any(|line| String::from_utf8_lossy(line).contains(program))
-    };
+    let of =
+        |program: &str| lines.iter().any(|line| String::from_utf8_lossy(line).contains(program));
     assert!(of("psql\0"), "no psql was seen");
     for line in &lines {
         assert!(!holds_it(line), "{}", String::from_utf8_lossy(line));
