@@ -29,6 +29,27 @@ fn who_holds_a_table_is_named_and_can_be_disconnected() {
 }
 
 #[test]
+fn a_reader_that_keeps_sqlite_from_its_commit_has_everything_taken_back() {
+    let scene = Scene::whole();
+    // Without a log beside it, nobody may read a file of SQLite while it is written.
+    scene.sqlite("PRAGMA journal_mode = DELETE");
+    let target = scene.portrait();
+    let id = scene.world.save("whole");
+    scene.damage();
+    let before = scene.portrait();
+    let reader = rusqlite::Connection::open(scene.world.project.path("local.db")).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM notes").unwrap();
+    let refused = scene.run(&["restore", &id, "--confirm"]);
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    assert!(refused.words.contains("local.db"), "{refused:?}");
+    assert_eq!(scene.portrait(), before);
+    assert_eq!(scene.unfinished(), 0);
+    reader.execute_batch("COMMIT").unwrap();
+    scene.world.json(&["restore", &id, "--confirm"]);
+    assert_eq!(scene.portrait(), target);
+}
+
+#[test]
 fn a_dump_that_fails_in_its_last_statement_takes_everything_back() {
     let scene = Scene::whole();
     // Refreshed at the end of the dump, by way of something that is not in it.

@@ -102,7 +102,8 @@ impl Scene {
             "PRAGMA journal_mode = WAL; CREATE TABLE notes (x); INSERT INTO notes VALUES (1), (2)",
         );
         scene.git(&["init", "-q"]);
-        scene.git(&["add", "code", "rappel.toml", ".gitignore"]);
+        // The configuration names folders that are others every time, and so would its commit be.
+        scene.git(&["add", "code", ".gitignore"]);
         scene.git(&["commit", "-qm", "one"]);
         scene
     }
