@@ -241,6 +241,22 @@ impl Rappel {
         Ok(memo)
     }
 
+    /// The databases that changed since `newest` was made. One that cannot be asked cheaply, or not at
+    /// all, is not among them.
+    pub(crate) fn changed_databases(&self, newest: &CheckpointId) -> Result<Vec<String>> {
+        let memo = self.database_memo(&self.reading()?)?;
+        let of_newest =
+            memo.entries.iter().filter(|(_, known)| known.checkpoint.as_ref() == Some(newest));
+        let changed = of_newest.filter(|(_, known)| {
+            let Some(Ok(named)) = self.database_of(&known.part) else { return false };
+            match (named.database.fingerprint(), &known.fingerprint) {
+                (Ok(Some(now)), Some(then)) => now != *then,
+                _ => false,
+            }
+        });
+        Ok(changed.map(|(name, _)| name.clone()).collect())
+    }
+
     /// Remembers what was captured, now that a checkpoint holds it.
     pub(crate) fn remember_databases(
         &self,

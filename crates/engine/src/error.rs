@@ -291,7 +291,10 @@ impl Error {
             Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
                 store_hint(error)
             }
-            Self::Restore(error) => restore_cause(error).and_then(store_hint),
+            Self::Restore(error) => match restore_cause(error) {
+                Some(cause) => store_hint(cause),
+                None => database_cause(error).and_then(database_hint),
+            },
             Self::Database { error, .. } => database_hint(error),
             _ => None,
         }

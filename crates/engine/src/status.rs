@@ -48,6 +48,8 @@ pub struct Status {
     pub latest_at: Option<Timestamp>,
     /// Paths that changed since.
     pub unsaved: usize,
+    /// Databases that changed since the newest checkpoint.
+    pub unsaved_databases: Vec<String>,
     /// How many checkpoints there are.
     pub checkpoints: usize,
     /// The workspace's root.
@@ -117,6 +119,7 @@ impl Rappel {
             latest: newest.as_ref().map(|row| row.id.to_string()),
             latest_at: newest.as_ref().map(|row| Timestamp::from_millis(row.created_at)),
             unsaved: 0,
+            unsaved_databases: Vec::new(),
             checkpoints: rows.len(),
             root: self.root.display().to_string(),
             home: self.store.home().root().display().to_string(),
@@ -227,6 +230,7 @@ impl Rappel {
     /// Changes that nobody has saved for an hour.
     fn judge_unsaved(&self, status: &mut Status, manifest: &Manifest) -> Result<()> {
         let (Some(files), Some(id)) = (&manifest.files, self.workspace_id()) else { return Ok(()) };
+        status.unsaved_databases = self.changed_databases(&manifest.id)?;
         let scratch = Scratch::over(self.source());
         let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
         let changes = tree::diff(&scratch, &files.tree, &now.tree)?;

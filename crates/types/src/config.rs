@@ -295,7 +295,7 @@ mod tests {
             [[command]]
             name = "redis"
             capture = ["redis-dump"]
-            restore = ["redis-load", "-"]
+            restore = ["redis-load", "-", ""]
             timeout = "5s"
             [knowledge]
             paths = ["./knowledge/", "notes.db"]
@@ -307,6 +307,7 @@ mod tests {
         );
         assert_eq!(config.databases[0].tools.len(), 4);
         assert_eq!(config.commands[0].timeout.as_secs(), 5);
+        assert_eq!(config.commands[0].restore, ["redis-load", "-", ""]);
         assert_eq!(config.knowledge.paths.len(), 2);
         assert_eq!(config.variables.capture, ["NODE_ENV"]);
         assert_eq!(config.capture.databases, [crate::Trigger::Manual]);

@@ -222,7 +222,7 @@ pub fn approve(
         return Err(Failure {
             kind: ErrorKind::Conflict,
             message: "something is in the way; nothing was changed".into(),
-            hint: Some("move it aside, or leave it out with --path".into()),
+            hint: Some("move it aside, or leave it out with --path or --skip".into()),
         });
     }
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use rappel::{Diff, FileText};
 use rappel_types::Node;
 use rappel_types::path::escape;
 
-use super::{git, thousands};
+use super::{count, git, thousands};
 use crate::output::{Output, Paint, clean};
 
 /// What differs besides files, line by line.
@@ -34,9 +34,15 @@ pub fn others(diff: &Diff) -> Vec<String> {
             continue;
         }
         for table in &database.tables {
-            let rows = |rows: Option<u64>| rows.map_or_else(|| "none".to_owned(), thousands);
-            let (from, to) = (rows(table.from), rows(table.to));
-            lines.push(format!("database {name}: {}: {from} to {to} rows", clean(&table.table)));
+            let change = match (table.from, table.to) {
+                (Some(from), Some(to)) => {
+                    format!("{} to {}", thousands(from), count(to, "row", "rows"))
+                }
+                (None, Some(to)) => format!("new, {}", count(to, "row", "rows")),
+                (Some(from), None) => format!("gone, had {}", count(from, "row", "rows")),
+                (None, None) => "changed".to_owned(),
+            };
+            lines.push(format!("database {name}: {}: {change}", clean(&table.table)));
         }
     }
     lines

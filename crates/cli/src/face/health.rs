@@ -24,9 +24,16 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     if let (Some(latest), Some(at)) = (&status.latest, status.latest_at) {
         fields.add("Latest", format!("{} ({})", paint.id(latest), time::age(now, at)));
-        let unsaved = match status.unsaved {
-            0 => "nothing".to_owned(),
-            number => format!("{} changed since", count(number as u64, "path", "paths")),
+        let mut unsaved = Vec::new();
+        if status.unsaved > 0 {
+            unsaved.push(count(status.unsaved as u64, "path", "paths"));
+        }
+        unsaved.extend(
+            status.unsaved_databases.iter().map(|name| format!("database {}", clean(name))),
+        );
+        let unsaved = match unsaved.is_empty() {
+            true => "nothing".to_owned(),
+            false => format!("{} changed since", unsaved.join(", ")),
         };
         fields.add("Unsaved", unsaved);
     }

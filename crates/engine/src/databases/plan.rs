@@ -9,7 +9,7 @@ use rappel_capture::databases::{
 use rappel_store::sink::Scratch;
 use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan};
 use rappel_types::plan::Conflict;
-use rappel_types::size::thousands;
+use rappel_types::size::{format_size, thousands};
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
 
 use super::sources::Named;
@@ -353,20 +353,27 @@ pub(crate) fn plan_databases(
 /// Table by table, what there is at the checkpoint and what there is now.
 pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Vec<String> {
     let Some(now) = now else { return vec!["it is gone and will be made anew".into()] };
+    if then.kind == DatabaseKind::Command {
+        let (then, now) = (format_size(then.bytes), format_size(now.bytes));
+        return vec![format!("other content, {then} (now {now})")];
+    }
     let mut lines = Vec::new();
     let count = |part: &DatabasePart, table: &String| part.row_counts.get(table).copied();
+    let rows = |part: &DatabasePart, table: &String| match count(part, table) {
+        Some(1) => "1 row".to_owned(),
+        Some(rows) => format!("{} rows", thousands(rows)),
+        None => "? rows".to_owned(),
+    };
     for table in &then.tables {
-        let rows = count(then, table).map_or_else(|| "?".into(), thousands);
         if !now.tables.contains(table) {
-            lines.push(format!("{table}: {rows} rows (now gone)"));
+            lines.push(format!("{table}: {} (now gone)", rows(then, table)));
         } else if count(then, table) != count(now, table) {
-            let rows_now = count(now, table).map_or_else(|| "?".into(), thousands);
-            lines.push(format!("{table}: {rows} (now {rows_now})"));
+            let number = |part| count(part, table).map_or_else(|| "?".into(), thousands);
+            lines.push(format!("{table}: {} (now {})", number(then), number(now)));
         }
     }
     for table in now.tables.iter().filter(|table| !then.tables.contains(table)) {
-        let rows = count(now, table).map_or_else(|| "?".into(), thousands);
-        lines.push(format!("{table}: will disappear (now {rows} rows)"));
+        lines.push(format!("{table}: will disappear (now {})", rows(now, table)));
     }
     if lines.is_empty() {
         lines.push("the same tables with as many rows, and other content".into());

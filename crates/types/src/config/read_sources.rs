@@ -20,7 +20,7 @@ impl Reader<'_> {
                 match key.get_ref().as_ref() {
                     "name" => name = self.database_name(&format!("{at}.name"), value),
                     "url" => url = self.url(&format!("{at}.url"), value),
-                    "tools" => tools = self.texts(&format!("{at}.tools"), value),
+                    "tools" => tools = self.command_line(&format!("{at}.tools"), value),
                     _ => self.unknown(key, &format!("{at}."), &["name", "url", "tools"]),
                 }
             }
@@ -48,8 +48,8 @@ impl Reader<'_> {
             for (key, value) in self.table(&at, item).into_iter().flat_map(in_order) {
                 match key.get_ref().as_ref() {
                     "name" => name = self.database_name(&format!("{at}.name"), value),
-                    "capture" => capture = self.texts(&format!("{at}.capture"), value),
-                    "restore" => restore = self.texts(&format!("{at}.restore"), value),
+                    "capture" => capture = self.command_line(&format!("{at}.capture"), value),
+                    "restore" => restore = self.command_line(&format!("{at}.restore"), value),
                     "timeout" => {
                         let read = self.duration(&format!("{at}.timeout"), value);
                         timeout = read.unwrap_or(timeout);
@@ -198,6 +198,20 @@ impl Reader<'_> {
 
     /// A list of texts, none of them empty.
     fn texts(&mut self, key: &str, value: &Value<'_>) -> Vec<String> {
+        self.list(key, value, |_| false)
+    }
+
+    /// A program with its arguments, which may be empty.
+    fn command_line(&mut self, key: &str, value: &Value<'_>) -> Vec<String> {
+        self.list(key, value, |place| place > 0)
+    }
+
+    fn list(
+        &mut self,
+        key: &str,
+        value: &Value<'_>,
+        may_be_empty: impl Fn(usize) -> bool,
+    ) -> Vec<String> {
         let Some(items) = value.get_ref().as_array() else {
             self.wrong_type(value, key, "a list of texts");
             return Vec::new();
@@ -205,7 +219,7 @@ impl Reader<'_> {
         let mut texts = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
             match item.get_ref().as_str() {
-                Some("") => {
+                Some("") if !may_be_empty(place) => {
                     self.mistake(item.span(), &format!("{key}[{place}]"), "it is empty".to_owned());
                 }
                 Some(text) => texts.push(text.to_owned()),
