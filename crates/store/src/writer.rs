@@ -206,7 +206,7 @@ impl Writer<'_> {
             match bytes.len() >= BLOCK_TARGET {
                 true => self.put_chunk(Role::Content, &id, bytes)?,
                 false => {
-                    self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?
+                    self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
                 }
             }
         }
