@@ -3,7 +3,7 @@ import tomllib
 from pathlib import Path
 from statistics import median
 
-UNITS = {"ms": 1, "KB": 1e3, "MB": 1e6}
+UNITS = {"ms": 1, "KB": 1e3, "MB": 1e6, "%": 0.01}
 
 
 def table():
@@ -26,6 +26,8 @@ def check(results):
     if results.get("history"):
         name = f"a home with {results['history'].get('checkpoints', 'many')} checkpoints"
         trees[name] = {"class": "history", "columns": {"rappel": results["history"]}}
+    for name, rows in (results.get("databases") or {}).items():
+        trees[name] = {"class": name, "columns": {"rappel": rows}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

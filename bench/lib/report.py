@@ -35,6 +35,27 @@ SIZES = {
 }
 
 
+DATABASES = {
+    "postgres": {
+        "first": "first save",
+        "pg_dump": "`pg_dump > /dev/null` beside it",
+        "save_accounts_together": "save, 1 % of pgbench's rows changed, together",
+        "save_accounts_scattered": "the same, scattered",
+        "save_texts_together": "save, 1 % of rows of random text changed, together",
+        "save_texts_scattered": "the same, scattered",
+        "pg_dump_changed": "`pg_dump > /dev/null` beside these",
+    },
+    "sqlite": {
+        "first": "first save",
+        "backup": "`sqlite3 .backup` beside it",
+        "save_pages_together": "save, 1 % of the rows changed, together",
+        "save_pages_scattered": "the same, scattered",
+        "backup_changed": "`sqlite3 .backup` beside these",
+    },
+}
+UNCHANGED = {"unchanged": "save, nothing changed", "unchanged_without": "the same with `--skip databases`"}
+
+
 def number(x):
     return f"{x:,.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
 
@@ -111,7 +132,29 @@ def markdown(results):
         parts.append("## Many checkpoints" + (f"\n\nnot measured: {history['error']}" if "error" in history else ""))
         if "error" not in history:
             parts.append(history_table(history, about["runs"]))
+    if found := results.get("databases"):
+        parts.append("## Databases")
+        parts.append("A tiny project with one database. Every round begins with a new home; bytes added are those of the round "
+                     "with the largest share. Changed bytes are those of the changed rows' lines in the dump, for SQLite of the changed pages.")
+        parts.extend(database_table(name, rows) for name, rows in found.items())
     return "\n\n".join(parts) + "\n"
+
+
+def database_table(name, rows):
+    def times(key):
+        return f"{time_cell(rows[key], 0, True)} | {cpu_cell(rows[key])} | {number(rows[key]['peak_kb'] * 1024 / 1e6)}"
+
+    def share(key):
+        return f"{number(rows[f'{key}_added'] / 1e3)} | {number(rows[f'{key}_raw'] / 1e3)} | {rows[f'{key}_share']:.1%}"
+
+    labels = DATABASES[name]
+    head = f"| {name}, {rows['bytes'] / 1e6:.0f} MB | ms | CPU ms | peak MB |\n|---|---:|---:|---:|\n"
+    lines = [f"| {label} | {times(key)} |" for key, label in {**labels, **UNCHANGED}.items()]
+    sizes = f"\n\n| {name}, KB | added | changed | share |\n|---|---:|---:|---:|\n"
+    saves = [key.removeprefix("save_") for key in labels if key.startswith("save_")]
+    more = [f"| {key.replace('_', ', ')} | {share(key)} |" for key in saves]
+    more.append(f"| nothing changed | {number(rows['unchanged_added'] / 1e3)} | 0 | – |")
+    return head + "\n".join(lines) + sizes + "\n".join(more)
 
 
 def history_table(history, runs):

@@ -6,6 +6,7 @@
 //! loaded where nobody sees it yet, and one commit makes it so. Whatever fails before the commit leaves the database as it was.
 
 pub mod command;
+pub mod copy_out;
 pub mod drive;
 pub mod dump;
 pub mod error;
@@ -27,13 +28,14 @@ pub trait Database: Send + Sync {
     /// A look that costs little; `None` where there is no such look, so that it is always read.
     fn fingerprint(&self) -> Result<Option<Fingerprint>>;
 
-    /// Reads all of it. `prior` is what an earlier checkpoint holds, to store only the difference.
-    fn capture(
+    /// Reads all of it. `prior` is what an earlier checkpoint holds, to store only the difference. A look to go with it is
+    /// taken before, so that what is committed meanwhile is seen next time.
+    fn read(
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
-    ) -> Result<Captured>;
+    ) -> Result<DatabasePart>;
 
     /// Whether a restore of `target` could succeed, as far as that is known before anything is done.
     fn check(&self, source: &dyn Source, target: &DatabasePart) -> Result<()>;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rappel::Progress;
+use rappel_types::size::format_size;
 
 use crate::face::thousands;
 use crate::process::Context;
@@ -20,6 +21,14 @@ pub fn scan<T>(context: &Context, progress: &Progress, work: impl FnOnce() -> T)
     watched(context, work, |bar| {
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let to_read = load(&progress.bytes_to_read);
+        let databases = load(&progress.database_bytes);
+        let files_done = load(&progress.bytes_read) >= to_read;
+        // Nobody knows beforehand how much a database will tell.
+        if databases > 0 && files_done {
+            bar.set_style(style("{spinner} {msg} ({elapsed})"));
+            bar.set_message(format!("Reading databases, {}", format_size(databases)));
+            return;
+        }
         if to_read == 0 {
             bar.set_message("Looking for changes");
             return;
@@ -40,7 +49,10 @@ pub fn restore<T>(context: &Context, first: &'static str, work: impl FnOnce() ->
     watched(context, work, |bar| {
         let all = progress.files_to_write.load(Ordering::Relaxed);
         if all == 0 {
-            bar.set_message(first);
+            match progress.database_bytes.load(Ordering::Relaxed) {
+                0 => bar.set_message(first),
+                read => bar.set_message(format!("{first}, {} of databases", format_size(read))),
+            }
             return;
         }
         if bar.length().is_none() {

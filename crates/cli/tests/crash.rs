@@ -15,7 +15,7 @@ use rappel_testing::project::Snapshot;
 use rappel_testing::{Project, snapshot};
 
 struct World {
-    world: support::World,
+    ground: support::World,
     /// Acknowledged checkpoints and what they hold.
     saved: BTreeMap<String, Snapshot>,
     random: u64,
@@ -28,7 +28,7 @@ impl World {
             project =
                 project.file(format!("d{}/e{}/f{n}", n % 7, n % 5), format!("{n}\n").repeat(n));
         }
-        Self { world: support::World::of(project), saved: BTreeMap::new(), random: seed * 2 + 1 }
+        Self { ground: support::World::of(project), saved: BTreeMap::new(), random: seed * 2 + 1 }
     }
 
     fn roll(&mut self, below: u64) -> u64 {
@@ -39,7 +39,7 @@ impl World {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        self.world.command(&[&["--json"], arguments].concat())
+        self.ground.command(&[&["--json"], arguments].concat())
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -65,12 +65,12 @@ impl World {
     fn edit(&mut self) {
         for _ in 0..=self.roll(8) {
             let n = self.roll(120);
-            let path = self.world.project.path(format!("d{}/e{}/f{n}", n % 7, n % 5));
+            let path = self.ground.project.path(format!("d{}/e{}/f{n}", n % 7, n % 5));
             match self.roll(4) {
                 0 => drop(std::fs::remove_file(&path)),
                 1 => {
                     let folder = self.roll(3);
-                    let path = self.world.project.path(format!("new{folder}/g{n}"));
+                    let path = self.ground.project.path(format!("new{folder}/g{n}"));
                     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                     std::fs::write(path, format!("{}", self.random)).unwrap();
                 }
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn now(&self) -> Snapshot {
-        snapshot(self.world.project.root())
+        snapshot(self.ground.project.root())
     }
 
     fn unfinished(&self) -> usize {
@@ -148,7 +148,7 @@ impl World {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "round {round}: {text}");
         for (number, (id, expected)) in self.saved.iter().enumerate() {
-            let out = self.world.project.outside().join(format!("out-{round}-{number}"));
+            let out = self.ground.project.outside().join(format!("out-{round}-{number}"));
             self.must(&["restore", id, "--to", out.to_str().unwrap()]);
             assert_eq!(&snapshot(&out), expected, "round {round}, {id}");
             std::fs::remove_dir_all(out).unwrap();

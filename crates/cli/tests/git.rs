@@ -197,7 +197,7 @@ impl World {
         let left = std::fs::read_dir(self.project.outside()).unwrap();
         for entry in left.chain(std::fs::read_dir(self.root()).unwrap()) {
             let name = entry.unwrap().file_name();
-            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left");
+            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{} is left", name.display());
         }
     }
 

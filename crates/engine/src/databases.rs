@@ -6,6 +6,7 @@ mod plan;
 mod recover;
 mod sources;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
@@ -35,6 +36,8 @@ pub(crate) struct CapturedDatabases {
     pub any: bool,
     /// What the next save may know.
     memo: Memo,
+    /// What was known of those that could not be read.
+    unread: BTreeMap<String, Remembered>,
     /// Checkpoints on which all depends that was taken over without a look.
     pub bases: Vec<CheckpointId>,
 }
@@ -69,6 +72,7 @@ impl CapturedDatabases {
         self.parts.sort_by(|a, b| a.name.cmp(&b.name));
         self.partial.extend(other.partial);
         self.memo.entries.extend(other.memo.entries);
+        self.unread.extend(other.unread);
         self.bases.extend(other.bases);
         self.any |= other.any;
         self
@@ -174,7 +178,11 @@ impl Rappel {
                 captured.add(part, Remembered::of(read, start.elapsed()));
             }
             Err(DatabaseError::Store(error)) => return Err(error.into()),
-            Err(error) => captured.fail(&named.name, &error.to_string()),
+            Err(error) => {
+                captured.fail(&named.name, &error.to_string());
+                // The next one that can be read need not be stored whole.
+                captured.unread.extend(known.map(|known| (named.name.clone(), known.clone())));
+            }
         }
         Ok(())
     }
@@ -187,12 +195,9 @@ impl Rappel {
         reading: &Reading<'_>,
         known: Option<&Remembered>,
     ) -> rappel_capture::databases::Result<Read> {
+        let fingerprint = named.database.fingerprint()?;
         if let Some(known) = known {
-            let same = match (named.database.fingerprint()?, &known.fingerprint) {
-                (Some(now), Some(then)) => now == *then,
-                _ => false,
-            };
-            if same {
+            if fingerprint.is_some() && fingerprint == known.fingerprint {
                 let mut known = known.clone();
                 known.part.stale = false;
                 return Ok(Read::Unchanged(known));
@@ -205,12 +210,13 @@ impl Rappel {
             }
         }
         let prior = known.map(|known| &known.part);
-        let mut read = named.database.capture(sink, prior, &reading.watch)?;
+        let mut part = named.database.read(sink, prior, &reading.watch)?;
         // Read again and found to be the same: it is as of when it was first read.
-        if let Some(prior) = prior.filter(|prior| prior.digest == read.part.digest) {
-            read.part = DatabasePart { stale: false, ..prior.clone() };
+        if let Some(prior) = prior.filter(|prior| prior.digest == part.digest) {
+            part.as_of.clone_from(&prior.as_of);
+            part.tree = prior.tree;
         }
-        Ok(Read::Anew(read))
+        Ok(Read::Anew(Captured { part, fingerprint }))
     }
 
     /// What a save may know of databases.
@@ -251,13 +257,6 @@ impl Rappel {
         Ok(changed.map(|(name, _)| name.clone()).collect())
     }
 
-    /// What is known of a database that has not changed since it was last read.
-    fn known_unchanged(&self, named: &Named, memo: &Memo) -> Option<DatabasePart> {
-        let known = memo.entries.get(&named.name)?;
-        let now = named.database.fingerprint().ok()??;
-        (known.fingerprint.as_ref() == Some(&now)).then(|| known.part.clone())
-    }
-
     /// Remembers what was captured, now that a checkpoint holds it.
     pub(crate) fn remember_databases(
         &self,
@@ -273,12 +272,20 @@ impl Rappel {
             known.checkpoint = Some(made.clone());
             known.part.as_of.get_or_insert_with(|| made.clone());
         }
+        memo.entries.extend(captured.unread);
         memo.save(self.store.disk(), &self.databases_path(id));
     }
 
     fn databases_path(&self, id: WorkspaceId) -> std::path::PathBuf {
         self.cache_path(id).with_extension("databases")
     }
+}
+
+/// What is known of a database that has not changed since it was last read.
+fn known_unchanged(named: &Named, memo: &Memo) -> Option<DatabasePart> {
+    let known = memo.entries.get(&named.name)?;
+    let now = named.database.fingerprint().ok()??;
+    (known.fingerprint.as_ref() == Some(&now)).then(|| known.part.clone())
 }
 
 enum Read {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rappel_capture::databases::DatabaseDrive;
+use rappel_capture::databases::copy_out::write_out;
 use rappel_capture::files::{Restored, Selector};
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
@@ -44,6 +45,7 @@ const RULE_FILE_MAX: u64 = 1 << 20;
 
 /// What to restore.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct RestoreOptions {
     /// Only these paths and what lies below them; empty is all.
     pub paths: Vec<RelPath>,
@@ -332,6 +334,16 @@ impl Rappel {
             &options.scope(),
             cancel,
         )?;
+        if options.databases().is_some() {
+            let root = Root::open(folder, self.options.disk.clone())?;
+            for part in &target.manifest.databases {
+                match write_out(&root, self.source(), part) {
+                    Ok(path) if Some(path.to_string()) == part.location => {}
+                    Ok(path) => copied.notes.push(format!("database {} is in {path}", part.name)),
+                    Err(error) => copied.warnings.push(format!("database {}: {error}", part.name)),
+                }
+            }
+        }
         let git = target.manifest.git.as_ref().filter(|_| options.git().is_some());
         for state in git.map(|part| State::load(self.source(), part)).transpose()?.iter().flatten()
         {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use rappel_capture::databases::Watch;
@@ -375,14 +374,16 @@ impl Rappel {
             let (files, git) = self.capture_files_and_git(look, sink)?;
             return Ok((files, git, None));
         }
-        let unwatched = AtomicU64::default();
         let reading = Reading {
             id: look.id,
             trigger: look.options.trigger(),
             distrust: look.distrust,
             watch: Watch {
                 cancel: &self.options.cancel,
-                bytes: look.progress.map_or(&unwatched, |progress| &progress.database_bytes),
+                bytes: match look.progress {
+                    Some(progress) => &progress.database_bytes,
+                    None => &self.options.progress.database_bytes,
+                },
             },
         };
         let held: Vec<String> = holdings.iter().map(|one| one.named.name.clone()).collect();

@@ -86,7 +86,9 @@ fn facets_that_are_not_built_are_not_asked() {
     let world = World::new(Project::new().file("a", "1"));
     let manifest = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
     assert_eq!(manifest.state_of(Facet::Files), FacetState::Captured);
-    assert_eq!(manifest.state_of(Facet::Databases), FacetState::NotAsked);
+    assert_eq!(manifest.state_of(Facet::Databases), FacetState::Absent);
+    assert_eq!(manifest.state_of(Facet::Knowledge), FacetState::Absent);
+    assert_eq!(manifest.state_of(Facet::Agents), FacetState::NotAsked);
 }
 
 #[test]

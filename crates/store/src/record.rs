@@ -166,6 +166,33 @@ pub enum Packing<'a> {
 
 /// A whole record, ready to be written. What was compressed has been decoded again and compared.
 pub fn encode(kind: Kind, birth: u64, payload: &[u8], packing: Packing<'_>) -> Result<Vec<u8>> {
+    write(&id_of(payload), kind, birth, payload, packing)
+}
+
+/// The same for a payload whose id is known. One that changed since it was hashed is an error.
+pub fn encode_as(
+    id: &ObjectId,
+    kind: Kind,
+    birth: u64,
+    payload: &[u8],
+    packing: Packing<'_>,
+) -> Result<Vec<u8>> {
+    let record = write(id, kind, birth, payload, packing)?;
+    // What is compressed has been decoded and compared with the id.
+    let raw = Header::parse(&record).is_none_or(|header| header.codec == RAW);
+    if raw && id_of(payload) != *id {
+        return Err(Error::Damaged(format!("object {id} changed while it was packed")));
+    }
+    Ok(record)
+}
+
+fn write(
+    id: &ObjectId,
+    kind: Kind,
+    birth: u64,
+    payload: &[u8],
+    packing: Packing<'_>,
+) -> Result<Vec<u8>> {
     let (codec, base, stored) = match packing {
         Packing::Raw => (RAW, None, None),
         Packing::Zstd(effort) => (ZSTD, None, Some(codec::compress(payload, effort)?)),
@@ -184,7 +211,7 @@ pub fn encode(kind: Kind, birth: u64, payload: &[u8], packing: Packing<'_>) -> R
     record.extend_from_slice(&birth.to_le_bytes());
     record.extend_from_slice(&(payload.len() as u64).to_le_bytes());
     record.extend_from_slice(&(body.len() as u64).to_le_bytes());
-    record.extend_from_slice(&id_of(payload).0);
+    record.extend_from_slice(&id.0);
     record.extend_from_slice(&base.map_or([0; 32], |id| id.0));
     record.extend_from_slice(&[0; 16]);
     record.extend_from_slice(body);
@@ -302,6 +329,17 @@ mod tests {
             assert_eq!(found.header.birth, 7);
             let bytes = found.header.decode(found.payload(&record), Some(text.as_bytes())).unwrap();
             assert_eq!(bytes, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_changed_since_it_was_hashed_is_refused() {
+        let text = "the same words again and again ".repeat(40);
+        let (id, other) = (id_of(text.as_bytes()), id_of(b"other"));
+        for packing in [Packing::Raw, Packing::Zstd(Effort::Fast)] {
+            let record = encode_as(&id, Kind::Chunk, 0, text.as_bytes(), packing).unwrap();
+            assert_eq!(record, encode(Kind::Chunk, 0, text.as_bytes(), packing).unwrap());
+            assert!(encode_as(&other, Kind::Chunk, 0, text.as_bytes(), packing).is_err());
         }
     }
 

@@ -157,13 +157,13 @@ impl Sink for Writer<'_> {
         let form = match base.filter(|base| **base != id).map(|base| self.against(bytes, base)) {
             Some(Ok(Some(form))) => form,
             // A base that cannot be read is no reason not to store the object whole.
+            _ if bytes.len() >= BLOCK_TARGET => {
+                self.put_chunk(role, &id, bytes)?;
+                return Ok(id);
+            }
             _ => Form::Shared(bytes.to_vec()),
         };
         let item = Item { id, birth: 0, form };
-        if bytes.len() >= BLOCK_TARGET && matches!(item.form, Form::Shared(_)) {
-            self.flush_as(role, &[item])?;
-            return Ok(id);
-        }
         let number = match role {
             Role::Structure => STRUCTURE,
             Role::Content | Role::Bulk => {
@@ -203,7 +203,10 @@ impl Writer<'_> {
     pub(crate) fn put_again(&self, bytes: &[u8]) -> Result<ObjectId> {
         let id = id_of(bytes);
         if self.shared().own.insert(id) {
-            self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
+            match bytes.len() >= BLOCK_TARGET {
+                true => self.put_chunk(Role::Content, &id, bytes)?,
+                false => self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?,
+            }
         }
         Ok(id)
     }
@@ -232,44 +235,37 @@ impl Writer<'_> {
         Ok(Some(Form::Against { base: *base, depth: depth + 1, length, frame }))
     }
 
-    fn flush(&self, items: &[Item]) -> Result<()> {
-        self.flush_as(Role::Content, items)
+    /// How hard these bytes are compressed, which count from now on.
+    fn effort(&self, role: Role, raw: usize) -> Effort {
+        let mut shared = self.shared();
+        shared.raw += raw;
+        match shared.raw <= NORMAL_EFFORT_MAX && !self.store_is_empty {
+            true => Effort::Normal,
+            false if role == Role::Bulk => Effort::Bulk,
+            false => Effort::Fast,
+        }
     }
 
-    fn flush_as(&self, role: Role, items: &[Item]) -> Result<()> {
+    /// A large object is a record of its own.
+    fn put_chunk(&self, role: Role, id: &ObjectId, bytes: &[u8]) -> Result<()> {
+        let packing = Packing::Zstd(self.effort(role, bytes.len()));
+        let record = record::encode_as(id, Kind::Chunk, 0, bytes, packing)?;
+        self.shared().spool.add(self.store, Kind::Chunk, &record, Body::Object)
+    }
+
+    fn flush(&self, items: &[Item]) -> Result<()> {
         if items.is_empty() {
             return Ok(());
         }
-        let raw: usize = items
-            .iter()
-            .map(|item| match &item.form {
-                Form::Shared(bytes) => bytes.len(),
-                Form::Against { .. } => 0,
-            })
-            .sum();
-        let effort = {
-            let mut shared = self.shared();
-            shared.raw += raw;
-            match shared.raw <= NORMAL_EFFORT_MAX && !self.store_is_empty {
-                true => Effort::Normal,
-                false if role == Role::Bulk => Effort::Bulk,
-                false => Effort::Fast,
-            }
+        let raw = |item: &Item| match &item.form {
+            Form::Shared(bytes) => bytes.len(),
+            Form::Against { .. } => 0,
         };
-        let (kind, record, body) = match items {
-            [Item { form: Form::Shared(bytes), .. }] if bytes.len() >= BLOCK_TARGET => {
-                let record = record::encode(Kind::Chunk, 0, bytes, Packing::Zstd(effort))?;
-                (Kind::Chunk, record, Body::Object)
-            }
-            items => {
-                let payload = block::encode(items, effort)?;
-                let record = record::encode(Kind::Block, 0, &payload, Packing::Raw)?;
-                let ids = items.iter().map(|item| item.id).collect();
-                (Kind::Block, record, Body::Objects(ids))
-            }
-        };
-        let mut shared = self.shared();
-        shared.spool.add(self.store, kind, &record, body)
+        let effort = self.effort(Role::Content, items.iter().map(raw).sum());
+        let payload = block::encode(items, effort)?;
+        let record = record::encode(Kind::Block, 0, &payload, Packing::Raw)?;
+        let ids = items.iter().map(|item| item.id).collect();
+        self.shared().spool.add(self.store, Kind::Block, &record, Body::Objects(ids))
     }
 
     /// Ends the run: everything put so far, and the records that `make` returns, become one commit.

@@ -76,7 +76,8 @@ pub struct DatabasePart {
     pub tree: ObjectId,
     /// Its content's hash: equal ones held the same.
     pub digest: Digest,
-    /// Where a SQLite file lies: relative to the workspace, or absolute; escaped like a path.
+    /// Where it is, without any secret: a SQLite file's path, relative to the workspace or absolute
+    /// and escaped like any path; a server's host and database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }

@@ -35,12 +35,12 @@ impl Command {
         Self { config, folder }
     }
 
-    fn read(
+    fn output(
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
-    ) -> Result<Captured> {
+    ) -> Result<DatabasePart> {
         let mut running =
             Running::start(&self.config.capture, &self.folder, self.config.timeout, Stdio::null())?;
         let Some(output) = running.child.stdout.take() else {
@@ -52,20 +52,17 @@ impl Command {
         running.finish(stored.is_err())?;
         watch.read(0)?;
         let stored = stored?;
-        Ok(Captured {
-            part: DatabasePart {
-                name: self.config.name.clone(),
-                kind: DatabaseKind::Command,
-                tables: Vec::new(),
-                row_counts: std::collections::BTreeMap::new(),
-                bytes: stored.bytes,
-                as_of: None,
-                stale: false,
-                tree: stored.tree,
-                digest: stored.digest,
-                location: None,
-            },
-            fingerprint: None,
+        Ok(DatabasePart {
+            name: self.config.name.clone(),
+            kind: DatabaseKind::Command,
+            tables: Vec::new(),
+            row_counts: std::collections::BTreeMap::new(),
+            bytes: stored.bytes,
+            as_of: None,
+            stale: false,
+            tree: stored.tree,
+            digest: stored.digest,
+            location: None,
         })
     }
 }
@@ -75,13 +72,13 @@ impl Database for Command {
         Ok(None)
     }
 
-    fn capture(
+    fn read(
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
-    ) -> Result<Captured> {
-        self.read(sink, prior, watch)
+    ) -> Result<DatabasePart> {
+        self.output(sink, prior, watch)
     }
 
     fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
@@ -128,7 +125,8 @@ impl Restoring for Loading {
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
     ) -> Result<Captured> {
-        self.command.read(sink, prior, watch)
+        let part = self.command.output(sink, prior, watch)?;
+        Ok(Captured { part, fingerprint: None })
     }
 
     fn ticket(&self) -> Option<Ticket> {

@@ -19,6 +19,7 @@ mod wal;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use rappel_store::beneath::Root;
 use rappel_store::content::ChunkList;
 use rappel_store::lock::Patience;
-use rappel_store::sink::Sink;
+use rappel_store::sink::{Sink, Source};
 use rappel_types::RelPath;
 use rappel_types::database::{DatabaseKind, DatabasePart, Digest};
 
@@ -60,6 +61,12 @@ pub fn companions(path: &Path) -> [PathBuf; 3] {
 pub fn companions_of(path: &RelPath) -> Vec<RelPath> {
     let name = |suffix: &&str| RelPath::new([path.as_bytes(), suffix.as_bytes()].concat()).ok();
     COMPANIONS.iter().filter_map(name).collect()
+}
+
+/// Writes what a checkpoint holds of a database, as a file of its own.
+pub fn write_to(source: &dyn Source, part: &DatabasePart, out: &mut dyn io::Write) -> Result<()> {
+    let header = pages::Header { counter: 1, may_have_log: true };
+    pages::find(source, part)?.write_to(source, header, out)
 }
 
 /// A database of SQLite.
@@ -132,7 +139,7 @@ impl Database {
         Ok(Some(Fingerprint(text)))
     }
 
-    /// Reads it, while others go on using it, and puts it into `sink` against what `prior` tells of.
+    /// A look, and then all of it.
     pub fn capture(
         &self,
         sink: &dyn Sink,
@@ -140,12 +147,22 @@ impl Database {
         cancel: &AtomicBool,
     ) -> Result<Captured> {
         let fingerprint = self.fingerprint()?;
+        Ok(Captured { part: self.read(sink, prior, cancel)?, fingerprint })
+    }
+
+    /// Reads it, while others go on using it, and puts it into `sink` against what `prior` tells of.
+    pub fn read(
+        &self,
+        sink: &dyn Sink,
+        prior: Option<&DatabasePart>,
+        cancel: &AtomicBool,
+    ) -> Result<DatabasePart> {
         let former = pages::former(sink, prior);
         for _ in 0..TRIES {
             let snapshot = Snapshot::take(&self.path, Guard::Own, self.patience, cancel)?;
             let part = self.part(&snapshot, sink, &former, prior, cancel);
             if snapshot.still(&self.path) {
-                return Ok(Captured { part: part?, fingerprint });
+                return part;
             }
         }
         Err(self.restless())

@@ -29,6 +29,8 @@ pub struct Bundle {
     pub pack: Node,
     /// The names of its objects, sorted, without anything between them.
     pub ids: Node,
+    /// Those names, where the bundle was just made: what is not committed cannot be read back.
+    pub listed: Option<Arc<[u8]>>,
 }
 
 /// What becomes of an attempt to take objects.
@@ -71,7 +73,7 @@ impl Known {
     /// Reads the lists of `bundles`; one that cannot be read any more counts as empty.
     pub fn of(bundles: &[Bundle], width: usize, source: &dyn Source) -> Self {
         let lists = bundles.iter().map(|bundle| {
-            let list = bytes_of(source, &bundle.ids);
+            let list = bundle.listed.clone().or_else(|| bytes_of(source, &bundle.ids));
             list.filter(|list| list.len() % width == 0).unwrap_or_default()
         });
         let mut lists: Vec<(usize, Arc<[u8]>)> = lists.enumerate().collect();
@@ -313,7 +315,8 @@ impl<'a> Packer<'a> {
         self.ids.iter().for_each(|oid| list.extend_from_slice(oid.as_bytes()));
         let pack = Node::File { mode: 0o444, size, content };
         let (content, size) = content::store(sink, &mut &list[..], list.len() as u64, None)?;
-        Ok(Some(Bundle { name, pack, ids: Node::File { mode: 0o444, size, content } }))
+        let ids = Node::File { mode: 0o444, size, content };
+        Ok(Some(Bundle { name, pack, ids, listed: Some(list.into()) }))
     }
 }
 

@@ -75,7 +75,7 @@ impl State {
             let Some((name, kind)) = name.rsplit_once('.') else { return };
             if self.bundles.last().is_none_or(|bundle| bundle.name != name) {
                 let (pack, ids) = (node.clone(), node.clone());
-                self.bundles.push(Bundle { name: name.to_owned(), pack, ids });
+                self.bundles.push(Bundle { name: name.to_owned(), pack, ids, listed: None });
             }
             if let Some(bundle) = self.bundles.last_mut() {
                 match kind {

@@ -437,8 +437,8 @@ pub fn plan_hash(target: &CheckpointId, plan: &Plan) -> String {
     for database in &plan.databases {
         text(&mut bytes, b"database");
         text(&mut bytes, database.name.as_bytes());
-        let from = database.from.as_ref().map(ToString::to_string).unwrap_or_default();
-        text(&mut bytes, from.as_bytes());
+        // A database that others go on writing to is saved under a lock, whatever it then holds.
+        bytes.push(u8::from(database.from.is_some()));
         text(&mut bytes, database.to.to_string().as_bytes());
     }
     blake3::hash(&bytes).to_hex().to_string()

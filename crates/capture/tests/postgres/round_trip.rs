@@ -1,5 +1,8 @@
 //! What is captured comes back, whatever happened in between.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rappel_capture::databases::postgres::Pace;
 use rappel_testing::MemoryStore;
 
 use crate::support::{ZOO, capture, database, restore, server_with};
@@ -84,4 +87,24 @@ fn an_unchanged_database_gives_an_equal_dump() {
     let second = capture(&database, &store);
     assert_eq!(first.part, second.part);
     assert_eq!(first.fingerprint, second.fingerprint);
+}
+
+#[test]
+fn a_capture_is_followed_and_can_be_ended() {
+    let server = server_with(
+        "CREATE TABLE t AS SELECT n, repeat('x', 100) AS x FROM generate_series(1, 20000) n",
+    );
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let told = AtomicU64::new(0);
+    let progress = |bytes: u64| told.store(bytes, Ordering::Relaxed);
+    let pace = Pace { progress: Some(&progress), cancel: None };
+    let part = database.capture(&store, None, &pace).unwrap().part;
+    assert!(told.load(Ordering::Relaxed) >= part.bytes);
+
+    let cancel = AtomicBool::new(false);
+    let progress = |_: u64| cancel.store(true, Ordering::Relaxed);
+    let pace = Pace { progress: Some(&progress), cancel: Some(&cancel) };
+    let error = database.capture(&store, None, &pace).unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
 }

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rappel_capture::databases::Watch;
 use rappel_capture::databases::postgres::{Address, Database, Pace};
 use rappel_testing::MemoryStore;
 
-use crate::support::{at, restore, server_with};
+use crate::support::{at, patient, server_with};
 
 const PASSWORD: &str = "s3cr3t\"'$ \\x";
 const ESCAPED: &str = "s3cr3t%22%27%24%20%5Cx";
@@ -56,16 +57,18 @@ fn a_password_is_in_no_command_line() {
             let store = MemoryStore::default();
             let target = database.capture(&store, None, &Pace::default()).unwrap();
             assert!(target.fingerprint.is_some());
+            // A prefix that is no container's is taken for another machine.
+            database.check(&store, &target.part, true).unwrap();
             for _ in 0..3 {
-                restore(&plainly_local(&database), &store, &target.part).unwrap();
+                let mut restoring = database.restoring(patient()).unwrap();
+                let safety =
+                    restoring.capture(&store, Some(&target.part), &Watch::nobody()).unwrap();
+                assert_eq!(safety.part, target.part);
+                restoring.stage(&store, &target.part).unwrap();
+                restoring.commit().unwrap();
             }
             assert!(!format!("{database:?} {:?}", target.part).contains("s3cr3t"));
         });
         assert!(looks > 0, "nobody looked");
     }
-}
-
-/// A prefix that is no container's is taken for another machine; that is not what this is about.
-fn plainly_local(database: &Database) -> Database {
-    Database::new("app", database.address().clone(), Vec::new())
 }

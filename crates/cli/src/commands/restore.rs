@@ -294,6 +294,7 @@ pub fn copy_out(
             "files": copied.files,
             "folders": copied.folders,
             "bytes": copied.bytes,
+            "notes": copied.notes,
             "warnings": copied.warnings,
         }))?;
         return Ok(Exit::Done);
@@ -307,6 +308,9 @@ pub fn copy_out(
             format_size(copied.bytes)
         );
         output.answer(|out| Ok(writeln!(out, "{text}")?))?;
+    }
+    for note in &copied.notes {
+        output.note(note);
     }
     face::restore::warn(&copied.warnings, &[], output);
     Ok(Exit::Done)

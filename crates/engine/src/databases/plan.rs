@@ -12,8 +12,8 @@ use rappel_types::plan::Conflict;
 use rappel_types::size::{format_size, thousands};
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
 
-use super::Reading;
 use super::sources::Named;
+use super::{Reading, known_unchanged};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -53,7 +53,9 @@ pub(crate) struct Holding {
 impl Holding {
     /// Where it lies inside the workspace, if it does.
     pub fn path(&self) -> Option<RelPath> {
-        self.target.location.as_ref()?.parse().ok()
+        let location = self.target.location.as_ref()?;
+        let sqlite = self.target.kind == DatabaseKind::Sqlite;
+        location.parse().ok().filter(|_| sqlite)
     }
 }
 
@@ -127,13 +129,13 @@ impl Rappel {
         let memo = self.database_memo(&self.reading()?)?;
         for at in 0..holdings.all.len() {
             let named = &holdings.all[at].named;
-            if let Some(known) = self.known_unchanged(named, &memo) {
+            if let Some(known) = known_unchanged(named, &memo) {
                 holdings.all[at].now = Some(known);
                 continue;
             }
             let prior = memo.entries.get(&named.name).map(|known| &known.part);
-            match named.database.capture(scratch, prior, &self.reading()?.watch) {
-                Ok(read) => holdings.all[at].now = Some(read.part),
+            match named.database.read(scratch, prior, &self.reading()?.watch) {
+                Ok(part) => holdings.all[at].now = Some(part),
                 Err(DatabaseError::Absent(_)) => {}
                 Err(DatabaseError::Store(error)) => return Err(error.into()),
                 Err(error) => {
@@ -157,10 +159,10 @@ impl Rappel {
         let mut now = Vec::new();
         for part in then {
             let Some(Ok(named)) = self.database_of(part) else { continue };
-            now.push(match self.known_unchanged(&named, &memo) {
+            now.push(match known_unchanged(&named, &memo) {
                 Some(known) => known,
-                None => match named.database.capture(scratch, Some(part), &reading.watch) {
-                    Ok(read) => read.part,
+                None => match named.database.read(scratch, Some(part), &reading.watch) {
+                    Ok(now) => now,
                     Err(DatabaseError::Absent(_)) => continue,
                     Err(_) => part.clone(),
                 },
@@ -199,8 +201,15 @@ impl Rappel {
                     continue;
                 }
             };
-            if self.known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
+            if known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
                 continue;
+            }
+            if part.location.as_ref().is_some_and(|then| *then != named.place) {
+                let then = part.location.as_deref().unwrap_or_default();
+                found.warnings.push(format!(
+                    "{name} was {then} then, and is {} now: that is what will be overwritten",
+                    named.place
+                ));
             }
             if !named.database.is_local() && !wish.allow_remote.contains(name) {
                 found.conflict(

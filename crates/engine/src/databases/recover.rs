@@ -66,8 +66,8 @@ impl Rappel {
             return Ok(fate);
         }
         let scratch = Scratch::over(self.source());
-        let now = named.database.capture(&scratch, None, &self.reading()?.watch).map_err(failed)?;
-        Ok(if now.part.digest == plan.to { Fate::Committed } else { Fate::Aborted })
+        let now = named.database.read(&scratch, None, &self.reading()?.watch).map_err(failed)?;
+        Ok(if now.digest == plan.to { Fate::Committed } else { Fate::Aborted })
     }
 
     fn manifest_of(&self, checkpoint: &CheckpointId) -> Result<Option<Manifest>> {

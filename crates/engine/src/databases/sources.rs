@@ -21,6 +21,8 @@ use crate::rappel::Rappel;
 pub(crate) struct Named {
     pub name: String,
     pub kind: DatabaseKind,
+    /// Where it is, without any secret.
+    pub place: String,
     pub database: Box<dyn Database>,
 }
 
@@ -33,7 +35,8 @@ impl Rappel {
         let databases = self.config.databases.iter().map(|config| self.database_at(config));
         let commands = self.config.commands.iter().map(|config| {
             let database = Box::new(Command::new(config.clone(), self.root.clone()));
-            Ok(Named { name: config.name.clone(), kind: DatabaseKind::Command, database })
+            let (name, place) = (config.name.clone(), String::new());
+            Ok(Named { name, kind: DatabaseKind::Command, place, database })
         });
         databases.chain(commands).collect()
     }
@@ -83,9 +86,11 @@ impl Rappel {
             DatabaseUrl::Postgres(address) => {
                 let address = postgres::Address::parse(&address)
                     .map_err(|error| unusable(format!("its address: {error}")))?;
+                let place = address.to_string();
                 let database =
                     Box::new(postgres::Database::new(name, address, config.tools.clone()));
-                Ok(Named { name: name.clone(), kind: DatabaseKind::Postgres, database })
+                let kind = DatabaseKind::Postgres;
+                Ok(Named { name: name.clone(), kind, place, database })
             }
             DatabaseUrl::Sqlite(path) => {
                 let path = path.strip_prefix("./").unwrap_or(&path);
@@ -102,7 +107,7 @@ impl Rappel {
         let (folder, below) = match &inside {
             Some(below) => (self.root.as_path(), below.as_path()),
             None => {
-                let below = path.file_name().map(Path::new).unwrap_or(Path::new(""));
+                let below = path.file_name().map_or(Path::new(""), Path::new);
                 (path.parent().unwrap_or(Path::new("/")), below)
             }
         };
@@ -119,10 +124,10 @@ impl Rappel {
             Some(folder) => folder.join(slot.as_bytes()),
             None => RelPath::new(slot),
         };
-        let location = inside.as_ref().unwrap_or(&path).as_os_str().as_bytes();
+        let place = escape(inside.as_ref().unwrap_or(&path).as_os_str().as_bytes());
         let database = sqlite::Database {
             name: name.to_owned(),
-            location: Some(escape(location)),
+            location: Some(place.clone()),
             path: path.clone(),
             patience: PATIENCE,
         };
@@ -133,7 +138,8 @@ impl Rappel {
             staging: self.store.home().cache().join(format!("{key}.pages")),
         };
         let database = Box::new(sqlite::Reachable { database, way });
-        Ok(Named { name: name.to_owned(), kind: DatabaseKind::Sqlite, database })
+        let (name, kind) = (name.to_owned(), DatabaseKind::Sqlite);
+        Ok(Named { name, kind, place, database })
     }
 
     /// The SQLite files inside the workspace that `rappel.toml` names.

@@ -23,7 +23,8 @@ fn world() -> World {
 
 fn documents(world: &World, id: &str) -> Vec<Document> {
     let index = world.open().show(&reference(id)).unwrap().manifest.knowledge.unwrap().index;
-    let store = rappel_store::Store::open(world.home.path(), Default::default()).unwrap();
+    let store =
+        rappel_store::Store::open(world.home.path(), rappel_store::Options::default()).unwrap();
     serde_json::from_slice(&store.get(&index).unwrap()).unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! A database of a PostgreSQL server, alone and together with everything else.
 
+use std::io::{BufRead, Write};
 use std::path::Path;
 
 use rappel::types::{Facet, FacetState, Trigger};
@@ -94,9 +95,8 @@ fn what_did_not_change_is_not_dumped_again_and_what_did_is_stale_where_it_is_not
     // One that takes long is not read for every little thing.
     server.run("app", "INSERT INTO talks (text) VALUES ('late')");
     let memo = world.home.path().join("cache");
-    let slow = std::fs::read_dir(&memo).unwrap().map(|entry| entry.unwrap().path());
-    let slow =
-        slow.filter(|path| path.extension().is_some_and(|e| e == "databases")).next().unwrap();
+    let mut slow = std::fs::read_dir(&memo).unwrap().map(|entry| entry.unwrap().path());
+    let slow = slow.find(|path| path.extension().is_some_and(|e| e == "databases")).unwrap();
     let text = std::fs::read_to_string(&slow).unwrap();
     let at = text.find("\"took_ms\":").unwrap() + "\"took_ms\":".len();
     let end = at + text[at..].find([',', '}']).unwrap();
@@ -162,7 +162,6 @@ fn who_holds_a_table_is_named_and_can_be_ended() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    use std::io::{BufRead, Write};
     let mut input = holder.stdin.take().unwrap();
     writeln!(input, "SET application_name = 'migration';\nBEGIN;\nLOCK TABLE talks;\n\\echo held")
         .unwrap();
@@ -195,15 +194,17 @@ fn no_password_reaches_the_home() {
     assert!(!saved.checkpoint.manifest.partial, "{saved:?}");
     assert!(!serde_json::to_string(&saved.checkpoint).unwrap().contains("hunter2"));
     drop(rappel);
-    fn search(folder: &Path) {
-        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.is_dir() {
-                search(&entry);
-            } else {
-                let bytes = std::fs::read(&entry).unwrap();
-                assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{}", entry.display());
-            }
+    search(world.home.path());
+}
+
+/// No file at or below a folder holds the password.
+fn search(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            search(&entry);
+        } else {
+            let bytes = std::fs::read(&entry).unwrap();
+            assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{}", entry.display());
         }
     }
-    search(world.home.path());
 }

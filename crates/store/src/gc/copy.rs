@@ -129,7 +129,7 @@ impl Copier<'_> {
         {
             // A manifest that is only a base by now, and a large one.
             let packing = Packing::Zstd(Effort::Thorough);
-            let record = record::encode(Kind::Chunk, piece.birth, bytes, packing)?;
+            let record = record::encode_as(&piece.id, Kind::Chunk, piece.birth, bytes, packing)?;
             let offset = self.append(&record)?;
             self.wrote(piece.id, offset, None);
             return Ok(());

@@ -27,13 +27,15 @@ impl Blocks {
         scope.spawn(move || {
             loop {
                 let mut block = used.try_recv().unwrap_or_default();
-                block.clear();
-                block.reserve_exact(BLOCK);
-                let read = reader.take(BLOCK as u64).read_to_end(&mut block);
-                let ended = !matches!(read, Ok(read) if read > 0);
+                block.resize(BLOCK, 0);
+                let read = fill(reader, &mut block);
+                let ended = !matches!(read, Ok(BLOCK));
                 let sent = match read {
                     Ok(0) => break,
-                    Ok(_) => sender.send(Ok(block)),
+                    Ok(read) => {
+                        block.truncate(read);
+                        sender.send(Ok(block))
+                    }
                     Err(error) => sender.send(Err(error)),
                 };
                 if ended || sent.is_err() {
@@ -53,4 +55,18 @@ impl Blocks {
     pub fn give_back(&self, block: Vec<u8>) {
         let _ = self.empty.send(block);
     }
+}
+
+/// Reads until `block` is full or nothing is left, and says how much there was.
+fn fill(reader: &mut (dyn Read + Send), block: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < block.len() {
+        match reader.read(&mut block[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
@@ -16,6 +17,12 @@ use super::Database;
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
 /// Without it every dump would hold another key. It protects `psql` from commands in a dump, which we refuse ourselves.
 const KEY: &str = "--restrict-key=rappel";
+/// How much of its output may wait to be read.
+const PIPE: usize = 1 << 20;
+/// How long it is left alone; a server that fills the pipe in less is not known.
+const MOMENT: Duration = Duration::from_millis(1);
+/// The output of a small database is taken as it comes.
+const SMALL: u64 = 1 << 20;
 
 /// Who follows a capture.
 #[derive(Clone, Copy, Default)]
@@ -33,17 +40,30 @@ pub fn dump(
     prior: Option<&DatabasePart>,
     pace: &Pace<'_>,
 ) -> Result<DatabasePart> {
-    let programs = &database.programs;
-    let mut arguments = vec!["--format=plain", LOCK_WAIT];
-    if programs.version("pg_dump")?.restricts() {
-        arguments.push(KEY);
+    match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
+        // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
+        Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
+            dump_with(&[LOCK_WAIT], database, sink, prior, pace)
+        }
+        other => other,
     }
-    let mut running = programs.connect("pg_dump", &arguments, &[])?;
+}
+
+fn dump_with(
+    options: &[&str],
+    database: &Database,
+    sink: &dyn Sink,
+    prior: Option<&DatabasePart>,
+    pace: &Pace<'_>,
+) -> Result<DatabasePart> {
+    let programs = &database.programs;
+    let mut running = programs.connect("pg_dump", options, &[])?;
     drop(running.stdin.take());
     let Some(stdout) = running.stdout.take() else {
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
-    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace });
+    let roomy = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE).is_ok();
+    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, roomy, pace: *pace });
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) {
         running.kill();
@@ -74,7 +94,7 @@ pub fn dump(
         stale: false,
         tree: stored.tree,
         digest: stored.digest,
-        location: None,
+        location: Some(programs.address.to_string()),
     })
 }
 
@@ -82,22 +102,37 @@ fn is_set(flag: Option<&AtomicBool>) -> bool {
     flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
+/// The output of a program, in large pieces. One that writes little at a time would wake us for each of them, which on a
+/// machine with few cores takes more from it than what is done with them; so it is left alone for a moment now and then.
 struct Paced<'a, R> {
     inner: R,
     bytes: u64,
+    /// Whether what it writes meanwhile has a place.
+    roomy: bool,
     pace: Pace<'a>,
 }
 
 impl<R: Read> Read for Paced<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        if is_set(self.pace.cancel) {
-            return Err(std::io::Error::other("cancelled"));
+        let mut filled = 0;
+        while filled < out.len() {
+            if is_set(self.pace.cancel) {
+                return Err(std::io::Error::other("cancelled"));
+            }
+            match self.inner.read(&mut out[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.roomy && filled < out.len() && self.bytes + filled as u64 > SMALL {
+                std::thread::sleep(MOMENT);
+            }
         }
-        let count = self.inner.read(out)?;
-        self.bytes += count as u64;
+        self.bytes += filled as u64;
         if let Some(progress) = self.pace.progress {
             progress(self.bytes);
         }
-        Ok(count)
+        Ok(filled)
     }
 }

@@ -253,19 +253,6 @@ impl Version {
         let minor = numbers.next().and_then(Result::ok).unwrap_or(0);
         Some(Self { major, minor })
     }
-
-    /// Whether its `pg_dump` can be told the key of `\restrict`, which is a new one every time otherwise.
-    pub fn restricts(self) -> bool {
-        let since = match self.major {
-            13 => 22,
-            14 => 19,
-            15 => 14,
-            16 => 10,
-            17 => 6,
-            major => return major > 17,
-        };
-        self.minor >= since
-    }
 }
 
 impl std::fmt::Display for Version {
@@ -279,13 +266,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn words_of_the_programs_are_explained() {
+        let address = Address::parse("postgres://u:s3cret@h/d").unwrap_or_default();
+        let programs = Programs { address, tools: Vec::new() };
+        let explain = |words: &str| programs.explain("pg_dump", words);
+        let older = explain(
+            "pg_dump: error: aborting because of server version mismatch\n\
+             pg_dump: detail: server version: 17.1; pg_dump version: 15.4",
+        );
+        assert!(older.to_string().contains("older than the server"), "{older}");
+        assert!(older.to_string().contains("17.1"), "{older}");
+        assert!(matches!(explain("FATAL:  database \"d\" does not exist"), Error::Absent(_)));
+        assert!(matches!(
+            explain("ERROR:  canceling statement due to lock timeout"),
+            Error::Busy(_)
+        ));
+        let other = explain("something about s3cret");
+        assert!(other.to_string().ends_with("something about ***"), "{other}");
+    }
+
+    #[test]
     fn versions_as_they_are_said() {
         let version = |text| Version::parse(text).unwrap();
         let fifteen = version("pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)");
         assert_eq!(fifteen, Version { major: 15, minor: 18 });
-        assert!(fifteen.restricts());
-        assert!(!version("pg_dump (PostgreSQL) 15.13").restricts());
-        assert!(version("pg_dump (PostgreSQL) 18beta1").restricts());
+        assert_eq!(version("pg_dump (PostgreSQL) 18beta1"), Version { major: 18, minor: 0 });
         assert_eq!(Version::parse("command not found"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, DatabasePlan};
 
-use super::super::{Captured, Database, Fate, Fingerprint, How, Restoring, Result, Watch};
+use super::super::{Database, Fate, Fingerprint, How, Restoring, Result, Watch};
 use super::{Database as Postgres, Options, Pace};
 
 impl Database for Postgres {
@@ -18,13 +18,13 @@ impl Database for Postgres {
         }
     }
 
-    fn capture(
+    fn read(
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
-    ) -> Result<Captured> {
-        watched(watch, |pace| self.capture(sink, prior, pace))
+    ) -> Result<DatabasePart> {
+        watched(watch, |pace| super::capture::dump(self, sink, prior, pace))
     }
 
     fn check(&self, source: &dyn Source, target: &DatabasePart) -> Result<()> {

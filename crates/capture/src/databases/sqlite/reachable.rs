@@ -4,7 +4,7 @@ use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, DatabasePlan};
 
 use super::{Database as Sqlite, Way};
-use crate::databases::{Captured, Database, Fate, Fingerprint, How, Restoring, Result, Watch};
+use crate::databases::{Database, Fate, Fingerprint, How, Restoring, Result, Watch};
 
 /// A database and its ways.
 #[derive(Debug, Clone)]
@@ -20,13 +20,13 @@ impl Database for Reachable {
         self.database.fingerprint()
     }
 
-    fn capture(
+    fn read(
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
-    ) -> Result<Captured> {
-        self.database.capture(sink, prior, watch.cancel)
+    ) -> Result<DatabasePart> {
+        self.database.read(sink, prior, watch.cancel)
     }
 
     fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
