@@ -228,59 +228,107 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// A source of numbers that is the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+impl Damaged {
+    /// Whatever a kill left is old or new, or becomes what is asked for; then it is as it was before.
+    fn settle(&self, dice: &mut Dice, most: u64, told: &str) -> Settled {
+        let postgres = self.scene.server.dump("app");
+        let either = [&self.before.postgres, &self.target.postgres];
+        assert!(either.contains(&&postgres), "{told}: {postgres}");
+        let (mut expected, mut settled) = (&self.target, Settled::Whole);
+        if self.scene.unfinished() == 0 {
+            if self.scene.portrait().files == self.before.files {
+                expected = &self.before;
+            }
+        } else {
+            settled = Settled::Finished;
+            if dice.roll(2) == 0 {
+                let ran = self.patiently(&["recover", "--rollback"]);
+                (expected, settled) = match ran.code {
+                    Some(0) => (&self.before, Settled::RolledBack),
+                    Some(7) if ran.words.contains("recover --finish") => {
+                        (&self.target, Settled::PastReturn)
+                    }
+                    _ => panic!("{told}: {ran:?}"),
+                };
+            }
+            if expected == &self.target {
+                let recover = self.scene.start(&["recover", "--finish"]);
+                std::thread::sleep(Duration::from_micros(dice.roll(most)));
+                kill(recover);
+                self.must(&["recover", "--finish"]);
+            }
+        }
+        self.assert_now(expected, told);
+        if expected == &self.target {
+            self.must(&["undo"]);
+            self.assert_now(&self.before, &format!("{told}, undone"));
+        }
+        settled
+    }
+
+    /// How long a restore takes here, so that kills fall into it.
+    fn measured(&self) -> u64 {
+        let start = Instant::now();
+        self.must(&["restore", &self.id, "--confirm"]);
+        let most = start.elapsed().as_micros() as u64;
+        self.must(&["undo"]);
+        self.assert_now(&self.before, "undone");
+        most
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Settled {
+    Whole,
+    RolledBack,
+    Finished,
+    PastReturn,
+}
+
 #[test]
 fn killed_at_any_moment_it_is_old_or_new_and_never_a_mix() {
     let damaged = Damaged::new();
-    let mut random = setting("RAPPEL_CRASH_SEED", 20_261_118) * 2 + 1;
-    let mut roll = |below: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % below
-    };
-    // How long one takes here, so that the kills fall into it.
-    let start = Instant::now();
-    damaged.must(&["restore", &damaged.id, "--confirm"]);
-    let most = start.elapsed().as_micros() as u64;
-    damaged.must(&["undo"]);
-    damaged.assert_now(&damaged.before, "undone");
-    let (mut interrupted, mut past_return) = (0, 0);
+    let mut dice = Dice(setting("RAPPEL_CRASH_SEED", 20_261_118) * 2 + 1);
+    let most = damaged.measured();
+    let mut outcomes = Vec::new();
     for round in 0..setting("RAPPEL_CRASH_ROUNDS", 6) {
         let restore = damaged.start();
-        std::thread::sleep(Duration::from_micros(most / 4 + roll(most)));
+        std::thread::sleep(Duration::from_micros(most / 4 + dice.roll(most)));
         kill(restore);
-        let postgres = damaged.scene.server.dump("app");
-        let either = [&damaged.before.postgres, &damaged.target.postgres];
-        assert!(either.contains(&&postgres), "round {round}: {postgres}");
-        let mut expected = &damaged.target;
-        if damaged.scene.unfinished() == 0 {
-            if damaged.scene.portrait().files == damaged.before.files {
-                expected = &damaged.before;
-            }
-        } else {
-            interrupted += 1;
-            if roll(2) == 0 {
-                let ran = damaged.patiently(&["recover", "--rollback"]);
-                match ran.code {
-                    Some(0) => expected = &damaged.before,
-                    Some(7) if ran.words.contains("recover --finish") => past_return += 1,
-                    _ => panic!("round {round}: {ran:?}"),
-                }
-            }
-            if expected == &damaged.target {
-                let recover = damaged.scene.start(&["recover", "--finish"]);
-                std::thread::sleep(Duration::from_micros(roll(most)));
-                kill(recover);
-                damaged.must(&["recover", "--finish"]);
-            }
-        }
-        damaged.assert_now(expected, &format!("round {round}"));
-        // As it was, for the next round.
-        if expected == &damaged.target {
-            damaged.must(&["undo"]);
-            damaged.assert_now(&damaged.before, &format!("round {round}, undone"));
-        }
+        outcomes.push(damaged.settle(&mut dice, most, &format!("round {round}")));
     }
     damaged.must(&["verify"]);
-    println!("{interrupted} restores were interrupted, {past_return} past their return");
+    println!("{outcomes:?}");
+}
+
+#[test]
+fn killed_as_soon_as_the_files_have_moved_it_is_still_old_or_new() {
+    let damaged = Damaged::new();
+    let mut dice = Dice(setting("RAPPEL_CRASH_SEED", 20_261_119) * 2 + 1);
+    let most = damaged.measured();
+    let mut outcomes = Vec::new();
+    for round in 0..setting("RAPPEL_CRASH_ROUNDS", 4) {
+        let mut restore = damaged.start();
+        // From here to the first commit it is a matter of milliseconds.
+        while damaged.scene.world.read("code") != "1\n" && restore.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        std::thread::sleep(Duration::from_micros(dice.roll(4) * 1000));
+        kill(restore);
+        outcomes.push(damaged.settle(&mut dice, most, &format!("round {round}")));
+    }
+    damaged.must(&["verify"]);
+    println!("{outcomes:?}");
 }

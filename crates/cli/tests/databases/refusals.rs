@@ -29,7 +29,7 @@ fn who_holds_a_table_is_named_and_can_be_disconnected() {
 }
 
 #[test]
-fn a_reader_that_keeps_sqlite_from_its_commit_has_everything_taken_back() {
+fn a_reader_in_the_way_of_sqlite_is_waited_for_and_then_nothing_is_done() {
     let scene = Scene::whole();
     // Without a log beside it, nobody may read a file of SQLite while it is written.
     scene.sqlite("PRAGMA journal_mode = DELETE");
