@@ -19,7 +19,9 @@ use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 pub(crate) use found::Found;
 use memo::{Memo, Remembered};
-pub(crate) use plan::{DatabaseWish, DatabasesPlanned, Holding, Holdings, plan_databases};
+pub(crate) use plan::{
+    DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, plan_databases,
+};
 use sources::Named;
 
 /// A database that takes no longer than this to read is read again with every checkpoint.

@@ -10,6 +10,7 @@ use rappel_types::{Manifest, Node, Reference, RelPath};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::databases::PresentDatabases;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 pub use others::{DatabaseDiff, GitDiff, Moved, TableDiff};
@@ -50,6 +51,9 @@ pub struct Diff {
     pub git: Option<GitDiff>,
     /// The databases that differ.
     pub databases: Vec<DatabaseDiff>,
+    /// What could not be compared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The agents facet; not built yet.
     pub agents: Option<Value>,
     /// All of it in a sentence.
@@ -85,6 +89,7 @@ impl Rappel {
     ) -> Result<Diff> {
         let from = self.view(&self.resolve(from, true)?)?;
         let old = tree_of(&from)?;
+        let mut unknown = Vec::new();
         let (name, at, changes, git, databases) = match to {
             Some(to) => {
                 let to = self.view(&self.resolve(to, true)?)?;
@@ -98,7 +103,9 @@ impl Rappel {
                 let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
                 let changes = tree::diff(&scratch, &old, &now.tree)?;
                 let git = self.look_at_git(&now, None, &scratch)?.root_part();
-                let databases = self.present_databases(&from.manifest.databases, &scratch)?;
+                let PresentDatabases { parts: databases, unknown: not_compared } =
+                    self.present_databases(&from.manifest.databases, &scratch)?;
+                unknown = not_compared;
                 ("workspace".to_owned(), self.now(), changes, git, databases)
             }
         };
@@ -121,6 +128,7 @@ impl Rappel {
             files,
             git: others::git(from.manifest.git.as_ref(), git.as_ref()),
             databases: others::databases(&from.manifest.databases, &databases),
+            warnings: unknown,
             agents: None,
             summary,
             changes,

@@ -72,6 +72,22 @@ impl Rappel {
             Some(version) => Check::fine("git", version),
             None => Check::bad("git", "not found", "install git to capture repositories"),
         });
+        for source in self.configured_databases() {
+            checks.push(match source {
+                Ok(named) => match named.database.fingerprint() {
+                    Ok(_) => Check::fine("database", format!("{} can be read", named.name)),
+                    Err(error) => Check::bad(
+                        "database",
+                        format!("{}: {error}", named.name),
+                        "correct its address in rappel.toml, or start its server",
+                    ),
+                },
+                Err((name, error)) => {
+                    let hint = "correct its address in rappel.toml";
+                    Check::bad("database", format!("{name}: {error}"), hint)
+                }
+            });
+        }
         let restores = self.open_intents()?.len();
         checks.push(match restores {
             0 => Check::fine("restores", "none unfinished"),

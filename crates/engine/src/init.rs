@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use rappel_store::sink::Scratch;
 use rappel_types::config::commented_template;
 use serde::Serialize;
 
@@ -29,7 +30,10 @@ impl Rappel {
     /// Writes `rappel.toml`. Refuses to overwrite one.
     pub fn init(&self) -> Result<Initialised> {
         let path = self.root.join("rappel.toml");
-        let databases = self.unprotected_databases();
+        let mut databases = self.unprotected_databases();
+        let scratch = Scratch::over(self.source());
+        let noticed = self.scan(&scratch, None, &[], None)?.scanned.databases;
+        databases.extend(self.unprotected_files(&noticed));
         let state_folders: Vec<String> = STATE_FOLDERS
             .into_iter()
             .filter(|name| self.root.join(name).is_dir())

@@ -86,6 +86,8 @@ pub struct Rappel {
     /// What is wrong with `rappel.toml`, if something is.
     pub(crate) config_problem: Option<Error>,
     pub(crate) options: OpenOptions,
+    /// What a checkpoint's `rappel.toml` says, where a restore finds none here.
+    pub(crate) borrowed: Mutex<Option<Config>>,
     /// What was last known of the files, as it is on disk too.
     pub(crate) cache: Mutex<Option<files::Cache>>,
 }
@@ -130,6 +132,7 @@ impl Rappel {
             config,
             config_problem,
             options,
+            borrowed: Mutex::default(),
             cache: Mutex::default(),
         };
         rappel.fall_back()?;

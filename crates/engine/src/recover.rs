@@ -44,6 +44,10 @@ pub struct UnfinishedRestore {
     pub phase: restore::Phase,
     /// How many paths it is about.
     pub paths: usize,
+    /// The databases it is about.
+    pub databases: Vec<String>,
+    /// Whether a database may be restored already, so that it can only be finished.
+    pub past_return: bool,
     /// Whether a process is at work on it right now.
     pub running: bool,
 }
@@ -85,6 +89,8 @@ impl Rappel {
                 since: intent.header.created_at,
                 phase: intent.phase,
                 paths: intent.header.actions.len(),
+                databases: intent.header.databases.into_iter().map(|one| one.name).collect(),
+                past_return: !intent.begun.is_empty(),
             })
             .collect();
         let damaged = listing

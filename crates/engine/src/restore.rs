@@ -52,15 +52,21 @@ const RULE_FILE_MAX: u64 = 1 << 20;
 pub(crate) enum Limit<'a> {
     /// What the options name.
     Options(&'a RestoreOptions),
-    /// Exactly these paths, and this of repositories and databases.
-    Exactly(&'a HashSet<RelPath>, Option<GitWish>, Option<DatabaseWish>),
+    /// Exactly these paths, and this of repositories and databases. `kept` says that more was
+    /// meant, and is left because somebody edited it.
+    Exactly {
+        paths: &'a HashSet<RelPath>,
+        git: Option<GitWish>,
+        databases: Option<DatabaseWish>,
+        kept: bool,
+    },
 }
 
 impl Limit<'_> {
     fn databases(&self) -> Option<DatabaseWish> {
         match self {
             Self::Options(options) => options.databases(),
-            Self::Exactly(_, _, databases) => databases.clone(),
+            Self::Exactly { databases, .. } => databases.clone(),
         }
     }
 }
@@ -153,14 +159,13 @@ impl Rappel {
         }
         let disk: &Arc<dyn Disk> = &(Arc::new(Counted { disk, progress }) as Arc<dyn Disk>);
         let cancel = &self.options.cancel;
-        let mut copied = restore::restore_to(
-            folder,
-            disk,
-            self.source(),
-            &files.tree,
-            &options.scope(),
-            cancel,
-        )?;
+        // Nothing of the files is as good as a list of no paths.
+        let scope = match options.wants(Facet::Files) {
+            true => options.scope(),
+            false => Scope::Paths(Vec::new()),
+        };
+        let mut copied =
+            restore::restore_to(folder, disk, self.source(), &files.tree, &scope, cancel)?;
         if options.databases().is_some() {
             let root = Root::open(folder, self.options.disk.clone())?;
             for part in &target.manifest.databases {
@@ -192,6 +197,7 @@ impl Rappel {
     pub(crate) fn own_target(&self, reference: &Reference) -> Result<Target> {
         let id = self.require_known()?;
         let target = self.target(reference)?;
+        self.borrow_config(&target.manifest);
         let of = target.manifest.workspace.id;
         if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
             return Err(Error::Usage {
@@ -268,7 +274,14 @@ impl Rappel {
             plan: &plan,
             now: self.now(),
         };
+        let kept = matches!(limit, Limit::Exactly { kept: true, .. })
+            || !git.edited.is_empty()
+            || !databases.edited.is_empty();
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
+            // A step that could do nothing yet is still the next one.
+            if kept && plan.is_empty() {
+                return Ok(());
+            }
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
             let to = &target.manifest.id;
             self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)
@@ -357,7 +370,7 @@ impl Rappel {
                 changes.retain(|change| options.wants(facet_of(&change.path)));
                 (options.scope(), options.git())
             }
-            Limit::Exactly(paths, wish, _) => {
+            Limit::Exactly { paths, git: wish, .. } => {
                 changes.retain(|change| paths.contains(&change.path));
                 (Scope::All, wish.clone())
             }

@@ -13,7 +13,7 @@ use rappel_store::disk::DiskFile;
 use rappel_store::document::{self, Undo};
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
-use rappel_store::sink::{Sink, Source};
+use rappel_store::sink::Source;
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
@@ -147,6 +147,7 @@ impl Rappel {
             distrust: distrust_cache,
         };
         let (captured, git, databases) = self.capture_all(&look, &writer, holdings)?;
+        let noticed = captured.scanned.databases.clone();
         let mut files = options.wants(Facet::Files).then_some(captured);
         if let (Some(files), Some(newest)) = (&mut files, &newest)
             && files.base.is_none()
@@ -248,6 +249,7 @@ impl Rappel {
         notes.extend(self.config.notes.iter().cloned());
         notes.extend(self.refused_variables());
         notes.extend(self.unprotected_databases().iter().map(Found::note));
+        notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
     }
 

@@ -135,8 +135,18 @@ impl Rappel {
         if restores > 0 {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
-        for found in self.unprotected_databases() {
-            status.worsen(Health::Degraded, &found.note(), "rappel init, or add it to rappel.toml");
+        let mut unprotected = self.unprotected_databases();
+        if let Some(manifest) = newest.as_ref().and_then(|row| self.store.manifest(row).ok()) {
+            let held = manifest.databases.iter().filter_map(|part| part.location.as_ref());
+            let held: Vec<RelPath> = held.filter_map(|location| location.parse().ok()).collect();
+            unprotected.extend(self.unprotected_files(&held));
+        }
+        for found in unprotected {
+            let hint = match self.root.join("rappel.toml").exists() {
+                true => "add it to rappel.toml",
+                false => "rappel init",
+            };
+            status.worsen(Health::Degraded, &found.note(), hint);
         }
         match &newest {
             Some(row) => {

@@ -4,20 +4,21 @@
 //! Otherwise it goes to the newest checkpoint that differs from now, and each further undo goes
 //! further back. Redo takes back the last undo. A new restore ends what can be redone.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use rappel_store::document::{Undo, UndoGit, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
+use rappel_types::database::Digest;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Entry, ObjectId, RelPath, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Entry, Manifest, ObjectId, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use crate::databases::DatabaseWish;
 use crate::error::{Error, Result};
-use crate::git::GitWish;
+use crate::git::{GitPresent, GitWish};
 use crate::rappel::Rappel;
 use crate::restore::{Limit, RestoreOptions, RestoreReport};
 
@@ -49,6 +50,15 @@ pub struct Step {
     databases: Vec<String>,
     #[serde(skip)]
     kind: UndoKind,
+}
+
+/// The present, as far as it was looked at.
+struct Now<'a> {
+    tree: ObjectId,
+    git: GitPresent,
+    /// By name; `None` is gone.
+    databases: BTreeMap<String, Option<Digest>>,
+    scratch: Scratch<'a>,
 }
 
 /// What the documents say can be undone and redone.
@@ -149,7 +159,7 @@ impl Rappel {
         history: &History,
         below: Option<u64>,
     ) -> Result<CheckpointRow> {
-        let now = self.present_tree()?;
+        let mut now = self.now_of_everything()?;
         for row in rows.iter().rev() {
             let candidate = row.holds_files
                 && below.is_none_or(|below| row.sequence < below)
@@ -157,18 +167,42 @@ impl Rappel {
             if !candidate {
                 continue;
             }
-            if self.store.manifest(row)?.files.is_some_and(|files| files.tree != now) {
+            if self.differs(&self.store.manifest(row)?, &mut now)? {
                 return Ok(row.clone());
             }
         }
         Err(Error::Nothing { message: "there is nothing further back to go to".into() })
     }
 
-    /// The tree of the workspace as it is now, in memory only.
-    fn present_tree(&self) -> Result<ObjectId> {
+    /// Everything as it is now, in memory only.
+    fn now_of_everything(&self) -> Result<Now<'_>> {
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
-        Ok(self.scan(&scratch, self.load_cache(id)?, &[], None)?.tree)
+        let files = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+        let git = self.look_at_git(&files, None, &scratch)?;
+        Ok(Now { tree: files.tree, git, databases: BTreeMap::new(), scratch })
+    }
+
+    /// Whether a checkpoint holds anything else than there is now: files, git, or databases.
+    fn differs(&self, manifest: &Manifest, now: &mut Now<'_>) -> Result<bool> {
+        if manifest.files.as_ref().is_none_or(|files| files.tree != now.tree) {
+            return Ok(manifest.files.is_some());
+        }
+        let wish = GitWish { prune: true, ..GitWish::default() };
+        if !self.plan_git(&now.scratch, &now.git, manifest, &wish)?.plan.is_empty() {
+            return Ok(true);
+        }
+        for part in manifest.databases.iter().filter(|part| !part.stale) {
+            if !now.databases.contains_key(&part.name) {
+                let found = self.present_databases(std::slice::from_ref(part), &now.scratch)?;
+                let digest = found.parts.into_iter().next().map(|part| part.digest);
+                now.databases.insert(part.name.clone(), digest);
+            }
+            if now.databases.get(&part.name).is_some_and(|now| now.as_ref() != Some(&part.digest)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What `redo` would do now.
@@ -214,7 +248,7 @@ impl Rappel {
             return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
         };
         let expected = options.expected.as_deref();
-        let limit = self.limit_of(step, &paths, overwrite, options)?;
+        let limit = self.limit_of(step, (&paths, !edited.is_empty()), overwrite, options)?;
         let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
         report.conflicts.extend(edited);
         if let Some(done) = &mut report.done {
@@ -246,7 +280,7 @@ impl Rappel {
         paths.retain(|path| !edited.contains(path));
         let kept = edited.into_iter().map(|path| Conflict {
             reason: format!(
-                "edited since, kept (rappel restore {} --path {path} takes it)",
+                "edited since, kept (--overwrite takes it too, or rappel restore {} --path {path})",
                 step.to
             ),
             path,
@@ -276,12 +310,13 @@ impl Rappel {
     fn limit_of<'a>(
         &self,
         step: &Step,
-        paths: &'a HashSet<RelPath>,
+        (paths, kept): (&'a HashSet<RelPath>, bool),
         overwrite: bool,
         options: &RestoreOptions,
     ) -> Result<Limit<'a>> {
         let git = self.git_wish(step, overwrite, options)?;
-        Ok(Limit::Exactly(paths, git, self.database_wish(step, overwrite, options)?))
+        let databases = self.database_wish(step, overwrite, options)?;
+        Ok(Limit::Exactly { paths, git, databases, kept })
     }
 
     /// What a step takes back of what was done to databases.
@@ -318,7 +353,7 @@ impl Rappel {
             let base = rappel_types::reference::Base::Id(step.to.clone());
             return self.plan_restore(&rappel_types::Reference { base, back: 0 }, options);
         };
-        let limit = self.limit_of(step, &paths, overwrite, options)?;
+        let limit = self.limit_of(step, (&paths, !edited.is_empty()), overwrite, options)?;
         let mut report = self.plan_exactly(&step.to, &limit)?;
         let kept = edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
         report.warnings.extend(kept);

@@ -64,6 +64,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let FilesDiff { added, modified, deleted } = &diff.files;
     let told: HashSet<RelPath> = added.iter().chain(modified).chain(deleted).cloned().collect();
     diff.changes.retain(|change| told.contains(&change.path));
+    for warning in &diff.warnings {
+        output.warning(warning);
+    }
     output.answer(|out| {
         let paint = output.paint();
         if !output.quiet {

@@ -257,8 +257,11 @@ pub fn tell(
     } else if let (Some(done), false) = (done, output.quiet) {
         let paint = output.paint();
         let text = face::restore::done(head, report, done, paint);
-        let back = paint.faint(&format!("Take it back with: {}", context.suggest(back)));
-        output.answer(|out| Ok(writeln!(out, "{text}{back}")?))?;
+        let back = match report.full_plan.is_empty() {
+            true => String::new(),
+            false => paint.faint(&format!("Take it back with: {}\n", context.suggest(back))),
+        };
+        output.answer(|out| Ok(write!(out, "{text}{back}")?))?;
     }
     let kept = done.map_or(&[][..], |done| &done.kept);
     face::restore::warn(&report.warnings, kept, output);

@@ -110,6 +110,9 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
     }
     fields.add_some("Session", manifest.session_id.as_deref().map(clean));
     fields.add_some("Environment", manifest.environment.as_deref().map(clean));
+    for (name, value) in &manifest.variables {
+        fields.add("Variable", format!("{}={}", clean(name), clean(value)));
+    }
     fields.add("Workspace", clean(&manifest.workspace.root));
     if let Some(files) = &manifest.files {
         fields.add(

@@ -48,12 +48,19 @@ fn one(
         time::age(now, restore.since),
         count(restore.paths as u64, "path", "paths"),
     ));
+    if !restore.databases.is_empty() {
+        text.push_str(&format!("    databases: {}\n", clean(&restore.databases.join(", "))));
+    }
     text.push_str(&format!("    before it: {}\n", paint.id(restore.safety_checkpoint.as_str())));
     if restore.running {
         text.push_str("    a process is at work on it right now\n");
     } else if restore.here {
         text.push_str(&format!("    Finish it with:     {}\n", suggest("recover --finish")));
-        text.push_str(&format!("    Take it back with:  {}\n", suggest("recover --rollback")));
+        let back = match restore.past_return {
+            false => format!("    Take it back with:  {}\n", suggest("recover --rollback")),
+            true => "    A database may be restored already; undo takes all of it back once it is finished.\n    One that cannot be restored is left out if rappel.toml does not name it.\n".to_owned(),
+        };
+        text.push_str(&back);
     } else {
         let place = crate::process::quote(&restore.root);
         text.push_str(&format!("    See to it with: rappel -C {place} recover\n"));

@@ -1,6 +1,12 @@
-//! Databases that the project's `.env` files name and `rappel.toml` does not.
+//! Databases that the project's `.env` files name, or that lie in its folders, and that no checkpoint
+//! would hold.
 
-use rappel_capture::databases::postgres::lookup;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rappel_capture::databases::postgres::{self, lookup};
+use rappel_types::RelPath;
 use rappel_types::config::{DatabaseUrl, POSTGRES_SCHEMES};
 
 use crate::rappel::Rappel;
@@ -8,6 +14,13 @@ use crate::rappel::Rappel;
 /// Variables that name a database wherever they are used.
 const USUAL: [&str; 6] =
     ["DATABASE_URL", "POSTGRES_URL", "PG_URL", "DB_URL", "DATABASE_URI", "POSTGRES_URI"];
+
+/// Folders in which databases of SQLite usually lie.
+const FOLDERS: [&str; 8] = ["", "data", "db", "prisma", "database", "instance", "storage", "var"];
+/// How their names usually end.
+const ENDINGS: [&str; 3] = ["db", "sqlite", "sqlite3"];
+/// How many names of each folder are looked at.
+const MOST_LOOKED_AT: usize = 500;
 
 /// A database that was found and is not protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,29 +31,49 @@ pub(crate) struct Found {
     pub place: String,
     /// Whether it can be captured directly.
     pub supported: bool,
+    /// Whether it is on another machine.
+    pub remote: bool,
+    /// A SQLite file that a rule leaves out, instead of a variable.
+    pub file: bool,
 }
 
 impl Found {
     /// In a sentence.
     pub fn note(&self) -> String {
-        let Self { variable, place, supported } = self;
+        let Self { variable, place, supported, .. } = self;
+        let address = self.address();
         let how = match supported {
-            true => format!("add [[database]] with url = \"env:{variable}\" to rappel.toml"),
+            true => {
+                format!("add [[database]] with url = {address:?} to rappel.toml (or rappel init)")
+            }
             false => "a [[command]] in rappel.toml can dump and load it".to_owned(),
         };
-        format!("database found, not protected: {variable} in {place}; {how}")
+        let where_to = if self.file { variable.clone() } else { format!("{variable} in {place}") };
+        format!("database found, not protected: {where_to}; {how}")
+    }
+
+    /// What `url` says.
+    fn address(&self) -> String {
+        let scheme = if self.file { "sqlite" } else { "env" };
+        format!("{scheme}:{}", self.variable)
     }
 
     /// As it goes into a new `rappel.toml`.
     pub fn entry(&self) -> String {
-        let Self { variable, place, supported } = self;
-        match supported {
-            true => format!(
-                "\n# Named in {place}.\n[[database]]\nname = \"{}\"\nurl = \"env:{variable}\"\n",
-                name_of(variable)
-            ),
-            false => {
-                format!("\n# {variable} in {place} names a database; see [[command]] above.\n")
+        let Self { variable, place, .. } = self;
+        if !self.supported {
+            return format!("\n# {variable} in {place} names a database; see [[command]] above.\n");
+        }
+        let name = if self.file { file_name(variable) } else { name_of(variable) };
+        let entry = format!("[[database]]\nname = {name:?}\nurl = {:?}\n", self.address());
+        match self.remote {
+            false if self.file => format!("\n# Git ignores it.\n{entry}"),
+            false => format!("\n# Named in {place}.\n{entry}"),
+            true => {
+                let entry: String = entry.lines().map(|line| format!("# {line}\n")).collect();
+                format!(
+                    "\n# Named in {place}, on another machine: without the # every save reads all of it.\n{entry}"
+                )
             }
         }
     }
@@ -71,7 +104,9 @@ impl Rappel {
             }
             if !found.iter().any(|known| known.variable == variable) {
                 let (variable, place) = (variable.to_owned(), place.to_owned());
-                found.push(Found { variable, place, supported });
+                let address = postgres::Address::parse(value);
+                let remote = address.is_ok_and(|address| !address.is_local());
+                found.push(Found { variable, place, supported, remote, file: false });
             }
         };
         for (name, value, file) in lookup::all(&self.root, &|value| kind_of(value).is_some()) {
@@ -87,6 +122,37 @@ impl Rappel {
         found
     }
 
+    /// SQLite files in the folders where they usually lie that are not among `held`, by path.
+    pub(crate) fn unprotected_files(&self, held: &[RelPath]) -> Vec<Found> {
+        let named = self.configured_sqlite();
+        let mut found = Vec::new();
+        for folder in FOLDERS {
+            let Ok(entries) = std::fs::read_dir(self.root.join(folder)) else { continue };
+            for entry in entries.flatten().take(MOST_LOOKED_AT) {
+                let name = entry.file_name();
+                let ending = Path::new(&name).extension().and_then(|ending| ending.to_str());
+                if !ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+                    continue;
+                }
+                let below = Path::new(folder).join(&name);
+                let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { continue };
+                if !named.contains(&path) && !held.contains(&path) && is_sqlite(&entry.path()) {
+                    let variable = path.to_string();
+                    let place = folder.to_owned();
+                    found.push(Found {
+                        variable,
+                        place,
+                        supported: true,
+                        remote: false,
+                        file: true,
+                    });
+                }
+            }
+        }
+        found.sort_by(|a, b| a.variable.cmp(&b.variable));
+        found
+    }
+
     /// The addresses of what `rappel.toml` names.
     fn protected_addresses(&self) -> Vec<String> {
         let addresses = self.config.databases.iter().filter_map(|database| match &database.url {
@@ -96,6 +162,21 @@ impl Rappel {
         });
         addresses.collect()
     }
+}
+
+/// Whether a file begins as a database of SQLite does. A pipe is not waited for.
+fn is_sqlite(path: &Path) -> bool {
+    let mut head = [0; 16];
+    let ordinary = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+    let mut read = || std::fs::File::open(path)?.read_exact(&mut head);
+    ordinary && read().is_ok() && head == *b"SQLite format 3\0"
+}
+
+/// What a file is called in `rappel.toml`: `data/app.db` is `app`.
+fn file_name(path: &str) -> String {
+    let name = Path::new(path).file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = name.trim_start_matches(['.', '-']);
+    if name.is_empty() { "sqlite".into() } else { name.to_owned() }
 }
 
 /// Whether a value is the address of a database, and if so, whether of one that is supported.

@@ -59,6 +59,14 @@ impl Holding {
     }
 }
 
+/// What databases hold now.
+#[derive(Default)]
+pub(crate) struct PresentDatabases {
+    pub parts: Vec<DatabasePart>,
+    /// A sentence for each that cannot be read.
+    pub unknown: Vec<String>,
+}
+
 /// The databases of a restore, before there is a plan.
 #[derive(Default)]
 pub(crate) struct Holdings {
@@ -127,6 +135,7 @@ impl Rappel {
         let Some(wish) = wish else { return Ok(Holdings::default()) };
         let mut holdings = self.candidates(target, wish)?;
         let memo = self.database_memo(&self.reading()?)?;
+        let mut unread = Vec::new();
         for at in 0..holdings.all.len() {
             let named = &holdings.all[at].named;
             if let Some(known) = known_unchanged(named, &memo) {
@@ -141,30 +150,36 @@ impl Rappel {
                 Err(error) => {
                     let name = named.name.clone();
                     holdings.conflict(&name, format!("it cannot be saved first: {error}"));
+                    unread.push(name);
                 }
             }
         }
+        holdings.all.retain(|holding| !unread.contains(&holding.named.name));
         Ok(holdings)
     }
 
-    /// What the databases of a checkpoint hold now; one that cannot be read is as it was, since
-    /// nobody knows better.
+    /// What the databases of a checkpoint hold now. One that cannot be read is as it was, since
+    /// nobody knows better, and is named.
     pub(crate) fn present_databases(
         &self,
         then: &[DatabasePart],
         scratch: &Scratch<'_>,
-    ) -> Result<Vec<DatabasePart>> {
+    ) -> Result<PresentDatabases> {
         let reading = self.reading()?;
         let memo = self.database_memo(&reading)?;
-        let mut now = Vec::new();
+        let mut now = PresentDatabases::default();
         for part in then {
             let Some(Ok(named)) = self.database_of(part) else { continue };
-            now.push(match known_unchanged(&named, &memo) {
+            now.parts.push(match known_unchanged(&named, &memo) {
                 Some(known) => known,
                 None => match named.database.read(scratch, Some(part), &reading.watch) {
                     Ok(now) => now,
                     Err(DatabaseError::Absent(_)) => continue,
-                    Err(_) => part.clone(),
+                    Err(error) => {
+                        let name = &part.name;
+                        now.unknown.push(format!("database {name} cannot be compared: {error}"));
+                        part.clone()
+                    }
                 },
             });
         }
@@ -176,6 +191,10 @@ impl Rappel {
     fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
         let mut found = Holdings::default();
         let memo = self.database_memo(&self.reading()?)?;
+        if target.databases.is_empty() && !self.configured_databases().is_empty() {
+            let id = &target.id;
+            found.warnings.push(format!("{id} holds no databases; they are left alone"));
+        }
         let meant = |part: &&DatabasePart| {
             wish.names.as_ref().is_none_or(|names| names.contains(&part.name))
         };
@@ -322,7 +341,8 @@ pub(crate) fn plan_databases(
             && let Some(before) = left.iter().find(|part| part.name == *name)
             && from.as_ref() != Some(&before.digest)
         {
-            planned.edited.push(conflict(name, "it was changed since; it is kept"));
+            let reason = "it was changed since; it is kept (--overwrite takes it too)";
+            planned.edited.push(conflict(name, reason));
             return false;
         }
         let lines = differences(holding.now.as_ref(), target);
@@ -376,13 +396,16 @@ pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Ve
         lines.push(format!("{table}: will disappear (now {})", rows(now, table)));
     }
     if lines.is_empty() {
-        lines.push("the same tables with as many rows, and other content".into());
+        lines.push(match then.kind {
+            DatabaseKind::Command => "its content differs".into(),
+            _ => "other definitions, or other values in as many rows".into(),
+        });
     }
     lines
 }
 
 pub(super) fn conflict(name: &str, reason: impl Into<String>) -> Conflict {
-    Conflict { path: path_of(name), reason: format!("database {name}: {}", reason.into()) }
+    Conflict { path: path_of(name), reason: format!("(database) {}", reason.into()) }
 }
 
 /// A database's name where a path is expected.

@@ -2,20 +2,24 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 
 use rappel_capture::databases::command::Command;
 use rappel_capture::databases::postgres::{self, lookup};
 use rappel_capture::databases::{Database, Error as DatabaseError, sqlite};
 use rappel_store::beneath::Root;
-use rappel_types::RelPath;
-use rappel_types::config::{DatabaseConfig, DatabaseUrl};
+use rappel_store::{content, tree};
+use rappel_types::config::{Config, DatabaseConfig, DatabaseUrl};
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::path::escape;
+use rappel_types::{Manifest, Node, RelPath};
 
 use super::plan::PATIENCE;
 use crate::rappel::Rappel;
+
+/// No `rappel.toml` is larger than this.
+const CONFIG_MAX: u64 = 1 << 20;
 
 /// A database with its name.
 pub(crate) struct Named {
@@ -32,13 +36,33 @@ impl Rappel {
     /// The databases and commands of `rappel.toml`. One whose address cannot be found is an error
     /// with its name.
     pub(crate) fn configured_databases(&self) -> Vec<Source> {
-        let databases = self.config.databases.iter().map(|config| self.database_at(config));
-        let commands = self.config.commands.iter().map(|config| {
+        let borrowed = self.borrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = borrowed.as_ref().unwrap_or(&self.config);
+        let databases = config.databases.iter().map(|config| self.database_at(config));
+        let commands = config.commands.iter().map(|config| {
             let database = Box::new(Command::new(config.clone(), self.root.clone()));
             let (name, place) = (config.name.clone(), String::new());
             Ok(Named { name, kind: DatabaseKind::Command, place, database })
         });
         databases.chain(commands).collect()
+    }
+
+    /// Where `rappel.toml` is gone, the one that a restore brings back says what the databases are.
+    pub(crate) fn borrow_config(&self, target: &Manifest) {
+        if self.root.join("rappel.toml").exists() {
+            return;
+        }
+        let config = self.config_in(target);
+        *self.borrowed.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// What the `rappel.toml` of a checkpoint says.
+    fn config_in(&self, target: &Manifest) -> Option<Config> {
+        let path = RelPath::new("rappel.toml").ok()?;
+        let node = tree::lookup(self.source(), &target.files.as_ref()?.tree, &path).ok()??;
+        let Node::File { size, content, .. } = node else { return None };
+        let bytes = content::read(self.source(), &content, size, CONFIG_MAX).ok()?;
+        Config::parse(&String::from_utf8(bytes).ok()?, "rappel.toml").ok()
     }
 
     /// A SQLite file that was noticed among the files.
@@ -102,7 +126,7 @@ impl Rappel {
 
     /// The SQLite file at `path`, relative to the workspace or absolute.
     fn sqlite_at(&self, name: &str, path: &Path) -> Result<Named, DatabaseError> {
-        let path = self.root.join(path);
+        let path = self.lies_at(path);
         let inside = path.strip_prefix(&self.root).ok().map(Path::to_owned);
         let (folder, below) = match &inside {
             Some(below) => (self.root.as_path(), below.as_path()),
@@ -142,13 +166,19 @@ impl Rappel {
         Ok(Named { name, kind, place, database })
     }
 
+    /// Where a SQLite file lies that is named relative to the workspace. Prisma means its own folder.
+    fn lies_at(&self, path: &Path) -> PathBuf {
+        let (here, prisma) = (self.root.join(path), self.root.join("prisma").join(path));
+        if path.is_relative() && !here.exists() && prisma.exists() { prisma } else { here }
+    }
+
     /// The SQLite files inside the workspace that `rappel.toml` names.
     pub(crate) fn configured_sqlite(&self) -> Vec<RelPath> {
         let databases = self.config.databases.iter();
         let mut paths: Vec<RelPath> = databases
             .filter_map(|config| match self.resolved(&config.url) {
                 Ok(DatabaseUrl::Sqlite(path)) => {
-                    let path = self.root.join(path);
+                    let path = self.lies_at(Path::new(path.strip_prefix("./").unwrap_or(&path)));
                     let below = path.strip_prefix(&self.root).ok()?;
                     RelPath::new(below.as_os_str().as_bytes()).ok()
                 }

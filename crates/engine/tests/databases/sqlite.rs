@@ -149,3 +149,66 @@ fn files_alone_leave_it_as_it_is() {
     world.open().restore(&reference(&first), &options).unwrap();
     assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (0, "1".into()));
 }
+
+#[test]
+fn undo_goes_to_the_checkpoint_that_differs_in_a_database_alone() {
+    let world = with_database("app.db", "DELETE");
+    world.save("first");
+    world.write("code", "2");
+    world.save("second");
+    run(&world, "app.db", "DELETE FROM talks");
+    let mut rappel = world.open();
+    let step = rappel.next_undo().unwrap();
+    rappel.step(&step, false, &RestoreOptions::default()).unwrap();
+    assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (3, "2".into()));
+}
+
+#[test]
+fn an_undo_that_kept_everything_can_be_done_again_with_overwrite() {
+    let world = with_database("app.db", "DELETE");
+    let first = world.save("first");
+    run(&world, "app.db", "DELETE FROM talks WHERE id = 1");
+    world.restore(&first);
+    run(&world, "app.db", "DELETE FROM talks WHERE id > 1");
+    let undo = |overwrite| {
+        let mut rappel = world.open();
+        let step = rappel.next_undo().unwrap();
+        assert!(!step.asks, "it takes back the restore");
+        rappel.step(&step, overwrite, &RestoreOptions::default()).unwrap()
+    };
+    let report = undo(false);
+    assert!(report.conflicts[0].reason.contains("--overwrite"), "{report:?}");
+    assert_eq!(rows(&world, "app.db", "talks"), 1);
+    undo(true);
+    assert_eq!(rows(&world, "app.db", "talks"), 2);
+}
+
+#[test]
+fn a_restore_that_brings_back_the_configuration_goes_by_it() {
+    let world = with_database("dev.db", "DELETE");
+    world.git(&["init", "-q"]);
+    world.write(".gitignore", "*.db\n");
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"sqlite:dev.db\"\n");
+    let first = world.save("first");
+    world.remove("rappel.toml");
+    run(&world, "dev.db", "DELETE FROM talks");
+    world.restore(&first);
+    assert!(world.exists("rappel.toml"));
+    assert_eq!(rows(&world, "dev.db", "talks"), 3);
+}
+
+#[test]
+fn one_that_git_ignores_is_found_and_told() {
+    let world = with_database("data/dev.db", "DELETE");
+    world.git(&["init", "-q"]);
+    world.write(".gitignore", "*.db\n");
+    let saved = world.open().save(&SaveOptions::default()).unwrap();
+    let told = "database found, not protected: data/dev.db";
+    assert!(saved.notes.iter().any(|note| note.contains(told)), "{:?}", saved.notes);
+    let status = world.open().status().unwrap();
+    assert!(status.reasons.iter().any(|reason| reason.contains(told)), "{status:?}");
+    world.open().init().unwrap();
+    let saved = world.open().save(&SaveOptions::default()).unwrap();
+    assert_eq!(saved.checkpoint.manifest.databases[0].name, "dev");
+    assert!(!saved.notes.iter().any(|note| note.contains(told)), "{:?}", saved.notes);
+}
