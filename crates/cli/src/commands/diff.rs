@@ -31,7 +31,7 @@ pub struct Args {
     /// Only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Only these facets
+    /// Only these facets: files, git, databases
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
 }

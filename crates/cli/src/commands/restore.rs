@@ -30,6 +30,7 @@ Examples:
   rappel restore chk_20261115_143022 --confirm
   rappel restore \"@{10 minutes ago}\" --path src/auth
   rappel restore 42 --patch
+  rappel restore latest --only databases
   rappel restore latest --to /tmp/as-it-was")]
 pub struct Args {
     /// Which checkpoint
@@ -53,7 +54,7 @@ pub struct How {
     /// Go through with it only if the plan is still the one with this hash
     #[arg(long, value_name = "HASH")]
     pub plan: Option<String>,
-    /// Restore only these facets
+    /// Restore only these facets: files, git, databases, knowledge
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
     /// Do not restore these facets

@@ -33,7 +33,7 @@ pub struct Args {
     /// Why it is made [default: manual]
     #[arg(long, value_parser = values::trigger)]
     pub trigger: Option<Trigger>,
-    /// Capture only these facets
+    /// Capture only these facets: files, git, databases, knowledge
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
     /// Do not capture these facets
