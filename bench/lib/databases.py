@@ -4,11 +4,13 @@ same run, room against what changed, memory.
 Every round begins with a new home: a first save, a change of 1 % of one table's rows, a save. So each change is
 stored against a whole dump, and every figure has as many runs as there are rounds.
 """
+import hashlib
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
+from itertools import zip_longest
 
 import disk
 from measure import series
@@ -17,13 +19,14 @@ from tools import Rappel
 
 SCALE = 13              # of pgbench: 1.3 million rows, some 200 MB
 TEXTS = 400_000         # rows of text that does not compress
-SQLITE_ROWS = 1_150_000 # some 200 MB
+SQLITE_ROWS = 1_300_000 # some 200 MB
+PAGE = 4096             # of SQLite
 PG_DUMP = 'exec "$0" "$@" >/dev/null'
 
 # Where rows lie together, and where they are all over; {n} is another number in every round.
 ACCOUNTS = {"together": "aid / 13000 = 30 + {n}", "scattered": "aid % 100 = {n}"}
 TEXT = {"together": "id / 4000 = 30 + {n}", "scattered": "id % 100 = {n}"}
-PAGES = {"together": "id / 11500 = 30 + {n}", "scattered": "id % 100 = {n}"}
+PAGES = {"together": "id / 13000 = 30 + {n}", "scattered": "id % 100 = {n}"}
 
 
 class Project(Rappel):
@@ -125,6 +128,7 @@ def sqlite(program, root, runs, say):
     project, rows = Project(program, root / "sqlite", "sqlite:data.db"), Rows()
     file = project.tree / "data.db"
     with sqlite3.connect(file) as db:
+        db.execute(f"PRAGMA page_size = {PAGE}")
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, note TEXT, n INT)")
         db.execute(f"""INSERT INTO t WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < {SQLITE_ROWS})
             SELECT n, hex(randomblob(40)), 'the note of row number ' || n || ', which says what notes say', 0 FROM i""")
@@ -158,14 +162,17 @@ def sqlite(program, root, runs, say):
 
 def change(file, where):
     """Changes rows; the bytes of the pages that are another now."""
-    before = file.read_bytes()
+    before = pages(file)
     with sqlite3.connect(file) as db:
         db.execute(f"UPDATE t SET x = hex(randomblob(40)) WHERE {where}")
-        page = db.execute("PRAGMA page_size").fetchone()[0]
     db.close()
-    after = file.read_bytes()
-    places = range(0, max(len(before), len(after)), page)
-    return page * sum(before[at:at + page] != after[at:at + page] for at in places)
+    return PAGE * sum(one != other for one, other in zip_longest(before, pages(file)))
+
+
+def pages(file):
+    """A hash of each page. Not the pages: our memory would be the least that a program seems to take."""
+    with open(file, "rb") as read:
+        return [hashlib.blake2b(page, digest_size=8).digest() for page in iter(lambda: read.read(PAGE), b"")]
 
 
 def versions(server):

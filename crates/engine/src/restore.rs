@@ -1,6 +1,10 @@
 //! Going back: planning a restore, showing it, carrying it out.
 
-use std::collections::{BTreeSet, HashSet};
+mod options;
+mod present;
+mod report;
+
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,185 +26,27 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
-use rappel_types::manifest::{FilesPart, PartialReason};
-use rappel_types::plan::{ActionCounts, Conflict};
-use rappel_types::size::thousands;
+use rappel_types::manifest::FilesPart;
 use rappel_types::{
-    Action, ActionKind, CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, Plan,
-    Reference, RelPath, Timestamp, Trigger, WorkspaceId,
+    CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
-use serde::Serialize;
 
-use crate::databases::{DatabaseWish, DatabasesPlanned, Holdings, plan_databases};
+use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases};
 use crate::error::{Error, Result};
-use crate::git::{GitPlanned, GitPresent, GitWish, going, touched};
+use crate::git::{GitPlanned, GitWish, going, touched};
 use crate::knowledge;
 use crate::progress::Counted;
 use crate::rappel::Rappel;
-use crate::save::{CapturedFiles, SaveOptions, new_document};
+use crate::save::new_document;
 use crate::workspace;
+pub use options::RestoreOptions;
+pub(crate) use present::Present;
+pub use report::{Done, KeptFile, RestoreReport, ShownAction, Summary};
+use report::{confirm_with, report_of};
+pub(crate) use report::{describe, kept_files};
 
 /// Rule files are small; anything larger is not one.
 const RULE_FILE_MAX: u64 = 1 << 20;
-
-/// What to restore.
-#[derive(Debug, Clone, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
-pub struct RestoreOptions {
-    /// Only these paths and what lies below them; empty is all.
-    pub paths: Vec<RelPath>,
-    /// Only these facets, if given.
-    pub only: Option<BTreeSet<Facet>>,
-    /// Not these facets.
-    pub skip: BTreeSet<Facet>,
-    /// Carry it out only if the plan is still this one.
-    pub expected: Option<String>,
-    /// Delete refs that were made after the checkpoint.
-    pub prune_refs: bool,
-    /// Other work trees to restore, by name; `all` is every one.
-    pub worktrees: Vec<String>,
-    /// Disconnect others from databases that they hold.
-    pub terminate_connections: bool,
-    /// Databases on other machines that may be restored, by name.
-    pub allow_remote_databases: Vec<String>,
-    /// Restore databases too that were older than the checkpoint.
-    pub allow_stale: bool,
-    /// Run dumps that came from elsewhere.
-    pub trust_dump: bool,
-}
-
-impl RestoreOptions {
-    fn wants(&self, facet: Facet) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
-    }
-
-    /// What to do about repositories; paths are about files alone.
-    pub(crate) fn git(&self) -> Option<GitWish> {
-        (self.wants(Facet::Git) && self.paths.is_empty()).then(|| GitWish {
-            prune: self.prune_refs,
-            worktrees: self.worktrees.clone(),
-            ..GitWish::default()
-        })
-    }
-
-    /// What to do about databases; paths are about files alone.
-    pub(crate) fn databases(&self) -> Option<DatabaseWish> {
-        let only = |facet| self.only.as_ref().is_some_and(|only| only.contains(&facet));
-        (self.wants(Facet::Databases) && self.paths.is_empty()).then(|| DatabaseWish {
-            allow_stale: self.allow_stale || only(Facet::Databases),
-            allow_remote: self.allow_remote_databases.clone(),
-            terminate_connections: self.terminate_connections,
-            trust_dump: self.trust_dump,
-            ..DatabaseWish::default()
-        })
-    }
-
-    /// Facets that are not built yet cannot be asked for.
-    fn check_facets(&self) -> Result<()> {
-        let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
-        if files || self.git().is_some() || self.databases().is_some() {
-            return Ok(());
-        }
-        Err(Error::Usage {
-            message: "there is nothing to restore: this version restores files, git, databases and knowledge"
-                .into(),
-            hint: Some("leave out --only and --skip".into()),
-        })
-    }
-
-    fn scope(&self) -> Scope {
-        if self.paths.is_empty() { Scope::All } else { Scope::Paths(self.paths.clone()) }
-    }
-}
-
-/// What each side of the state will go through, for people.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
-    /// Files, by what happens to them.
-    pub files: ActionCounts,
-    /// Git.
-    pub git: Option<String>,
-    /// Databases.
-    pub databases: Option<String>,
-    /// Agents; not built yet.
-    pub agents: Option<String>,
-    /// Other work trees.
-    pub worktrees: Option<String>,
-}
-
-/// What a restore would do, or has done. Its JSON is the one of `restore`.
-#[derive(Debug, Clone, Serialize)]
-pub struct RestoreReport {
-    /// The checkpoint that is restored.
-    pub checkpoint: CheckpointId,
-    /// Whether nothing was changed.
-    pub dry_run: bool,
-    /// The plan's hash.
-    pub plan: String,
-    /// In numbers.
-    pub summary: Summary,
-    /// What happens to git, line by line, for people.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub details: Vec<String>,
-    /// What happens to databases, table by table, for people.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tables: Vec<String>,
-    /// Step by step.
-    pub actions: Vec<ShownAction>,
-    /// What people should know.
-    pub warnings: Vec<String>,
-    /// What forbids it, or what was left as it is because somebody changed it meanwhile.
-    pub conflicts: Vec<Conflict>,
-    /// How to go through with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub confirm_with: Option<String>,
-    /// What was done; absent in a dry run.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub done: Option<Done>,
-    /// The actions with what stands there before and after.
-    #[serde(skip)]
-    pub full_plan: Plan,
-}
-
-/// What was done.
-#[derive(Debug, Clone, Serialize)]
-pub struct Done {
-    /// The checkpoint that was restored.
-    pub restored_to: CheckpointId,
-    /// When.
-    pub timestamp: Timestamp,
-    /// In a sentence.
-    pub message: String,
-    /// Whether everything is as planned.
-    pub recovery_complete: bool,
-    /// The checkpoint of what was there before.
-    pub safety_checkpoint: CheckpointId,
-    /// Whether every written byte was read back and compared.
-    pub verified: bool,
-    /// How long it took.
-    pub duration_ms: u64,
-    /// Displaced files that were kept, and where.
-    pub kept: Vec<KeptFile>,
-}
-
-/// A displaced file that was kept.
-#[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct KeptFile {
-    pub path: RelPath,
-    pub at: RelPath,
-    pub reason: String,
-}
-
-/// A step as it is shown.
-#[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct ShownAction {
-    pub facet: Facet,
-    pub action: ActionKind,
-    pub path: RelPath,
-    pub reason: String,
-}
 
 /// Which changes of a comparison a restore may carry out.
 pub(crate) enum Limit<'a> {
@@ -224,25 +70,6 @@ pub(crate) struct Planned {
     pub plan: Plan,
     pub git: GitPlanned,
     pub databases: DatabasesPlanned,
-}
-
-/// The present, as a restore compares it.
-pub(crate) struct Present {
-    pub tree: ObjectId,
-    /// From here to the target.
-    changes: Vec<Change>,
-    pub state: FacetState,
-    pub skipped: Vec<rappel_types::manifest::Skipped>,
-    pub partial: Vec<PartialReason>,
-    pub git: GitPresent,
-}
-
-impl Present {
-    /// What the target holds at a path that differs from it.
-    fn target_at(&self, path: &RelPath) -> Option<Node> {
-        let at = self.changes.binary_search_by(|change| change.path.cmp(path)).ok()?;
-        self.changes[at].new.clone()
-    }
 }
 
 impl Rappel {
@@ -504,107 +331,6 @@ impl Rappel {
         }
     }
 
-    /// The safety checkpoint: the present, with every path that the target holds, whatever today's
-    /// rules say.
-    pub(crate) fn save_present(
-        &mut self,
-        target: &Target,
-        held: &mut Holdings,
-    ) -> Result<(CheckpointId, Present)> {
-        // What the last save did not hold is known before; the loop is for rules that changed since.
-        let mut known: Option<(ObjectId, Vec<Change>)> = None;
-        let mut also = Vec::new();
-        if let Some(cache) = self.load_cache(self.require_known()?)? {
-            let changes = tree::diff(self.source(), cache.base(), &target.files()?.tree)?;
-            also = self.unheld(&changes)?;
-            known = Some((*cache.base(), changes));
-            self.keep_cache(cache);
-        }
-        loop {
-            let options = SaveOptions {
-                message: Some("Pre-restore auto-save".into()),
-                trigger: Some(Trigger::PreRestore),
-                also: also.clone(),
-                also_git: target.manifest.git.clone(),
-                ..SaveOptions::default()
-            };
-            let saved = self.save_holding(&options, None, &mut held.all)?;
-            let manifest = saved.checkpoint.manifest;
-            let Some(files) = manifest.files else {
-                return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
-            };
-            let changes = match known.take() {
-                Some((tree, changes)) if tree == files.tree => changes,
-                _ => tree::diff(self.source(), &files.tree, &target.files()?.tree)?,
-            };
-            let unheld = self.unheld(&changes)?;
-            if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
-                let present = Present {
-                    tree: files.tree,
-                    changes,
-                    state: FacetState::Captured,
-                    skipped: files.skipped,
-                    partial: manifest.partial_reasons,
-                    git: GitPresent {
-                        state: manifest
-                            .facets
-                            .get(&Facet::Git)
-                            .copied()
-                            .unwrap_or(FacetState::NotAsked),
-                        states: match &manifest.git {
-                            Some(part) => State::load(self.source(), part)?,
-                            None => Vec::new(),
-                        },
-                        stored: true,
-                    },
-                };
-                return Ok((manifest.id, present));
-            }
-            also.extend(unheld);
-            also.sort();
-            also.dedup();
-        }
-    }
-
-    /// As [`Rappel::save_present`], in memory only.
-    fn look(&self, scratch: &Scratch<'_>, target: &Target) -> Result<Present> {
-        let id = self.require_known()?;
-        let mut also: Vec<RelPath> = Vec::new();
-        loop {
-            let files = self.scan(scratch, self.load_cache(id)?, &also, None)?;
-            let tree = files.tree;
-            let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
-            let unheld = self.unheld(&changes)?;
-            if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
-                let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
-                let CapturedFiles { scanned, .. } = files;
-                return Ok(Present {
-                    tree,
-                    changes,
-                    state: FacetState::Captured,
-                    skipped: scanned.skipped,
-                    partial: scanned.partial,
-                    git,
-                });
-            }
-            also.extend(unheld);
-            also.sort();
-            also.dedup();
-        }
-    }
-
-    /// Paths that the target holds and that exist, but that a look at the present did not take.
-    fn unheld(&self, changes: &[Change]) -> Result<Vec<RelPath>> {
-        let root = Root::open(&self.root, self.options.disk.clone())?;
-        // What can only be reached through a link is not there.
-        let exists = |path: &RelPath| root.stat(path).is_ok_and(|found| found.is_some());
-        Ok(changes
-            .iter()
-            .filter(|change| change.old.is_none() && exists(&change.path))
-            .map(|change| change.path.clone())
-            .collect())
-    }
-
     pub(crate) fn plan(
         &self,
         source: &dyn Source,
@@ -821,89 +547,4 @@ fn facets_of(plan: &Plan) -> Vec<Facet> {
     facets.extend((!plan.git.is_empty()).then_some(Facet::Git));
     facets.extend((!plan.databases.is_empty()).then_some(Facet::Databases));
     facets
-}
-
-fn report_of(checkpoint: &CheckpointId, planned: Planned, dry_run: bool) -> RestoreReport {
-    let Planned { plan, git, databases } = planned;
-    let shown = |action: &Action| ShownAction {
-        facet: action.facet,
-        action: action.action,
-        path: action.path.clone(),
-        reason: action.reason.clone(),
-    };
-    RestoreReport {
-        checkpoint: checkpoint.clone(),
-        dry_run,
-        plan: plan_hash(checkpoint, &plan),
-        summary: Summary {
-            files: plan.counts(),
-            git: git.summary,
-            worktrees: git.worktrees,
-            databases: databases.summary,
-            ..Summary::default()
-        },
-        details: git.details,
-        tables: databases.details,
-        actions: plan
-            .actions
-            .iter()
-            .chain(&git.actions)
-            .chain(&databases.actions)
-            .map(shown)
-            .collect(),
-        warnings: plan.warnings.clone(),
-        conflicts: plan.conflicts.clone(),
-        confirm_with: None,
-        done: None,
-        full_plan: plan,
-    }
-}
-
-fn confirm_with(checkpoint: &CheckpointId, options: &RestoreOptions) -> String {
-    let mut command = format!("rappel restore {checkpoint}");
-    for path in &options.paths {
-        command.push_str(&format!(" --path {}", quoted(&path.to_string())));
-    }
-    command.push_str(" --confirm");
-    command
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@%:,=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// What was done in a sentence. `planned` is how many files the plan was about, which is what was
-/// done unless somebody came in between.
-pub(crate) fn describe(outcome: &Outcome, planned: Option<ActionCounts>) -> String {
-    let counts = planned.filter(|_| outcome.is_clean()).unwrap_or(outcome.counts);
-    let mut text = format!(
-        "{} created, {} overwritten, {} deleted",
-        thousands(counts.create),
-        thousands(counts.overwrite),
-        thousands(counts.delete)
-    );
-    if !outcome.conflicts.is_empty() {
-        text.push_str(&format!(
-            "; {} left as they are because they changed meanwhile",
-            thousands(outcome.conflicts.len() as u64)
-        ));
-    }
-    text
-}
-
-pub(crate) fn kept_files(outcome: &Outcome) -> Vec<KeptFile> {
-    outcome
-        .kept
-        .iter()
-        .map(|kept| KeptFile {
-            path: kept.path.clone(),
-            at: kept.at.clone(),
-            reason: kept.reason.clone(),
-        })
-        .collect()
 }

@@ -1,13 +1,13 @@
 //! Making a checkpoint.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod look;
+mod options;
+
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::PoisonError;
 use std::time::Instant;
 
-use rappel_capture::databases::Watch;
-use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
+use rappel_capture::files::Progress;
 use rappel_capture::restore::Intent;
 use rappel_store::disk::DiskFile;
 use rappel_store::document::{self, Undo};
@@ -15,91 +15,31 @@ use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::{NewRecord, ambient, tree};
-use rappel_types::git::GitPart;
-use rappel_types::manifest::{Cost, FilesPart, MANIFEST_VERSION, WorkspacePart};
+use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
-    CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger,
-    WorkspaceId, secret,
+    CheckpointId, Facet, FacetState, Manifest, Node, RelPath, Trigger, WorkspaceId, secret,
 };
-use serde_json::Value;
 
 use crate::checkpoint::Checkpoint;
-use crate::databases::{CapturedDatabases, Found, Holding, Reading};
+use crate::databases::{CapturedDatabases, Found, Holding};
 use crate::error::{Error, Result};
-use crate::git::{CapturedGit, Known};
+use crate::git::CapturedGit;
 use crate::rappel::Rappel;
 use crate::workspace::{self, FirstCommit, Recognition};
+use look::Look;
+pub(crate) use look::{CapturedFiles, Leave};
+pub use options::SaveOptions;
 
 /// An existing checkpoint is returned instead of a new one only if it is younger than this.
 const FRESH_MS: i64 = 60_000;
 /// Every so many checkpoints the manifest is stored whole, so that chains stay short.
 const MANIFEST_CHAIN: u64 = 8;
-/// How often a save looks again because a restore began or ended while it looked.
-const LOOKS: usize = 2;
 /// A workspace's first saves ask git for the repository's first commit; later ones do not.
 const ASK_FIRST_COMMIT: u64 = 3;
 
 /// The facets that this version captures.
 const CAPTURED: [Facet; 4] = [Facet::Files, Facet::Git, Facet::Databases, Facet::Knowledge];
-
-/// What a checkpoint should be.
-#[derive(Debug, Clone, Default)]
-pub struct SaveOptions {
-    /// The user's words.
-    pub message: Option<String>,
-    /// Tags.
-    pub tags: Vec<String>,
-    /// Why; `None` is by hand.
-    pub trigger: Option<Trigger>,
-    /// The agent session that asks.
-    pub session: Option<String>,
-    /// The environment's name, over what the process and `rappel.toml` say.
-    pub environment: Option<String>,
-    /// Free values.
-    pub metadata: BTreeMap<String, Value>,
-    /// Only these facets, if given.
-    pub only: Option<BTreeSet<Facet>>,
-    /// Not these facets.
-    pub skip: BTreeSet<Facet>,
-    /// Paths to take although the rules would not (a restore's safety checkpoint).
-    pub also: Vec<RelPath>,
-    /// The repositories of a checkpoint that is about to be restored: they are taken even if
-    /// nothing leads to them any more.
-    pub also_git: Option<GitPart>,
-}
-
-impl SaveOptions {
-    fn wants(&self, facet: Facet) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
-    }
-
-    /// The user's words, if they are any.
-    fn message(&self) -> Option<&str> {
-        self.message.as_deref().filter(|message| !message.trim().is_empty())
-    }
-
-    fn trigger(&self) -> Trigger {
-        self.trigger.unwrap_or(Trigger::Manual)
-    }
-
-    /// Whether the request adds something to any checkpoint that exists.
-    fn adds_something(&self) -> bool {
-        self.message().is_some()
-            || !self.tags.is_empty()
-            || !self.metadata.is_empty()
-            || self.only.is_some()
-            || !self.skip.is_empty()
-    }
-
-    /// Whether the request adds anything to a checkpoint that exists.
-    fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
-        self.adds_something()
-            || environment != existing.environment.as_deref()
-            || (self.session.is_some() && self.session != existing.session_id)
-            || self.trigger().keep_rank() > existing.trigger.keep_rank()
-    }
-}
 
 /// What came of a save.
 #[derive(Debug, Clone)]
@@ -363,94 +303,6 @@ impl Rappel {
         }
     }
 
-    /// Looks at everything; at the databases that are known beforehand beside the files.
-    fn capture_all(
-        &self,
-        look: &Look<'_>,
-        sink: &dyn Sink,
-        holdings: &mut [Holding],
-    ) -> Result<(CapturedFiles, Option<CapturedGit>, Option<CapturedDatabases>)> {
-        if !look.options.wants(Facet::Databases) {
-            let (files, git) = self.capture_files_and_git(look, sink)?;
-            return Ok((files, git, None));
-        }
-        let reading = Reading {
-            id: look.id,
-            trigger: look.options.trigger(),
-            distrust: look.distrust,
-            watch: Watch {
-                cancel: &self.options.cancel,
-                bytes: match look.progress {
-                    Some(progress) => &progress.database_bytes,
-                    None => &self.options.progress.database_bytes,
-                },
-            },
-        };
-        let held: Vec<String> = holdings.iter().map(|one| one.named.name.clone()).collect();
-        let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
-        let (found, configured) = std::thread::scope(|scope| {
-            let beside =
-                any.then(|| scope.spawn(|| self.capture_configured(sink, &reading, &held)));
-            let found = self.capture_files_and_git(look, sink);
-            let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
-                beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            (found, configured)
-        });
-        let (files, git) = found?;
-        let noticed = &files.scanned.databases;
-        let noticed = self.capture_noticed(noticed, sink, &reading, &held)?;
-        let holding = self.capture_held(holdings, sink, &reading)?;
-        Ok((files, git, Some(configured?.and(noticed).and(holding))))
-    }
-
-    /// Looks at files and git until neither moved while the other was looked at.
-    fn capture_files_and_git(
-        &self,
-        look: &Look<'_>,
-        sink: &dyn Sink,
-    ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
-        let Look { held, id, options, newest, progress, distrust } = *look;
-        let knowledge: &[RelPath] = match options.wants(Facet::Knowledge) {
-            true => &[],
-            false => &self.config.knowledge.paths,
-        };
-        let leave = Leave { paths: knowledge, databases: held, ..Leave::default() };
-        let mut looks = 0;
-        let mut early = None;
-        let is_first = newest.is_none() && !distrust && options.wants(Facet::Git);
-        loop {
-            looks += 1;
-            let mut before = self.git_before(id, distrust)?;
-            before.wanted.clone_from(&options.also_git);
-            let mark = self.intents().mark();
-            let cache = if distrust { None } else { self.load_cache(id)? };
-            let files = std::thread::scope(|scope| {
-                let beside = is_first && looks == 1;
-                let taking = beside.then(|| scope.spawn(|| self.early_objects(id, sink)));
-                let files = self.scan_beside(sink, cache, &options.also, progress, leave);
-                early = taking.map_or_else(|| early.take(), |taking| taking.join().ok().flatten());
-                files
-            })?;
-            before.early.clone_from(&early);
-            // A restore that began or ended meanwhile: its staged files are not the user's.
-            let restored = self.intents().mark() != mark && looks <= LOOKS;
-            if restored {
-                continue;
-            }
-            if !options.wants(Facet::Git) {
-                return Ok((files, None));
-            }
-            let known = if distrust { Known::Nothing } else { Known::Home { newest } };
-            let mut git = self.capture_git(id, before, &files, known, sink, true)?;
-            if git.captured.moved && looks <= LOOKS {
-                continue;
-            }
-            git.say_if_moved();
-            return Ok((files, Some(git)));
-        }
-    }
-
     /// Without a cache everything looks new; what the newest checkpoint holds tells what is.
     fn count_against(&self, newest: &CheckpointRow, files: &mut CapturedFiles) -> Result<()> {
         let Some(before) = self.store.manifest(newest)?.files else { return Ok(()) };
@@ -472,118 +324,6 @@ impl Rappel {
         files.scanned.modified = modified;
         files.scanned.deleted = gone.len() as u64;
         Ok(())
-    }
-
-    /// Stores a cache. One that cannot be written makes the next save slower, not wrong.
-    pub(crate) fn save_cache(&self, mut cache: Cache, id: WorkspaceId) {
-        let disk = self.store.disk();
-        if rappel_store::disk::create_dir(&**disk, &self.store.home().cache()).is_ok()
-            && cache.save(disk, &self.cache_path(id)).is_ok()
-        {
-            self.keep_cache(cache);
-        }
-    }
-
-    /// Keeps a cache in memory that is the one on disk, for the next to need it.
-    pub(crate) fn keep_cache(&self, cache: Cache) {
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
-    }
-
-    /// The cache of a workspace, if its base is still there.
-    pub(crate) fn load_cache(&self, id: WorkspaceId) -> Result<Option<Cache>> {
-        let kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let path = self.cache_path(id);
-        let kept = kept.filter(|kept| kept.is_at(&path));
-        let Some(cache) = kept.or_else(|| Cache::load(&path)) else { return Ok(None) };
-        let Some(base) = cache.checkpoint() else { return Ok(None) };
-        Ok(self.store.checkpoint(base)?.map(|_| cache))
-    }
-
-    /// Looks at the workspace and makes the tree of what is there now.
-    pub(crate) fn scan(
-        &self,
-        sink: &dyn Sink,
-        cache: Option<Cache>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
-    ) -> Result<CapturedFiles> {
-        self.scan_beside(sink, cache, also, progress, Leave::default())
-    }
-
-    /// The same, leaving out more: databases that a restore holds are not even opened.
-    fn scan_beside(
-        &self,
-        sink: &dyn Sink,
-        cache: Option<Cache>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
-        more: Leave<'_>,
-    ) -> Result<CapturedFiles> {
-        let mut databases = self.configured_sqlite();
-        databases.extend_from_slice(more.databases);
-        databases.sort();
-        databases.dedup();
-        let leave = Leave {
-            excluded: &self.excluded(),
-            paths: &[&self.staging_paths()?, more.paths].concat(),
-            databases: &databases,
-        };
-        Ok(self.scan_at(&self.root, sink, cache, leave, also, progress)?)
-    }
-
-    /// Looks at a folder and makes the tree of what is there now.
-    pub(crate) fn scan_at(
-        &self,
-        root: &Path,
-        sink: &dyn Sink,
-        cache: Option<Cache>,
-        leave: Leave<'_>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
-    ) -> rappel_capture::Result<CapturedFiles> {
-        let base = cache.as_ref().map(|cache| *cache.base());
-        let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
-        let start = Instant::now();
-        let remembered = cache.is_some();
-        let scanned = files::scan(
-            Request {
-                root,
-                config: &self.config.files,
-                environment: &self.options.environment,
-                excluded: leave.excluded,
-                excluded_paths: leave.paths,
-                databases: leave.databases,
-                cache,
-                also,
-                maybe_changed: None,
-                cancel: &self.options.cancel,
-                progress,
-            },
-            sink,
-        )?;
-        tracing::debug!(
-            remembered,
-            files = scanned.count,
-            changes = scanned.changes.len(),
-            skipped = scanned.skipped.len(),
-            partial = scanned.partial.len(),
-            took = ?start.elapsed(),
-            "looked at the workspace"
-        );
-        let tree = match base {
-            Some(base) => tree::update(sink, &base, &scanned.changes)?,
-            None => {
-                let entries: Vec<Entry> = scanned
-                    .changes
-                    .iter()
-                    .filter_map(|(path, node)| {
-                        Some(Entry { path: path.clone(), node: node.clone()? })
-                    })
-                    .collect();
-                tree::write(sink, &entries)?
-            }
-        };
-        Ok(CapturedFiles { tree, base, base_checkpoint, scanned })
     }
 
     /// The checkpoint that already says everything this request would.
@@ -723,57 +463,6 @@ impl Rappel {
     /// Unfinished restores that concern this workspace.
     pub(crate) fn open_intents(&self) -> Result<Vec<Intent>> {
         Ok(self.intents().concerning(&self.root)?)
-    }
-
-    fn staging_paths(&self) -> Result<Vec<RelPath>> {
-        let open = self.open_intents()?;
-        Ok(open.iter().flat_map(|intent| intent.staging_paths(&self.root)).collect())
-    }
-}
-
-/// What a look at files leaves out because of what it is.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Leave<'a> {
-    pub excluded: &'a [Identity],
-    pub paths: &'a [RelPath],
-    /// Databases of SQLite.
-    pub databases: &'a [RelPath],
-}
-
-/// What a save looks at, and what it may know beforehand.
-struct Look<'a> {
-    /// Paths of databases that a restore holds.
-    held: &'a [RelPath],
-    id: WorkspaceId,
-    options: &'a SaveOptions,
-    newest: Option<&'a CheckpointRow>,
-    progress: Option<&'a Progress>,
-    distrust: bool,
-}
-
-/// What a look at the files gave.
-pub(crate) struct CapturedFiles {
-    pub tree: ObjectId,
-    /// The tree that the changes are relative to.
-    pub base: Option<ObjectId>,
-    pub base_checkpoint: Option<CheckpointId>,
-    pub scanned: Scanned,
-}
-
-impl CapturedFiles {
-    /// As a manifest has it.
-    pub fn part(&self) -> FilesPart {
-        let scanned = &self.scanned;
-        FilesPart {
-            tree: self.tree,
-            count: scanned.count,
-            bytes: scanned.bytes,
-            added: scanned.added,
-            modified: scanned.modified,
-            deleted: scanned.deleted,
-            skipped: scanned.skipped.clone(),
-            rules: scanned.rules.clone(),
-        }
     }
 }
 

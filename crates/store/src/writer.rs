@@ -205,7 +205,9 @@ impl Writer<'_> {
         if self.shared().own.insert(id) {
             match bytes.len() >= BLOCK_TARGET {
                 true => self.put_chunk(Role::Content, &id, bytes)?,
-                false => self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?,
+                false => {
+                    self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
+                }
             }
         }
         Ok(id)

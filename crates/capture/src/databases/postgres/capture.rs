@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::process::ChildStdout;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,7 +19,11 @@ const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
 /// Without it every dump would hold another key. It protects `psql` from commands in a dump, which we refuse ourselves.
 const KEY: &str = "--restrict-key=rappel";
 /// How much of its output may wait to be read.
+#[cfg(target_os = "linux")]
 const PIPE: usize = 1 << 20;
+/// How far behind it in the order of processes we are.
+#[cfg(target_os = "linux")]
+const BEHIND: i32 = 5;
 /// How long it is left alone; a server that fills the pipe in less is not known.
 const MOMENT: Duration = Duration::from_millis(1);
 /// The output of a small database is taken as it comes.
@@ -62,9 +67,16 @@ fn dump_with(
     let Some(stdout) = running.stdout.take() else {
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
-    let roomy = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE).is_ok();
+    let roomy = widen(&stdout);
     let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, roomy, pace: *pace });
-    let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
+    let prior = prior.map(Stored::from);
+    let stored = std::thread::scope(|scope| {
+        let storing = scope.spawn(|| {
+            step_back();
+            dump::store(sink, &mut watched, prior.as_ref())
+        });
+        storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
     if is_set(pace.cancel) {
         running.kill();
         return Err(Error::Unavailable("the capture was cancelled".to_owned()));
@@ -96,6 +108,22 @@ fn dump_with(
         digest: stored.digest,
         location: Some(programs.address.to_string()),
     })
+}
+
+/// Gives its output more room; says whether that was possible.
+fn widen(stdout: &ChildStdout) -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::pipe::fcntl_setpipe_size(stdout, PIPE).is_ok();
+    #[cfg(not(target_os = "linux"))]
+    return false;
+}
+
+/// Lets `pg_dump` go first from here on, wherever this thread and those that it starts compete with it: while it waits, the server
+/// waits too, and nothing else is as slow.
+fn step_back() {
+    // Elsewhere this would be about the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, BEHIND);
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {

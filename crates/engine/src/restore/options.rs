@@ -1,0 +1,80 @@
+//! What a restore is asked to do.
+
+use std::collections::BTreeSet;
+
+use rappel_capture::restore::Scope;
+use rappel_types::{Facet, RelPath};
+
+use crate::databases::DatabaseWish;
+use crate::error::{Error, Result};
+use crate::git::GitWish;
+
+/// What to restore.
+#[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+pub struct RestoreOptions {
+    /// Only these paths and what lies below them; empty is all.
+    pub paths: Vec<RelPath>,
+    /// Only these facets, if given.
+    pub only: Option<BTreeSet<Facet>>,
+    /// Not these facets.
+    pub skip: BTreeSet<Facet>,
+    /// Carry it out only if the plan is still this one.
+    pub expected: Option<String>,
+    /// Delete refs that were made after the checkpoint.
+    pub prune_refs: bool,
+    /// Other work trees to restore, by name; `all` is every one.
+    pub worktrees: Vec<String>,
+    /// Disconnect others from databases that they hold.
+    pub terminate_connections: bool,
+    /// Databases on other machines that may be restored, by name.
+    pub allow_remote_databases: Vec<String>,
+    /// Restore databases too that were older than the checkpoint.
+    pub allow_stale: bool,
+    /// Run dumps that came from elsewhere.
+    pub trust_dump: bool,
+}
+
+impl RestoreOptions {
+    pub(super) fn wants(&self, facet: Facet) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    }
+
+    /// What to do about repositories; paths are about files alone.
+    pub(crate) fn git(&self) -> Option<GitWish> {
+        (self.wants(Facet::Git) && self.paths.is_empty()).then(|| GitWish {
+            prune: self.prune_refs,
+            worktrees: self.worktrees.clone(),
+            ..GitWish::default()
+        })
+    }
+
+    /// What to do about databases; paths are about files alone.
+    pub(crate) fn databases(&self) -> Option<DatabaseWish> {
+        let only = |facet| self.only.as_ref().is_some_and(|only| only.contains(&facet));
+        (self.wants(Facet::Databases) && self.paths.is_empty()).then(|| DatabaseWish {
+            allow_stale: self.allow_stale || only(Facet::Databases),
+            allow_remote: self.allow_remote_databases.clone(),
+            terminate_connections: self.terminate_connections,
+            trust_dump: self.trust_dump,
+            ..DatabaseWish::default()
+        })
+    }
+
+    /// Facets that are not built yet cannot be asked for.
+    pub(super) fn check_facets(&self) -> Result<()> {
+        let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
+        if files || self.git().is_some() || self.databases().is_some() {
+            return Ok(());
+        }
+        Err(Error::Usage {
+            message: "there is nothing to restore: this version restores files, git, databases and knowledge"
+                .into(),
+            hint: Some("leave out --only and --skip".into()),
+        })
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        if self.paths.is_empty() { Scope::All } else { Scope::Paths(self.paths.clone()) }
+    }
+}

@@ -1,0 +1,187 @@
+//! What a restore would do, or has done, as people and programs are told.
+
+use rappel_capture::restore::{Outcome, plan_hash};
+use rappel_types::plan::{ActionCounts, Conflict};
+use rappel_types::size::thousands;
+use rappel_types::{Action, ActionKind, CheckpointId, Facet, Plan, RelPath, Timestamp};
+use serde::Serialize;
+
+use super::{Planned, RestoreOptions};
+
+/// What each side of the state will go through, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Files, by what happens to them.
+    pub files: ActionCounts,
+    /// Git.
+    pub git: Option<String>,
+    /// Databases.
+    pub databases: Option<String>,
+    /// Agents; not built yet.
+    pub agents: Option<String>,
+    /// Other work trees.
+    pub worktrees: Option<String>,
+}
+
+/// What a restore would do, or has done. Its JSON is the one of `restore`.
+#[derive(Debug, Clone, Serialize)]
+pub struct RestoreReport {
+    /// The checkpoint that is restored.
+    pub checkpoint: CheckpointId,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// The plan's hash.
+    pub plan: String,
+    /// In numbers.
+    pub summary: Summary,
+    /// What happens to git, line by line, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+    /// What happens to databases, table by table, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
+    /// Step by step.
+    pub actions: Vec<ShownAction>,
+    /// What people should know.
+    pub warnings: Vec<String>,
+    /// What forbids it, or what was left as it is because somebody changed it meanwhile.
+    pub conflicts: Vec<Conflict>,
+    /// How to go through with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_with: Option<String>,
+    /// What was done; absent in a dry run.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Done>,
+    /// The actions with what stands there before and after.
+    #[serde(skip)]
+    pub full_plan: Plan,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Done {
+    /// The checkpoint that was restored.
+    pub restored_to: CheckpointId,
+    /// When.
+    pub timestamp: Timestamp,
+    /// In a sentence.
+    pub message: String,
+    /// Whether everything is as planned.
+    pub recovery_complete: bool,
+    /// The checkpoint of what was there before.
+    pub safety_checkpoint: CheckpointId,
+    /// Whether every written byte was read back and compared.
+    pub verified: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Displaced files that were kept, and where.
+    pub kept: Vec<KeptFile>,
+}
+
+/// A displaced file that was kept.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct KeptFile {
+    pub path: RelPath,
+    pub at: RelPath,
+    pub reason: String,
+}
+
+/// A step as it is shown.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct ShownAction {
+    pub facet: Facet,
+    pub action: ActionKind,
+    pub path: RelPath,
+    pub reason: String,
+}
+
+pub(super) fn report_of(
+    checkpoint: &CheckpointId,
+    planned: Planned,
+    dry_run: bool,
+) -> RestoreReport {
+    let Planned { plan, git, databases } = planned;
+    let shown = |action: &Action| ShownAction {
+        facet: action.facet,
+        action: action.action,
+        path: action.path.clone(),
+        reason: action.reason.clone(),
+    };
+    RestoreReport {
+        checkpoint: checkpoint.clone(),
+        dry_run,
+        plan: plan_hash(checkpoint, &plan),
+        summary: Summary {
+            files: plan.counts(),
+            git: git.summary,
+            worktrees: git.worktrees,
+            databases: databases.summary,
+            ..Summary::default()
+        },
+        details: git.details,
+        tables: databases.details,
+        actions: plan
+            .actions
+            .iter()
+            .chain(&git.actions)
+            .chain(&databases.actions)
+            .map(shown)
+            .collect(),
+        warnings: plan.warnings.clone(),
+        conflicts: plan.conflicts.clone(),
+        confirm_with: None,
+        done: None,
+        full_plan: plan,
+    }
+}
+
+pub(super) fn confirm_with(checkpoint: &CheckpointId, options: &RestoreOptions) -> String {
+    let mut command = format!("rappel restore {checkpoint}");
+    for path in &options.paths {
+        command.push_str(&format!(" --path {}", quoted(&path.to_string())));
+    }
+    command.push_str(" --confirm");
+    command
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@%:,=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// What was done in a sentence. `planned` is how many files the plan was about, which is what was
+/// done unless somebody came in between.
+pub(crate) fn describe(outcome: &Outcome, planned: Option<ActionCounts>) -> String {
+    let counts = planned.filter(|_| outcome.is_clean()).unwrap_or(outcome.counts);
+    let mut text = format!(
+        "{} created, {} overwritten, {} deleted",
+        thousands(counts.create),
+        thousands(counts.overwrite),
+        thousands(counts.delete)
+    );
+    if !outcome.conflicts.is_empty() {
+        text.push_str(&format!(
+            "; {} left as they are because they changed meanwhile",
+            thousands(outcome.conflicts.len() as u64)
+        ));
+    }
+    text
+}
+
+pub(crate) fn kept_files(outcome: &Outcome) -> Vec<KeptFile> {
+    outcome
+        .kept
+        .iter()
+        .map(|kept| KeptFile {
+            path: kept.path.clone(),
+            at: kept.at.clone(),
+            reason: kept.reason.clone(),
+        })
+        .collect()
+}

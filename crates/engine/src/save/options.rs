@@ -1,0 +1,65 @@
+//! What a save is asked to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rappel_types::git::GitPart;
+use rappel_types::{Facet, Manifest, RelPath, Trigger};
+use serde_json::Value;
+
+/// What a checkpoint should be.
+#[derive(Debug, Clone, Default)]
+pub struct SaveOptions {
+    /// The user's words.
+    pub message: Option<String>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Why; `None` is by hand.
+    pub trigger: Option<Trigger>,
+    /// The agent session that asks.
+    pub session: Option<String>,
+    /// The environment's name, over what the process and `rappel.toml` say.
+    pub environment: Option<String>,
+    /// Free values.
+    pub metadata: BTreeMap<String, Value>,
+    /// Only these facets, if given.
+    pub only: Option<BTreeSet<Facet>>,
+    /// Not these facets.
+    pub skip: BTreeSet<Facet>,
+    /// Paths to take although the rules would not (a restore's safety checkpoint).
+    pub also: Vec<RelPath>,
+    /// The repositories of a checkpoint that is about to be restored: they are taken even if
+    /// nothing leads to them any more.
+    pub also_git: Option<GitPart>,
+}
+
+impl SaveOptions {
+    pub(super) fn wants(&self, facet: Facet) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    }
+
+    /// The user's words, if they are any.
+    pub(super) fn message(&self) -> Option<&str> {
+        self.message.as_deref().filter(|message| !message.trim().is_empty())
+    }
+
+    pub(super) fn trigger(&self) -> Trigger {
+        self.trigger.unwrap_or(Trigger::Manual)
+    }
+
+    /// Whether the request adds something to any checkpoint that exists.
+    pub(super) fn adds_something(&self) -> bool {
+        self.message().is_some()
+            || !self.tags.is_empty()
+            || !self.metadata.is_empty()
+            || self.only.is_some()
+            || !self.skip.is_empty()
+    }
+
+    /// Whether the request adds anything to a checkpoint that exists.
+    pub(super) fn adds_to(&self, existing: &Manifest, environment: Option<&str>) -> bool {
+        self.adds_something()
+            || environment != existing.environment.as_deref()
+            || (self.session.is_some() && self.session != existing.session_id)
+            || self.trigger().keep_rank() > existing.trigger.keep_rank()
+    }
+}
