@@ -13,7 +13,7 @@ use rappel_store::disk::DiskFile;
 use rappel_store::document::{self, Undo};
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
-use rappel_store::sink::{Sink, Source};
+use rappel_store::sink::Source;
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
