@@ -91,8 +91,8 @@ impl Damaged {
     fn assert_now(&self, expected: &Portrait, told: &str) {
         assert_portrait(&self.scene.portrait(), expected, told);
         let left = std::fs::read_dir(self.scene.world.project.root()).unwrap();
-        for name in left.map(|entry| entry.unwrap().file_name()) {
-            assert!(!name.to_string_lossy().starts_with(".rappel-"), "{name:?} is left, {told}");
+        for name in left.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+            assert!(!name.starts_with(".rappel-"), "{name} is left, {told}");
         }
     }
 

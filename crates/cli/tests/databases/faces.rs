@@ -86,6 +86,16 @@ fn what_is_said_of_everything_at_once() {
     assert_face!(world, "whole_save", "save", "all five");
     scene.damage();
     let damaged = scene.portrait();
+    let there = world.project.outside().join("there");
+    assert_face!(world, "whole_to", "restore", "latest", "--to", there.to_str().unwrap());
+    let mut written: Vec<String> = crate::scene::files_below(&there)
+        .iter()
+        .map(|path| path.strip_prefix(&there).unwrap().to_str().unwrap().to_owned())
+        .filter(|path| !path.starts_with(".git/"))
+        .collect();
+    written.sort();
+    insta::assert_debug_snapshot!("whole_to_written", written);
+    assert_eq!(scene.portrait(), damaged);
     assert_face!(world, "whole_dry_run", "restore", "latest", "--dry-run");
     assert_eq!(scene.portrait(), damaged);
     assert_face!(world, "whole_restore", "restore", "latest", "--confirm");

@@ -92,10 +92,10 @@ impl Scene {
         }
         std::fs::write(outside.join("state"), "one").unwrap();
         let text = format!(
-            "{}\n[[command]]\nname = \"state\"\ncapture = [{:?}]\nrestore = [{:?}]\n",
+            "{}\n[[command]]\nname = \"state\"\ncapture = [\"{}\"]\nrestore = [\"{}\"]\n",
             scene.world.read("rappel.toml"),
-            outside.join("dump"),
-            outside.join("load"),
+            outside.join("dump").display(),
+            outside.join("load").display(),
         );
         scene.world.write("rappel.toml", &text);
         scene.sqlite(
