@@ -203,11 +203,10 @@ impl Writer<'_> {
     pub(crate) fn put_again(&self, bytes: &[u8]) -> Result<ObjectId> {
         let id = id_of(bytes);
         if self.shared().own.insert(id) {
-            match bytes.len() >= BLOCK_TARGET {
-                true => self.put_chunk(Role::Content, &id, bytes)?,
-                false => {
-                    self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
-                }
+            if bytes.len() >= BLOCK_TARGET {
+                self.put_chunk(Role::Content, &id, bytes)?;
+            } else {
+                self.flush(&[Item { id, birth: 0, form: Form::Shared(bytes.to_vec()) }])?;
             }
         }
         Ok(id)

@@ -215,7 +215,7 @@ fn a_client_without_restrict_keys_is_good_enough() {
     let target = old.capture(&store, None, &Pace::default()).unwrap().part;
     assert_eq!(target.row_counts, capture(&database(&server, "app"), &store).part.row_counts);
     server.run("app", "DROP SCHEMA public CASCADE; CREATE SCHEMA public");
-    restore(&old, &store, &target).unwrap();
+    restore(&database(&server, "app"), &store, &target).unwrap();
     let again = old.capture(&store, None, &Pace::default()).unwrap().part;
     assert_eq!(again.row_counts, target.row_counts);
 }

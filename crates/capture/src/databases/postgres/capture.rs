@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ChildStdout;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
@@ -21,13 +20,6 @@ const KEY: &str = "--restrict-key=rappel";
 /// How much of its output may wait to be read.
 #[cfg(target_os = "linux")]
 const PIPE: usize = 1 << 20;
-/// How far behind it in the order of processes we are.
-#[cfg(target_os = "linux")]
-const BEHIND: i32 = 5;
-/// How long it is left alone; a server that fills the pipe in less is not known.
-const MOMENT: Duration = Duration::from_millis(1);
-/// The output of a small database is taken as it comes.
-const SMALL: u64 = 1 << 20;
 
 /// Who follows a capture.
 #[derive(Clone, Copy, Default)]
@@ -67,16 +59,9 @@ fn dump_with(
     let Some(stdout) = running.stdout.take() else {
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
-    let roomy = widen(&stdout);
-    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, roomy, pace: *pace });
-    let prior = prior.map(Stored::from);
-    let stored = std::thread::scope(|scope| {
-        let storing = scope.spawn(|| {
-            step_back();
-            dump::store(sink, &mut watched, prior.as_ref())
-        });
-        storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
+    widen(&stdout);
+    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace });
+    let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) {
         running.kill();
         return Err(Error::Unavailable("the capture was cancelled".to_owned()));
@@ -110,57 +95,34 @@ fn dump_with(
     })
 }
 
-/// Gives its output more room; says whether that was possible.
-fn widen(stdout: &ChildStdout) -> bool {
+/// Gives its output more room, so that it waits for us less often. Where that is not possible, it waits.
+fn widen(stdout: &ChildStdout) {
     #[cfg(target_os = "linux")]
-    return rustix::pipe::fcntl_setpipe_size(stdout, PIPE).is_ok();
+    let _ = rustix::pipe::fcntl_setpipe_size(stdout, PIPE);
     #[cfg(not(target_os = "linux"))]
-    return false;
-}
-
-/// Lets `pg_dump` go first from here on, wherever this thread and those that it starts compete with it: while it waits, the server
-/// waits too, and nothing else is as slow.
-fn step_back() {
-    // Elsewhere this would be about the whole process.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, BEHIND);
+    let _ = stdout;
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {
     flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// The output of a program, in large pieces. One that writes little at a time would wake us for each of them, which on a
-/// machine with few cores takes more from it than what is done with them; so it is left alone for a moment now and then.
 struct Paced<'a, R> {
     inner: R,
     bytes: u64,
-    /// Whether what it writes meanwhile has a place.
-    roomy: bool,
     pace: Pace<'a>,
 }
 
 impl<R: Read> Read for Paced<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let mut filled = 0;
-        while filled < out.len() {
-            if is_set(self.pace.cancel) {
-                return Err(std::io::Error::other("cancelled"));
-            }
-            match self.inner.read(&mut out[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            if self.roomy && filled < out.len() && self.bytes + filled as u64 > SMALL {
-                std::thread::sleep(MOMENT);
-            }
+        if is_set(self.pace.cancel) {
+            return Err(std::io::Error::other("cancelled"));
         }
-        self.bytes += filled as u64;
+        let count = self.inner.read(out)?;
+        self.bytes += count as u64;
         if let Some(progress) = self.pace.progress {
             progress(self.bytes);
         }
-        Ok(filled)
+        Ok(count)
     }
 }
