@@ -122,6 +122,9 @@ impl Rappel {
             databases: intent.header.databases.clone(),
             ..Plan::default()
         };
+        if let Some(row) = self.store.checkpoint(&target)? {
+            self.borrow_config(&self.store.manifest(&row)?);
+        }
         let fates = self.fates_of(intent)?;
         if let (false, Some(name)) = (finish, fates.committed.first()) {
             return Err(Error::PastReturn { database: name.clone() });

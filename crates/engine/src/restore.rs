@@ -21,7 +21,7 @@ use rappel_capture::restore::{
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::disk::Disk;
-use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoKind};
+use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoDatabase, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
@@ -441,7 +441,11 @@ impl Rappel {
             mixed,
             facets: facets_of(plan),
             git: touched(&plan.git),
-            databases: plan.databases.iter().map(|database| database.name.clone()).collect(),
+            databases: plan
+                .databases
+                .iter()
+                .map(|one| UndoDatabase { name: one.name.clone(), place: one.place.clone() })
+                .collect(),
             paths,
             at: self.now(),
         };

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use rappel_store::document::{Undo, UndoGit, UndoKind};
+use rappel_store::document::{Undo, UndoDatabase, UndoGit, UndoKind};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
@@ -47,7 +47,7 @@ pub struct Step {
     git: Vec<UndoGit>,
     /// The databases it is about.
     #[serde(skip)]
-    databases: Vec<String>,
+    databases: Vec<UndoDatabase>,
     #[serde(skip)]
     kind: UndoKind,
 }
@@ -242,6 +242,7 @@ impl Rappel {
         let deleted = || Error::Deleted { checkpoint: step.to.clone() };
         let row = self.store.checkpoint(&step.to)?.ok_or_else(deleted)?;
         let target = self.target_of(&row)?;
+        self.borrow_config(&target.manifest);
         let kind = step.kind;
         let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
             let expected = options.expected.as_deref();
@@ -335,7 +336,7 @@ impl Rappel {
         };
         let left = left.map(|row| self.store.manifest(&row)).transpose()?;
         Ok(Some(DatabaseWish {
-            names: Some(step.databases.clone()),
+            touched: Some(step.databases.clone()),
             left: left.map(|manifest| manifest.databases),
             allow_stale: true,
             ..wish

@@ -85,14 +85,23 @@ pub struct Undo {
     /// The refs it touched, repository by repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub git: Vec<UndoGit>,
-    /// The databases it restored, by name.
+    /// The databases it restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub databases: Vec<String>,
+    pub databases: Vec<UndoDatabase>,
     /// Those of the paths that were left with something else than `to` holds: chosen hunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<Entry>,
     /// When.
     pub at: Timestamp,
+}
+
+/// A database that a restore changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoDatabase {
+    /// Its name.
+    pub name: String,
+    /// Where it was.
+    pub place: String,
 }
 
 /// What a restore did to one repository.

@@ -89,6 +89,9 @@ pub struct DatabasePlan {
     pub name: String,
     /// Its kind.
     pub kind: DatabaseKind,
+    /// Where it is, without any secret: another one of the same name is not touched in its stead.
+    #[serde(default)]
+    pub place: String,
     /// What it holds now; `None` where it is absent and will be created.
     pub from: Option<Digest>,
     /// What it will hold.

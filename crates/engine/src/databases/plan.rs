@@ -6,8 +6,9 @@ use std::time::Duration;
 use rappel_capture::databases::{
     DatabaseDrive, Error as DatabaseError, Held, How, Restoring, Watch,
 };
+use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Scratch;
-use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan};
+use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Digest};
 use rappel_types::plan::Conflict;
 use rappel_types::size::{format_size, thousands};
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
@@ -25,8 +26,8 @@ const MOST: usize = 255;
 /// What a restore of databases is about.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DatabaseWish {
-    /// If given: only these.
-    pub names: Option<Vec<String>>,
+    /// If given: only these, where they were when a restore changed them.
+    pub touched: Option<Vec<UndoDatabase>>,
     /// How the restore that is taken back left them: one that is otherwise was changed since, and
     /// is kept.
     pub left: Option<Vec<DatabasePart>>,
@@ -51,11 +52,10 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// Where it lies inside the workspace, if it does.
+    /// Where it lies inside the workspace today, if it does.
     pub fn path(&self) -> Option<RelPath> {
-        let location = self.target.location.as_ref()?;
-        let sqlite = self.target.kind == DatabaseKind::Sqlite;
-        location.parse().ok().filter(|_| sqlite)
+        let sqlite = self.named.kind == DatabaseKind::Sqlite;
+        self.named.place.parse().ok().filter(|_| sqlite)
     }
 }
 
@@ -195,9 +195,18 @@ impl Rappel {
             let id = &target.id;
             found.warnings.push(format!("{id} holds no databases; they are left alone"));
         }
-        let meant = |part: &&DatabasePart| {
-            wish.names.as_ref().is_none_or(|names| names.contains(&part.name))
+        let touched = |part: &DatabasePart| {
+            wish.touched.as_ref().map(|all| all.iter().find(|one| one.name == part.name))
         };
+        let meant = |part: &&DatabasePart| touched(part).is_none_or(|one| one.is_some());
+        for one in wish.touched.iter().flatten() {
+            if target.databases.iter().all(|part| part.name != one.name) {
+                let name = &one.name;
+                found
+                    .warnings
+                    .push(format!("database {name}, which that restore made, is left as it is"));
+            }
+        }
         for part in target.databases.iter().filter(meant) {
             let name = &part.name;
             if part.stale && !wish.allow_stale {
@@ -208,10 +217,19 @@ impl Rappel {
                 ));
                 continue;
             }
-            let named = match self.database_of(part) {
+            let was_at = touched(part).flatten().map(|one| one.place.as_str());
+            let named = match self.database_at_place(part, was_at, &[target]) {
                 Some(Ok(named)) => named,
                 Some(Err((_, error))) => {
                     found.conflict(name, error.to_string());
+                    continue;
+                }
+                None if was_at.is_some() => {
+                    let place = was_at.unwrap_or_default();
+                    found.conflict(
+                        name,
+                        format!("rappel.toml does not lead to {place} any more, where it was"),
+                    );
                     continue;
                 }
                 None => {
@@ -223,7 +241,7 @@ impl Rappel {
             if known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
                 continue;
             }
-            if part.location.as_ref().is_some_and(|then| *then != named.place) {
+            if was_at.is_none() && part.location.as_ref().is_some_and(|then| *then != named.place) {
                 let then = part.location.as_deref().unwrap_or_default();
                 found.warnings.push(format!(
                     "{name} was {then} then, and is {} now: that is what will be overwritten",
@@ -271,8 +289,9 @@ impl Rappel {
         let mut all = Vec::new();
         for (place, holding) in held.all.into_iter().enumerate() {
             let name = &holding.named.name;
-            let restoring = match holding.restoring {
-                Some(restoring) => restoring,
+            let from = holding.now.map(|now| now.digest);
+            let (restoring, from) = match holding.restoring {
+                Some(restoring) => (restoring, from),
                 None => self
                     .made_anew(&holding.named)
                     .map_err(|error| Error::Database { name: name.clone(), error })?,
@@ -280,7 +299,8 @@ impl Rappel {
             let plan = DatabasePlan {
                 name: name.clone(),
                 kind: holding.target.kind,
-                from: holding.now.map(|now| now.digest),
+                place: holding.named.place.clone(),
+                from,
                 to: holding.target.digest.clone(),
                 ticket: restoring.ticket(),
             };
@@ -289,11 +309,12 @@ impl Rappel {
         Ok(DatabaseDrive::new(all, false))
     }
 
-    /// Makes a database that is gone, and takes hold of it.
+    /// Makes a database that is gone, and takes hold of it. What it then holds is what a recovery may
+    /// find there without anybody having changed it.
     pub(super) fn made_anew(
         &self,
         named: &Named,
-    ) -> rappel_capture::databases::Result<Box<dyn Restoring>> {
+    ) -> rappel_capture::databases::Result<(Box<dyn Restoring>, Option<Digest>)> {
         named.database.create()?;
         let how =
             How { patience: PATIENCE, terminate_connections: false, cancel: &self.options.cancel };
@@ -301,8 +322,11 @@ impl Rappel {
         let scratch = Scratch::over(self.source());
         let bytes = AtomicU64::default();
         let watch = Watch { cancel: &self.options.cancel, bytes: &bytes };
-        restoring.capture(&scratch, None, &watch)?;
-        Ok(restoring)
+        match restoring.capture(&scratch, None, &watch) {
+            Ok(empty) => Ok((restoring, Some(empty.part.digest))),
+            Err(DatabaseError::Absent(_)) => Ok((restoring, None)),
+            Err(error) => Err(error),
+        }
     }
 
     /// How a restore reads databases.
@@ -359,6 +383,7 @@ pub(crate) fn plan_databases(
         planned.plan.push(DatabasePlan {
             name: name.clone(),
             kind: target.kind,
+            place: holding.named.place.clone(),
             from,
             to: target.digest.clone(),
             ticket: holding.restoring.as_ref().and_then(|restoring| restoring.ticket()),

@@ -1,6 +1,6 @@
 //! The databases of a restore that was interrupted: what became of each, and carrying them on.
 
-use rappel_capture::databases::{DatabaseDrive, Fate, Held, How};
+use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held, How};
 use rappel_capture::restore::Intent;
 use rappel_store::sink::Scratch;
 use rappel_types::database::DatabasePlan;
@@ -8,6 +8,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Manifest};
 
 use super::plan::{Holding, Holdings, PATIENCE, conflict};
+use super::sources::Named;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -54,8 +55,7 @@ impl Rappel {
         target: Option<&Manifest>,
         further: bool,
     ) -> Result<Fate> {
-        let part = target.and_then(|target| target.databases.iter().find(|d| d.name == plan.name));
-        let named = match part.and_then(|part| self.database_of(part)) {
+        let named = match self.database_of_plan(plan, target) {
             Some(Ok(named)) => named,
             Some(Err((name, error))) => return Err(Error::Database { name, error }),
             None => return Ok(Fate::Unknown),
@@ -66,8 +66,22 @@ impl Rappel {
             return Ok(fate);
         }
         let scratch = Scratch::over(self.source());
-        let now = named.database.read(&scratch, None, &self.reading()?.watch).map_err(failed)?;
-        Ok(if now.digest == plan.to { Fate::Committed } else { Fate::Aborted })
+        match named.database.read(&scratch, None, &self.reading()?.watch) {
+            Ok(now) if now.digest == plan.to => Ok(Fate::Committed),
+            Ok(_) | Err(DatabaseError::Absent(_)) => Ok(Fate::Aborted),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// The database that a plan is about: the very one, wherever its name leads to by now.
+    fn database_of_plan(
+        &self,
+        plan: &DatabasePlan,
+        target: Option<&Manifest>,
+    ) -> Option<Result<Named, (String, DatabaseError)>> {
+        let part = target?.databases.iter().find(|part| part.name == plan.name)?;
+        let place = Some(plan.place.as_str()).filter(|place| !place.is_empty());
+        self.database_at_place(part, place, &[target?])
     }
 
     fn manifest_of(&self, checkpoint: &CheckpointId) -> Result<Option<Manifest>> {
@@ -86,7 +100,7 @@ impl Rappel {
         for (_, plan) in open {
             let parts = target.iter().flat_map(|target| &target.databases);
             let part = parts.into_iter().find(|part| part.name == plan.name).cloned();
-            let source = part.as_ref().and_then(|part| self.database_of(part));
+            let source = self.database_of_plan(plan, target.as_ref());
             let (Some(part), Some(source)) = (part, source) else { continue };
             let named = source.map_err(|(name, error)| Error::Database { name, error })?;
             let how = How {
@@ -131,9 +145,10 @@ impl Rappel {
             let Holding { named, target, restoring, .. } = holding;
             let restoring = match restoring {
                 Some(restoring) => restoring,
-                None => self
-                    .made_anew(&named)
-                    .map_err(|error| Error::Database { name: named.name.clone(), error })?,
+                None => {
+                    let made = self.made_anew(&named);
+                    made.map_err(|error| Error::Database { name: named.name.clone(), error })?.0
+                }
             };
             let plan = DatabasePlan { ticket: restoring.ticket(), ..plan.clone() };
             all.push((*place, Held { plan, target, restoring }));

@@ -12,7 +12,7 @@ use rappel_store::beneath::Root;
 use rappel_store::{content, tree};
 use rappel_types::config::{Config, DatabaseConfig, DatabaseUrl};
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::path::escape;
+use rappel_types::path::{escape, unescape};
 use rappel_types::{Manifest, Node, RelPath};
 
 use super::plan::PATIENCE;
@@ -37,14 +37,32 @@ impl Rappel {
     /// with its name.
     pub(crate) fn configured_databases(&self) -> Vec<Source> {
         let borrowed = self.borrowed.lock().unwrap_or_else(PoisonError::into_inner);
-        let config = borrowed.as_ref().unwrap_or(&self.config);
+        self.databases_in(borrowed.as_ref().unwrap_or(&self.config))
+    }
+
+    /// The databases and commands that a configuration names. Two names for one are one too many.
+    fn databases_in(&self, config: &Config) -> Vec<Source> {
         let databases = config.databases.iter().map(|config| self.database_at(config));
         let commands = config.commands.iter().map(|config| {
             let database = Box::new(Command::new(config.clone(), self.root.clone()));
             let (name, place) = (config.name.clone(), String::new());
             Ok(Named { name, kind: DatabaseKind::Command, place, database })
         });
-        databases.chain(commands).collect()
+        let mut all: Vec<Source> = databases.chain(commands).collect();
+        for at in 1..all.len() {
+            let (before, rest) = all.split_at_mut(at);
+            let Ok(named) = &rest[0] else { continue };
+            let same = |other: &Named| {
+                named.kind == DatabaseKind::Sqlite
+                    && (other.kind, &other.place) == (named.kind, &named.place)
+            };
+            if let Some(other) = before.iter().flatten().find(|other| same(other)) {
+                let reason =
+                    format!("it is the same as {}; name it once in rappel.toml", other.name);
+                rest[0] = Err((named.name.clone(), DatabaseError::Unavailable(reason)));
+            }
+        }
+        all
     }
 
     /// Where `rappel.toml` is gone, the one that a restore brings back says what the databases are.
@@ -79,12 +97,51 @@ impl Rappel {
             Err((name, _)) => *name == part.name,
         };
         if let Some(source) = self.configured_databases().into_iter().find(named) {
+            // One that Prisma keeps in its own folder is made again there.
+            let prisma = |named: &Named| {
+                let location =
+                    part.location.as_deref().filter(|_| named.kind == DatabaseKind::Sqlite);
+                location
+                    .and_then(|location| location.strip_prefix("prisma/"))
+                    .is_some_and(|below| below == named.place && !self.root.join(below).exists())
+            };
+            if source.as_ref().is_ok_and(prisma) {
+                let location = part.location.as_deref().unwrap_or_default();
+                let made = self.sqlite_at(&part.name, Path::new(location));
+                return Some(made.map_err(|error| (part.name.clone(), error)));
+            }
             return Some(source);
         }
         // One that was noticed has no entry; it lies where it lay, inside the workspace.
         let location = part.location.as_ref().filter(|location| **location == part.name)?;
         let path = location.parse::<RelPath>().ok()?;
         (part.kind == DatabaseKind::Sqlite).then(|| self.noticed_database(&path))
+    }
+
+    /// The same, but the one that is at a given place: by today's configuration, or by those of the
+    /// checkpoints that a restore went between.
+    pub(crate) fn database_at_place(
+        &self,
+        part: &DatabasePart,
+        place: Option<&str>,
+        checkpoints: &[&Manifest],
+    ) -> Option<Source> {
+        let Some(place) = place else { return self.database_of(part) };
+        let fits = |source: &Source| {
+            source.as_ref().is_ok_and(|named| {
+                (named.name.as_str(), named.kind, named.place.as_str())
+                    == (part.name.as_str(), part.kind, place)
+            })
+        };
+        let today = self.database_of(part).into_iter().chain(self.configured_databases());
+        let then = checkpoints.iter().filter_map(|manifest| self.config_in(manifest));
+        let then = then.flat_map(|config| self.databases_in(&config));
+        let found = today.chain(then.collect::<Vec<_>>()).find(fits);
+        found.or_else(|| {
+            let bytes = unescape(place).filter(|_| part.kind == DatabaseKind::Sqlite)?;
+            let named = self.sqlite_at(&part.name, Path::new(OsStr::from_bytes(&bytes)));
+            Some(named.map_err(|error| (part.name.clone(), error)))
+        })
     }
 
     /// The value of a variable: of the process, else in the project's `.env` files.

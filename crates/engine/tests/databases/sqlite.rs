@@ -212,3 +212,39 @@ fn one_that_git_ignores_is_found_and_told() {
     assert_eq!(saved.checkpoint.manifest.databases[0].name, "dev");
     assert!(!saved.notes.iter().any(|note| note.contains(told)), "{:?}", saved.notes);
 }
+
+#[test]
+fn undo_takes_back_the_database_that_was_restored_and_no_other_of_its_name() {
+    let world = World::new(Project::new().file("code", "1"));
+    let config = |file: &str| format!("[[database]]\nname = \"app\"\nurl = \"sqlite:{file}\"\n");
+    let value = |file: &str| -> String {
+        let connection = Connection::open(world.project.path(file)).unwrap();
+        connection.query_row("SELECT v FROM t", [], |row| row.get(0)).unwrap()
+    };
+    for file in ["a.db", "b.db"] {
+        run(&world, file, &format!("CREATE TABLE t (v); INSERT INTO t VALUES ('of {file}')"));
+    }
+    world.write("rappel.toml", config("a.db"));
+    let first = world.save("first");
+    world.write("rappel.toml", config("b.db"));
+    let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert!(report.warnings.iter().any(|warning| warning.contains("b.db")), "{report:?}");
+    assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of a.db".into()));
+    let safety = report.done.unwrap().safety_checkpoint.to_string();
+    let held = world.open().show(&reference(&safety)).unwrap().manifest.databases;
+    let places: Vec<_> = held.iter().filter_map(|part| part.location.as_deref()).collect();
+    assert_eq!(places, ["a.db", "b.db"], "both are in the safety checkpoint");
+    world.undo();
+    assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of b.db".into()));
+    assert_eq!(world.read("rappel.toml"), config("b.db"));
+}
+
+#[test]
+fn one_file_under_two_names_is_named_once() {
+    let world = with_database("app.db", "DELETE");
+    let entry = |name: &str, url: &str| format!("[[database]]\nname = {name:?}\nurl = {url:?}\n");
+    world.write("rappel.toml", entry("one", "sqlite:app.db") + &entry("two", "sqlite:./app.db"));
+    let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
+    assert_eq!(saved.databases.len(), 1);
+    assert!(saved.partial_reasons[0].reason.contains("the same as one"), "{saved:?}");
+}

@@ -255,7 +255,11 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "database {}", self.database().unwrap_or("(default)"))?;
         match self.get("host").or(self.get("hostaddr")) {
-            Some(host) => write!(f, " on {host}"),
+            Some(host) => write!(f, " on {host}")?,
+            None => {}
+        }
+        match self.get("port") {
+            Some(port) => write!(f, ", port {port}"),
             None => Ok(()),
         }
     }
