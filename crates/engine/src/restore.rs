@@ -444,7 +444,11 @@ impl Rappel {
             databases: plan
                 .databases
                 .iter()
-                .map(|one| UndoDatabase { name: one.name.clone(), place: one.place.clone() })
+                .map(|one| UndoDatabase {
+                    name: one.name.clone(),
+                    place: one.place.clone(),
+                    left: self.look_at_database(one),
+                })
                 .collect(),
             paths,
             at: self.now(),

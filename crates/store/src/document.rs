@@ -102,6 +102,9 @@ pub struct UndoDatabase {
     pub name: String,
     /// Where it was.
     pub place: String,
+    /// What a cheap look at it gave right after: as long as it is the same, nobody changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 /// What a restore did to one repository.

@@ -49,6 +49,8 @@ pub(crate) struct Holding {
     pub restoring: Option<Box<dyn Restoring>>,
     /// What it holds now; `None` where there is none.
     pub now: Option<DatabasePart>,
+    /// Whether a cheap look says that nobody changed it since the restore that is taken back.
+    pub untouched: bool,
 }
 
 impl Holding {
@@ -272,7 +274,12 @@ impl Rappel {
                 Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => {}
                 Err(error) => return Err(Error::Database { name: name.clone(), error }),
             }
-            found.all.push(Holding { named, target: part.clone(), restoring: None, now: None });
+            let left = touched(part).flatten().and_then(|one| one.left.as_ref());
+            let untouched = left.is_some_and(|left| {
+                named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
+            });
+            let target = part.clone();
+            found.all.push(Holding { named, target, restoring: None, now: None, untouched });
         }
         found.all.sort_by_key(|holding| holding.named.kind);
         if found.all.len() > MOST {
@@ -329,6 +336,13 @@ impl Rappel {
         }
     }
 
+    /// A cheap look at a database that was just restored.
+    pub(crate) fn look_at_database(&self, plan: &DatabasePlan) -> Option<String> {
+        let all = self.configured_databases().into_iter().flatten();
+        let mut fitting = all.filter(|one| (&one.name, &one.place) == (&plan.name, &plan.place));
+        Some(fitting.next()?.database.fingerprint().ok()??.0)
+    }
+
     /// How a restore reads databases.
     pub(crate) fn reading(&self) -> Result<Reading<'_>> {
         Ok(Reading {
@@ -364,10 +378,17 @@ pub(crate) fn plan_databases(
         if let Some(left) = left
             && let Some(before) = left.iter().find(|part| part.name == *name)
             && from.as_ref() != Some(&before.digest)
+            && !holding.untouched
         {
             let reason = "it was changed since; it is kept (--overwrite takes it too)";
             planned.edited.push(conflict(name, reason));
             return false;
+        }
+        if from.is_none() && target.kind == DatabaseKind::Postgres {
+            planned.warnings.push(format!(
+                "database {name} is made anew with the server's defaults: its owner, encoding and \
+                 settings (ALTER DATABASE) are not part of a dump"
+            ));
         }
         let lines = differences(holding.now.as_ref(), target);
         let action = if from.is_some() { ActionKind::Overwrite } else { ActionKind::Create };

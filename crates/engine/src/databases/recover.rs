@@ -113,7 +113,8 @@ impl Rappel {
                 Err(rappel_capture::databases::Error::Absent(_)) => None,
                 Err(error) => return Err(Error::Database { name: plan.name.clone(), error }),
             };
-            holdings.all.push(Holding { named, target: part, restoring, now: None });
+            let (target, now) = (part, None);
+            holdings.all.push(Holding { named, target, restoring, now, untouched: false });
         }
         Ok(holdings)
     }

@@ -254,9 +254,8 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "database {}", self.database().unwrap_or("(default)"))?;
-        match self.get("host").or(self.get("hostaddr")) {
-            Some(host) => write!(f, " on {host}")?,
-            None => {}
+        if let Some(host) = self.get("host").or(self.get("hostaddr")) {
+            write!(f, " on {host}")?;
         }
         match self.get("port") {
             Some(port) => write!(f, ", port {port}"),
