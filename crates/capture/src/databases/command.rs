@@ -3,14 +3,19 @@
 //!
 //! Such a thing knows no transactions: what `restore` leaves behind when it fails is its own affair,
 //! which is why it comes last in a restore.
+//!
+//! A program may leave others behind that keep its pipes open, so the end of a pipe is never waited for
+//! without looking at the time, at the program and at the user: pipes are read by threads that nobody joins.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command as Process, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::process::{Child, ChildStdout, Command as Process, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rappel_store::sink::{Sink, Source};
 use rappel_types::config::CommandConfig;
@@ -19,7 +24,14 @@ use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Ticket};
 use super::{Captured, Database, Error, Fate, Fingerprint, How, Restoring, Result, Watch, dump};
 
 /// How much of a program's complaints is kept.
-const WORDS: u64 = 4 << 10;
+const WORDS: usize = 4 << 10;
+/// How often somebody who waits looks whether he still should.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// How long the pipes of a program that has ended may stay open without a word.
+const GRACE: Duration = Duration::from_secs(1);
+/// How much output is read at once, and how many such blocks may wait.
+const BLOCK: usize = 64 << 10;
+const WAITING: usize = 4;
 
 /// A `[[command]]`.
 #[derive(Debug, Clone)]
@@ -41,17 +53,34 @@ impl Command {
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
     ) -> Result<DatabasePart> {
-        let mut running =
-            Running::start(&self.config.capture, &self.folder, self.config.timeout, Stdio::null())?;
-        let Some(output) = running.child.stdout.take() else {
+        let mut running = Running::start(
+            &self.config.capture,
+            &self.folder,
+            self.config.timeout,
+            Stdio::null(),
+            Stdio::piped(),
+        )?;
+        let Some(stdout) = running.stdout.take() else {
             return Err(Error::Unavailable("its output cannot be read".into()));
         };
-        let mut output = Watched { inner: output, watch };
+        let mut output = Output {
+            blocks: blocks_of(stdout),
+            block: io::Cursor::default(),
+            running: &running,
+            watch,
+            alone: None,
+            given_up: OnceLock::new(),
+        };
         let stored = dump::store(sink, &mut output, prior.map(dump::Stored::from).as_ref());
-        // What it said tells more than that its output ended.
-        running.finish(stored.is_err())?;
-        watch.read(0)?;
-        let stored = stored?;
+        let given_up = output.given_up.take();
+        if given_up.is_some() || stored.is_err() {
+            running.kill();
+        }
+        let stored = match given_up {
+            Some(why) => return Err(why),
+            None => stored?,
+        };
+        running.finish(Some(watch.cancel))?;
         Ok(DatabasePart {
             name: self.config.name.clone(),
             kind: DatabaseKind::Command,
@@ -150,24 +179,27 @@ impl Restoring for Loading {
             return Err(Error::Unavailable("its data was not read".into()));
         };
         let config = &self.command.config;
-        let mut running =
-            Running::start(&config.restore, &self.command.folder, config.timeout, input.into())?;
-        if let Some(mut output) = running.child.stdout.take() {
-            let _ = io::copy(&mut output, &mut io::sink());
-        }
+        // What it says is for nobody: whether it succeeded is what counts.
+        let mut running = Running::start(
+            &config.restore,
+            &self.command.folder,
+            config.timeout,
+            input.into(),
+            Stdio::null(),
+        )?;
         // It began: whatever it did stands.
-        running.finish(false).map_err(|error| Error::Unknown(error.to_string()))
+        running.finish(None).map_err(|error| Error::Unknown(error.to_string()))
     }
 }
 
 /// A program of the user's that is running, and is not let run for ever.
 struct Running {
-    child: Child,
+    child: Mutex<Child>,
+    group: rustix::process::Pid,
+    stdout: Option<ChildStdout>,
     program: String,
-    words: Option<JoinHandle<Vec<u8>>>,
-    /// Dropped to call the watchdog off.
-    over: Option<mpsc::Sender<()>>,
-    watchdog: Option<JoinHandle<bool>>,
+    words: Option<Words>,
+    deadline: Option<Instant>,
     timeout: Duration,
 }
 
@@ -177,6 +209,7 @@ impl Running {
         folder: &std::path::Path,
         timeout: Duration,
         stdin: Stdio,
+        stdout: Stdio,
     ) -> Result<Self> {
         let [program, arguments @ ..] = argv else {
             return Err(Error::Unavailable("its command is empty".into()));
@@ -185,84 +218,193 @@ impl Running {
             .args(arguments)
             .current_dir(folder)
             .stdin(stdin)
-            .stdout(Stdio::piped())
+            .stdout(stdout)
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
             .map_err(|error| Error::Unavailable(format!("{program} cannot be run: {error}")))?;
-        let words = child.stderr.take().map(|mut stderr| {
-            thread::spawn(move || {
-                let mut words = Vec::new();
-                let _ = stderr.by_ref().take(WORDS).read_to_end(&mut words);
-                // The rest is read so that it is not stopped by a full pipe.
-                let _ = io::copy(&mut stderr, &mut io::sink());
-                words
-            })
-        });
-        let group = rustix::process::Pid::from_child(&child);
-        let (over, called_off) = mpsc::channel();
-        let watchdog = thread::spawn(move || {
-            let late = called_off.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
-            if late {
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            }
-            late
-        });
         Ok(Self {
-            child,
+            group: rustix::process::Pid::from_child(&child),
+            stdout: child.stdout.take(),
+            words: child.stderr.take().map(|stderr| Words::of(stderr, WORDS)),
+            child: Mutex::new(child),
             program: program.clone(),
-            words,
-            over: Some(over),
-            watchdog: Some(watchdog),
+            deadline: Instant::now().checked_add(timeout),
             timeout,
         })
     }
 
-    /// Waits for its end. `give_up` is set where nobody reads its output any more.
-    fn finish(&mut self, give_up: bool) -> Result<()> {
-        if give_up {
-            let group = rustix::process::Pid::from_child(&self.child);
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    /// An error if it has used up its time, or if the user wants to stop.
+    fn may_go_on(&self, cancel: Option<&AtomicBool>) -> Result<()> {
+        if cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Err(rappel_store::Error::Cancelled.into());
         }
-        let program = &self.program;
-        let status = self.child.wait().map_err(|error| {
-            Error::Unavailable(format!("{program} cannot be waited for: {error}"))
-        })?;
-        drop(self.over.take());
-        let late = self.watchdog.take().and_then(|dog| dog.join().ok()).unwrap_or(false);
-        let words = self.words.take().and_then(|words| words.join().ok()).unwrap_or_default();
-        if late {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let timeout = rappel_types::duration::format_duration(self.timeout.as_millis() as u64);
+            let program = &self.program;
             return Err(Error::Unavailable(format!("{program} took longer than {timeout}")));
         }
-        if give_up || status.success() {
+        Ok(())
+    }
+
+    /// How it ended, if it has.
+    fn status(&self) -> Result<Option<ExitStatus>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().map_err(|error| {
+            Error::Unavailable(format!("{} cannot be waited for: {error}", self.program))
+        })
+    }
+
+    /// Ends it, with whatever of its group is left.
+    fn kill(&self) {
+        let _ = rustix::process::kill_process_group(self.group, rustix::process::Signal::KILL);
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// Waits for its end.
+    fn finish(&mut self, cancel: Option<&AtomicBool>) -> Result<()> {
+        let mut pause = Duration::from_millis(1);
+        let status = loop {
+            if let Some(status) = self.status()? {
+                break status;
+            }
+            self.may_go_on(cancel)?;
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOOK / 4);
+        };
+        if status.success() {
             return Ok(());
         }
-        let words = String::from_utf8_lossy(&words);
+        let words = self.words.take().map(Words::end).unwrap_or_default();
         let words = words.trim();
         let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-        Err(Error::Unavailable(format!("{program} failed ({status}){said}")))
+        Err(Error::Unavailable(format!("{} failed ({status}){said}", self.program)))
     }
 }
 
 impl Drop for Running {
+    /// One that has not ended is of no use any more.
     fn drop(&mut self) {
-        if self.over.is_some() {
-            let _ = self.finish(true);
+        if !matches!(self.status(), Ok(Some(_))) {
+            self.kill();
         }
     }
 }
 
-/// A reader that tells how far it is, and stops when the user wants to.
-pub(crate) struct Watched<'a, R> {
-    pub inner: R,
-    pub watch: &'a Watch<'a>,
+/// What a program complains about, as far as it is kept. The rest is read so that it is not stopped by a full pipe.
+#[derive(Debug)]
+pub(super) struct Words {
+    kept: Arc<Mutex<Vec<u8>>>,
+    /// Hears of the end.
+    ended: Mutex<Receiver<()>>,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl Words {
+    /// Begins to listen.
+    pub fn of(mut stderr: impl Read + Send + 'static, most: usize) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (end, ended) = mpsc::channel::<()>();
+        let shared = Arc::clone(&kept);
+        thread::spawn(move || {
+            let _end = end;
+            let mut block = [0; 4 << 10];
+            while let Some(said) = next(&mut stderr, &mut block).filter(|said| !said.is_empty()) {
+                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = most.saturating_sub(kept.len()).min(said.len());
+                kept.extend_from_slice(said.get(..room).unwrap_or_default());
+            }
+        });
+        Self { kept, ended: Mutex::new(ended) }
+    }
+
+    /// What was said by a program that has ended. Others may still have its pipe: they are not waited for.
+    pub fn end(self) -> String {
+        let _ = self.ended.into_inner().unwrap_or_else(PoisonError::into_inner).recv_timeout(GRACE);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).into_owned()
+    }
+}
+
+/// The next bytes of a pipe: none at its end, `None` where it fails.
+fn next<'a>(pipe: &mut impl Read, block: &'a mut [u8]) -> Option<&'a [u8]> {
+    loop {
+        match pipe.read(block) {
+            Ok(read) => return block.get(..read),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// The output of a program, block by block.
+fn blocks_of(mut stdout: ChildStdout) -> Receiver<Vec<u8>> {
+    let (send, blocks) = mpsc::sync_channel(WAITING);
+    thread::spawn(move || {
+        let mut block = vec![0; BLOCK];
+        while let Some(said) = next(&mut stdout, &mut block).filter(|said| !said.is_empty()) {
+            if send.send(said.to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    blocks
+}
+
+/// The output of a program, for as long as that is allowed to take.
+struct Output<'a> {
+    blocks: Receiver<Vec<u8>>,
+    block: io::Cursor<Vec<u8>>,
+    running: &'a Running,
+    watch: &'a Watch<'a>,
+    /// Since when it is silent although the program has ended.
+    alone: Option<Instant>,
+    /// Why it was not read to its end.
+    given_up: OnceLock<Error>,
+}
+
+impl Output<'_> {
+    /// The next block, empty at the end.
+    fn next(&mut self) -> Result<Vec<u8>> {
+        loop {
+            self.running.may_go_on(Some(self.watch.cancel))?;
+            match self.blocks.recv_timeout(LOOK) {
+                Ok(block) => {
+                    self.alone = None;
+                    self.watch.read(block.len() as u64)?;
+                    return Ok(block);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(Vec::new()),
+                Err(RecvTimeoutError::Timeout) if self.running.status()?.is_none() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.alone.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+                        return Err(Error::Unavailable(format!(
+                            "{} ended, but something that it started keeps its output open",
+                            self.running.program
+                        )));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Read for Output<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.watch.read(read as u64).map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(read)
+        loop {
+            let read = self.block.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            match self.next() {
+                Ok(block) if block.is_empty() => return Ok(0),
+                Ok(block) => self.block = io::Cursor::new(block),
+                Err(error) => {
+                    let told = io::Error::other(error.to_string());
+                    let _ = self.given_up.set(error);
+                    return Err(told);
+                }
+            }
+        }
     }
 }

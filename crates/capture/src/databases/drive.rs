@@ -2,9 +2,10 @@
 //! one after the other once the files stand.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_store::sink::Source;
+use rappel_types::ObjectId;
 use rappel_types::database::{DatabasePart, DatabasePlan};
 
 use super::{Error, Restoring};
@@ -40,18 +41,28 @@ impl DatabaseDrive {
         held.iter().map(|(_, held)| held.plan.clone()).collect()
     }
 
-    /// Loads all of them, where nobody sees it yet.
-    pub fn stage(&self, source: &dyn Source) -> restore::Result<()> {
+    /// Loads all of them, where nobody sees it yet, unless the user wants to stop.
+    pub fn stage(&self, source: &dyn Source, cancel: &AtomicBool) -> restore::Result<()> {
+        let source = Stoppable { source, cancel };
         for (_, held) in self.held.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-            held.restoring.stage(source, &held.target).map_err(|error| named(held, error))?;
+            source.check()?;
+            held.restoring.stage(&source, &held.target).map_err(|error| match source.check() {
+                // Whatever it says, that is why.
+                Err(cancelled) => named(held, cancelled.into()),
+                Ok(()) => named(held, error),
+            })?;
         }
         Ok(())
     }
 
     /// Commits all of them. That each was begun is durable before it is, so that after a crash
-    /// nobody takes back what may stand.
-    pub fn commit(&self, intent: &mut OpenIntent) -> restore::Result<()> {
-        for (place, held) in self.held.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+    /// nobody takes back what may stand. The user can stop this before the first, and not later.
+    pub fn commit(&self, intent: &mut OpenIntent, cancel: &AtomicBool) -> restore::Result<()> {
+        let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.is_empty() && !self.is_committed() {
+            check(cancel)?;
+        }
+        for (place, held) in all.iter_mut() {
             intent.begin_database(*place)?;
             match held.restoring.commit() {
                 Ok(()) => self.committed.store(true, Ordering::Relaxed),
@@ -75,6 +86,32 @@ impl DatabaseDrive {
     /// Lets go of all of them; what is not committed is as it was.
     pub fn release(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A source that gives nothing any more once the user wants to stop.
+struct Stoppable<'a> {
+    source: &'a dyn Source,
+    cancel: &'a AtomicBool,
+}
+
+impl Stoppable<'_> {
+    fn check(&self) -> rappel_store::Result<()> {
+        check(self.cancel)
+    }
+}
+
+impl Source for Stoppable<'_> {
+    fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
+        self.check()?;
+        self.source.get(id)
+    }
+}
+
+fn check(cancel: &AtomicBool) -> rappel_store::Result<()> {
+    match cancel.load(Ordering::Relaxed) {
+        true => Err(rappel_store::Error::Cancelled),
+        false => Ok(()),
     }
 }
 

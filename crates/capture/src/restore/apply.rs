@@ -99,7 +99,7 @@ pub(super) fn drive(
     record: Record<'_>,
 ) -> Result<Outcome> {
     match way {
-        Way::Forward => job.databases.stage(job.source)?,
+        Way::Forward => job.databases.stage(job.source, job.cancel)?,
         Way::Backward => job.databases.release(),
     }
     // Databases are committed when the files stand, not with each of git's folders.

@@ -93,7 +93,7 @@ impl<'a> Drive<'a> {
         }
         let writers = self.find_writers()?;
         self.verify(&writers)?;
-        self.job.databases.commit(intent)?;
+        self.job.databases.commit(intent, self.job.cancel)?;
         if self.way == Way::Forward {
             intent.note(Phase::Swapped);
         }

@@ -61,7 +61,9 @@ pub enum Error {
     },
     /// Something failed after a database was committed, so that there is no way back any more: the
     /// intent waits for `recover --finish`.
-    #[error("{cause}; a database was restored already, so the rest has to be finished")]
+    #[error(
+        "{cause}; a database was restored already, or may have been, so the rest has to be finished"
+    )]
     MustFinish {
         /// What failed.
         cause: Box<Error>,

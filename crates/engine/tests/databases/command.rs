@@ -135,6 +135,104 @@ fn one_that_takes_too_long_is_stopped() {
     assert!(reason.contains("took longer than"), "{reason}");
 }
 
+/// A process that a command leaves behind, which outlives every patience.
+struct Left(String);
+
+impl Left {
+    /// The one whose id the command wrote down.
+    fn behind(scene: &Scene) -> Self {
+        Self(std::fs::read_to_string(scene.outside.path().join("left")).unwrap().trim().to_owned())
+    }
+
+    fn is_alive(&self) -> bool {
+        std::process::Command::new("kill").args(["-0", &self.0]).output().unwrap().status.success()
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("kill").args(["-9", &self.0]).output();
+    }
+}
+
+impl Scene {
+    /// A shell's words that leave `process` behind and write down its id.
+    fn leaving(&self, process: &str) -> String {
+        format!("{process} & echo $! > '{}/left'", self.outside.path().display())
+    }
+}
+
+#[test]
+fn what_a_command_leaves_behind_is_not_waited_for() {
+    let scene = Scene::new("one");
+    let words = format!("{}; echo hi", scene.leaving("sleep 600 >/dev/null"));
+    scene.configure(&["sh", "-c", &words], &scene.loader());
+    let saved = scene.save().checkpoint.manifest;
+    let left = Left::behind(&scene);
+    assert!(left.is_alive());
+    assert_eq!((saved.partial, saved.databases[0].bytes), (false, 3), "{saved:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_others_keep_open_is_no_whole_output() {
+    let scene = Scene::new("one");
+    let words = format!("{}; echo hi", scene.leaving("setsid sleep 600"));
+    scene.configure(&["sh", "-c", &words], &scene.loader());
+    let saved = scene.save().checkpoint.manifest;
+    let left = Left::behind(&scene);
+    assert!(left.is_alive());
+    let reason = &saved.partial_reasons[0].reason;
+    assert!(reason.contains("keeps its output open"), "{reason}");
+}
+
+#[test]
+fn what_a_loader_leaves_behind_is_not_waited_for() {
+    let mut processes = vec!["sleep 600", "sleep 600 >/dev/null"];
+    if cfg!(target_os = "linux") {
+        processes.push("setsid sleep 600");
+    }
+    for process in processes {
+        let scene = Scene::new("one");
+        let state = scene.state();
+        let state = state.to_str().unwrap();
+        let words = format!("cat > '{state}'; {}", scene.leaving(process));
+        scene.configure(&["cat", state], &["sh".into(), "-c".into(), words]);
+        let first = scene.save().checkpoint.manifest.id.to_string();
+        scene.set("two");
+        scene.world.restore(&first);
+        let left = Left::behind(&scene);
+        assert!(left.is_alive(), "{process}");
+        assert_eq!(scene.get(), "one");
+    }
+}
+
+#[test]
+fn a_silent_command_is_stopped_when_the_user_wants_to() {
+    let scene = Scene::new("one");
+    let words = format!("echo $$ > '{}/left'; exec sleep 600", scene.outside.path().display());
+    let text = format!(
+        "[[command]]\nname = \"state\"\ncapture = {:?}\nrestore = [\"cat\"]\ntimeout = \"600s\"\n",
+        ["sh", "-c", &words]
+    );
+    scene.world.write("rappel.toml", text);
+    let options = scene.world.options();
+    let cancel = std::sync::Arc::clone(&options.cancel);
+    let started = scene.outside.path().join("left");
+    let user = std::thread::spawn(move || {
+        while std::fs::read(&started).map_or(true, |id| id.is_empty()) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let saved = rappel::Rappel::open(options).unwrap().save(&SaveOptions::default());
+    user.join().unwrap();
+    let left = Left::behind(&scene);
+    assert!(!left.is_alive());
+    let error = saved.unwrap_err().to_string();
+    assert!(error.contains("cancelled"), "{error}");
+}
+
 #[test]
 fn without_its_loader_nothing_is_restored() {
     let scene = Scene::new("one");
@@ -166,7 +264,8 @@ fn a_loader_that_fails_leaves_a_restore_to_be_finished() {
     scene.set("three");
     let restored = scene.world.open().restore(&reference(&second), &RestoreOptions::default());
     let error = restored.unwrap_err();
-    assert!(error.to_string().contains("has to be finished"), "{error}");
+    assert!(error.to_string().contains("cat failed"), "{error}");
+    assert!(error.to_string().contains("or may have been"), "{error}");
     assert!(error.hint().unwrap().contains("recover --finish"), "{error}");
     assert_eq!(scene.get(), "three");
 
