@@ -12,6 +12,7 @@ mod locks;
 mod pages;
 mod reachable;
 mod restoring;
+mod scratch;
 mod snapshot;
 mod tables;
 mod wal;
@@ -33,7 +34,8 @@ use rappel_store::sink::{Sink, Source};
 use rappel_types::RelPath;
 use rappel_types::database::{DatabaseKind, DatabasePart, Digest};
 
-use self::snapshot::{Guard, Snapshot};
+use self::scratch::Spot;
+use self::snapshot::{Guard, Snapshot, absent};
 use super::{Captured, Error, Fate, Fingerprint, Restoring, Result};
 use crate::files::stamp::{Stamp, Trust, look};
 
@@ -90,17 +92,43 @@ pub struct Way {
     /// The database below it.
     pub path: RelPath,
     /// A free name below it, where one that is absent is put together. What a crash leaves there
-    /// is the caller's to remove.
+    /// is removed by the next restore, or by [`Way::clear`].
     pub slot: RelPath,
-    /// A file that does not exist yet, in a private folder, for the pages of one that is there. What
-    /// a crash leaves there is the caller's to remove.
+    /// A name in a private folder, for the pages of one that is there. What a crash leaves there is
+    /// removed in the same way.
     pub staging: PathBuf,
+}
+
+impl Way {
+    /// Removes what a crash left there. What a restore works on stays.
+    pub fn clear(&self) -> Result<()> {
+        self.slot().clear()?;
+        if self.staging.symlink_metadata().is_ok() {
+            self.staging()?.clear()?;
+        }
+        Ok(())
+    }
+
+    fn slot(&self) -> Spot {
+        Spot { root: self.root.clone(), path: self.slot.clone() }
+    }
+
+    fn staging(&self) -> Result<Spot> {
+        let unusable = || {
+            let shown = self.staging.display();
+            Error::Unavailable(format!("{shown} cannot be the name of a file"))
+        };
+        let folder = self.staging.parent().ok_or_else(unusable)?;
+        let name = self.staging.file_name().ok_or_else(unusable)?;
+        let path = RelPath::new(name.as_encoded_bytes()).map_err(|_| unusable())?;
+        let root = Arc::new(Root::open(folder, self.root.disk().clone())?);
+        Ok(Spot { root, path })
+    }
 }
 
 impl Database {
     /// A cheap look, by what the file system says of the database, its log and its journal: every
-    /// commit writes to one of them. `None` if that is too young to tell the next write apart, or
-    /// the database is absent.
+    /// commit writes to one of them. `None` if that is too young to tell the next write apart.
     pub fn fingerprint(&self) -> Result<Option<Fingerprint>> {
         let failed = |error: rustix::io::Errno| {
             let error = std::io::Error::from(error);
@@ -113,7 +141,7 @@ impl Database {
             rustix::fs::Mode::empty(),
         );
         let folder = match opened {
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(rustix::io::Errno::NOENT) => return Err(absent(&self.path)),
             other => other.map_err(failed)?,
         };
         let trust = Trust::start(&folder).map_err(failed)?;
@@ -125,7 +153,9 @@ impl Database {
             let found = match look(&folder, &name) {
                 Ok(stamp) if trust.believes(&stamp) => Some(stamp),
                 Ok(_) => return Ok(None),
-                Err(rustix::io::Errno::NOENT) if suffix.is_empty() => return Ok(None),
+                Err(rustix::io::Errno::NOENT) if suffix.is_empty() => {
+                    return Err(absent(&self.path));
+                }
                 Err(rustix::io::Errno::NOENT) => None,
                 Err(error) => return Err(failed(error)),
             };

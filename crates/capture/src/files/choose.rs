@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use rappel_types::RelPath;
 
 use super::builtin;
+use super::databases;
 use super::git::tracked::Status;
 use super::git::{IGNORE, Repo};
 use super::globs::Globs;
@@ -282,7 +283,10 @@ impl Chooser<'_> {
         inside: Inside,
     ) -> Choice {
         let take = |inside| Choice::Take { because: Because::Rules, inside };
-        if self.exclude.matches(path, is_dir) || self.excluded_paths.holds(path) {
+        if self.exclude.matches(path, is_dir)
+            || self.excluded_paths.holds(path)
+            || !is_dir && databases::is_unfinished(name)
+        {
             return Choice::Omit { git: false, builtin: false };
         }
         if inside == Inside::Included || self.include.matches(path, is_dir) {

@@ -8,6 +8,7 @@ use rappel_types::RelPath;
 
 use super::handle::Root;
 use crate::databases::sqlite::{COMPANIONS, MAGIC, companions_of};
+use crate::restore::intent::staging_name;
 
 /// Why a database that was asked for is not taken as a file.
 pub(crate) const IN_USE: &str = "it is a SQLite database that a program works with, or that one left in the middle of its work; \
@@ -22,6 +23,11 @@ pub(crate) fn is_one(file: &File) -> bool {
 /// Whether a database stands at `path`.
 pub(crate) fn is_at(root: &Root, path: &[u8]) -> bool {
     root.open_file(path).is_ok_and(|file| is_one(&file))
+}
+
+/// Whether `name` is that of a database which a restore puts together, or left when it crashed.
+pub(crate) fn is_unfinished(name: &[u8]) -> bool {
+    name.ends_with(b".sqlite") && staging_name(name).is_some()
 }
 
 /// Whether a file of that size is worth a look: databases consist of whole pages.

@@ -24,7 +24,7 @@ use super::{Request, Scanned};
 use crate::error::{Error, Result};
 
 /// Raised when the same configuration selects other files than before.
-const RULES_VERSION: u8 = 1;
+const RULES_VERSION: u8 = 2;
 
 /// Looks at the workspace and puts the content of every new or changed file into `sink`.
 ///

@@ -44,6 +44,21 @@ fn a_database_is_noticed_and_left_out_with_all_that_lies_beside_it() {
 }
 
 #[test]
+fn what_a_restore_puts_together_is_no_database_of_the_workspace() {
+    let mut project = project();
+    project.write("sub/.rappel-0123456789abcdef-0.sqlite.txt", "mine");
+    let slot = "sub/.rappel-0123456789abcdef-0.sqlite";
+    drop(database(&project, slot, "CREATE TABLE t (x)"));
+    project.write(".rappel-0123456789abcdef-0.sqlite", "not a database yet");
+    let scanned = project.save_checked();
+    assert_eq!((&scanned.databases[..], &scanned.partial[..]), (&[][..], &[][..]));
+    let names = [".keep", "code.rs", "sub/.rappel-0123456789abcdef-0.sqlite.txt"];
+    assert_eq!(leaves(&project.fresh()), names);
+    let scanned = project.fresh();
+    assert!(!project.selector(&scanned).selects(&path(slot), false));
+}
+
+#[test]
 fn a_scan_with_a_cache_opens_nothing_to_know_it() {
     let mut project = project();
     drop(database(&project, "app.db", "CREATE TABLE t (x)"));

@@ -15,6 +15,13 @@ pub struct Reachable {
     pub way: Way,
 }
 
+impl Reachable {
+    /// Removes what a restore left that crashed. What another one works on stays.
+    pub fn clear(&self) -> Result<()> {
+        self.way.clear()
+    }
+}
+
 impl Database for Reachable {
     fn fingerprint(&self) -> Result<Option<Fingerprint>> {
         self.database.fingerprint()
@@ -35,10 +42,6 @@ impl Database for Reachable {
 
     fn restoring(&self, how: &How<'_>) -> Result<Box<dyn Restoring>> {
         let database = Sqlite { patience: how.patience, ..self.database.clone() };
-        // What a crash left there is of the same database, and of no use any more.
-        if matches!(self.way.root.stat(&self.way.slot), Ok(Some(_))) {
-            self.way.root.unlink(&self.way.slot)?;
-        }
         Ok(database.restoring(self.way.clone()))
     }
 

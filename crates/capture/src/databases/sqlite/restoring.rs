@@ -20,15 +20,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rappel_store::beneath::NewFile;
 use rappel_store::content::ChunkList;
-use rappel_store::disk::{self, DiskFile};
+use rappel_store::disk::DiskFile;
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Digest, Ticket};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::pages::{self, Header, Stored};
-use super::snapshot::{Guard, HEADER, MAGIC, Mark, Snapshot, peek};
+use super::scratch::Scratch;
+use super::snapshot::{Guard, HEADER, MAGIC, Mark, Snapshot, names, peek};
 use super::{Database, Way, companions_of, holders};
 use crate::databases::{Captured, Error, Restoring, Result, Watch};
 
@@ -50,8 +52,10 @@ enum State {
     /// Nothing is held, nothing is staged.
     Idle,
     Held(Box<Held>),
-    /// It was absent when it was looked at, and is put together under another name.
+    /// It was absent when it was looked at.
     Absent,
+    /// It was absent, and is put together under another name.
+    Created(Scratch<NewFile>),
 }
 
 /// A database that is held for writing.
@@ -59,11 +63,11 @@ struct Held {
     page_size: u32,
     /// What it looked like once it was held.
     mark: Mark,
-    staged: DiskFile,
-    // Dropped in this order: the connections go before the handles by which the file was read.
+    // Dropped in this order: the connections go before the handles by which the files were read.
     holder: Holder,
     snapshot: Snapshot,
     _peeked: File,
+    staged: Scratch<DiskFile>,
 }
 
 impl SqliteRestoring {
@@ -78,12 +82,18 @@ impl SqliteRestoring {
         let (peeked, found) = peek(path)?;
         let page_size = page_size.unwrap_or(if found == 0 { USUAL } else { found });
         let disk = self.way.root.disk();
-        disk::unlink(&**disk, &self.way.staging)?;
-        let staged = DiskFile::create_new(disk, &self.way.staging)?;
-        staged.write_at(&empty_page(page_size), 0)?;
+        let create = |_: &_| DiskFile::create_new(disk, &self.way.staging);
+        let staged = self.way.staging()?.begin(create, DiskFile::file)?;
+        staged.file.write_at(&empty_page(page_size), 0)?;
         let holder = Holder::start(path, &self.way.staging, self.database.patience, log)?;
         let never = AtomicBool::new(false);
         let snapshot = Snapshot::take(path, Guard::Connection, self.database.patience, &never)?;
+        // Looked at before the connection was made and after: all three have the same file.
+        let same = names(path, &peeked).map_err(unreadable(path))?
+            && snapshot.is_at(path).map_err(unreadable(path))?;
+        if !same {
+            return Err(changed(path));
+        }
         let mark = snapshot.mark().map_err(unreadable(path))?;
         Ok(Box::new(Held { page_size, mark, staged, holder, snapshot, _peeked: peeked }))
     }
@@ -113,7 +123,7 @@ impl SqliteRestoring {
         }
     }
 
-    fn create(&self, source: &dyn Source, stored: &Stored) -> Result<()> {
+    fn create(&self, source: &dyn Source, stored: &Stored) -> Result<Scratch<NewFile>> {
         for path in companions_of(&self.way.path) {
             if self.way.root.stat(&path)?.is_some() {
                 return Err(Error::Refused {
@@ -132,19 +142,39 @@ impl SqliteRestoring {
                 self.way.root.create_dir(&folder, 0o777)?;
             }
         }
-        let mut file = self.way.root.create_file(&self.way.slot, 0o600)?;
-        stored.write_to(source, Header { counter: 1, may_have_log: true }, &mut file)?;
-        file.set_mode(stored.mode)?;
-        Ok(file.sync()?)
+        let create = |_: &_| self.way.root.create_file(&self.way.slot, 0o600);
+        let mut slot = self.way.slot().begin(create, NewFile::file)?;
+        stored.write_to(source, Header { counter: 1, may_have_log: true }, &mut slot.file)?;
+        slot.file.set_mode(stored.mode)?;
+        slot.file.sync()?;
+        Ok(slot)
     }
 
-    fn place(&self) -> Result<()> {
-        let Way { root, path, slot, .. } = &self.way;
-        if root.stat(path)?.is_some() {
+    fn place(&self, slot: Scratch<NewFile>) -> Result<()> {
+        if self.way.root.stat(&self.way.path)?.is_some() {
             return Err(changed(&self.database.path));
         }
-        root.rename_noreplace(slot, path)?;
-        Ok(root.sync_dir(path.parent().as_ref())?)
+        slot.place(&self.way.path, &self.database.path)
+    }
+
+    fn replace(&self, held: &mut Held) -> Result<()> {
+        let path = &self.database.path;
+        // By its log, SQLite would write into a file that was put in its place meanwhile.
+        if !held.snapshot.is_all_at(path).map_err(unreadable(path))?
+            || held.snapshot.mark().map_err(unreadable(path))? != held.mark
+        {
+            return Err(changed(path));
+        }
+        held.snapshot.release();
+        held.holder.commit()?;
+        match held.snapshot.is_at(path) {
+            Ok(true) => Ok(()),
+            _ => Err(Error::Unknown(format!(
+                "{} was replaced or removed by somebody in the moment in which it was restored: \
+                 what is there now may be theirs, or a mixture",
+                path.display()
+            ))),
+        }
     }
 }
 
@@ -183,19 +213,20 @@ impl Restoring for SqliteRestoring {
         }
         let mut held = match std::mem::replace(&mut self.state, State::Idle) {
             State::Held(held) => held,
-            State::Absent | State::Idle => {
+            other => {
+                // What was staged before goes first.
+                drop(other);
                 if self.way.root.stat(&self.way.path)?.is_some() {
                     return Err(changed(&self.database.path));
                 }
-                self.create(source, &stored)?;
-                self.state = State::Absent;
+                self.state = State::Created(self.create(source, &stored)?);
                 return Ok(());
             }
         };
         if held.page_size != stored.page_size {
             held = self.hold_again(held, stored.page_size)?;
         }
-        let mut out = Appended { file: &held.staged, at: 0 };
+        let mut out = Appended { file: &held.staged.file, at: 0 };
         stored.write_to(source, Header { counter: STAGED, may_have_log: false }, &mut out)?;
         self.state = State::Held(held);
         Ok(())
@@ -203,27 +234,9 @@ impl Restoring for SqliteRestoring {
 
     fn commit(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Held(mut held) => {
-                let path = &self.database.path;
-                if held.snapshot.mark().map_err(unreadable(path))? != held.mark {
-                    return Err(changed(path));
-                }
-                held.snapshot.release();
-                held.holder.commit()
-            }
-            State::Absent => self.place(),
-            State::Idle => Err(Error::Conflict("nothing is staged".into())),
-        }
-    }
-}
-
-impl Drop for SqliteRestoring {
-    fn drop(&mut self) {
-        self.state = State::Idle;
-        // What cannot be removed is private, and the caller's to find.
-        let _ = disk::unlink(&**self.way.root.disk(), &self.way.staging);
-        if matches!(self.way.root.stat(&self.way.slot), Ok(Some(_))) {
-            let _ = self.way.root.unlink(&self.way.slot);
+            State::Held(mut held) => self.replace(&mut held),
+            State::Created(slot) => self.place(slot),
+            State::Absent | State::Idle => Err(Error::Conflict("nothing is staged".into())),
         }
     }
 }

@@ -80,6 +80,16 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Whether `path` is a name of `file`.
+pub(super) fn names(path: &Path, file: &File) -> io::Result<bool> {
+    let named = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    let held = file.metadata()?;
+    Ok((named.dev(), named.ino()) == (held.dev(), held.ino()))
+}
+
 fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Unavailable(format!("cannot read {}: {error}", path.display()))
 }
@@ -132,8 +142,7 @@ impl Snapshot {
         }
         let mut header = [0; HEADER];
         let length = main.metadata().map_err(unreadable(path))?.len();
-        let named = std::fs::symlink_metadata(path).map_err(unreadable(path))?;
-        if (named.dev(), named.ino()) != (meta.dev(), meta.ino()) {
+        if !names(path, &main).map_err(unreadable(path))? {
             return Ok(Err(Moved));
         }
         if length == 0 {
@@ -225,6 +234,24 @@ impl Snapshot {
     pub fn still(&self, path: &Path) -> bool {
         let there = |suffix| std::fs::symlink_metadata(companion(path, suffix)).is_ok();
         self.page_size == 0 || self.shm.is_some() || !there("-shm")
+    }
+
+    /// Whether `path` still names the database that was opened.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        names(path, &self.main)
+    }
+
+    /// The same, with all that SQLite keeps beside it.
+    pub fn is_all_at(&self, path: &Path) -> io::Result<bool> {
+        let beside = [("-wal", &self.wal), ("-shm", &self.shm)];
+        for (suffix, held) in beside {
+            if let Some(held) = held
+                && !names(&companion(path, suffix), held)?
+            {
+                return Ok(false);
+            }
+        }
+        self.is_at(path)
     }
 
     /// Something that differs after any commit, as long as these handles are open.
