@@ -25,6 +25,9 @@ pub mod session;
 mod source;
 pub mod url;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Ticket};
 
@@ -59,7 +62,15 @@ const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "docker-compose"];
 impl Database {
     /// The database that `rappel.toml` calls `name`. `tools` is put before the names of the programs.
     pub fn new(name: &str, address: Address, tools: Vec<String>) -> Self {
-        Self { name: name.to_owned(), programs: Programs { address, tools } }
+        let programs = Programs { address, tools, cancel: Arc::default() };
+        Self { name: name.to_owned(), programs }
+    }
+
+    /// The same, given up whatever it waits for once `cancel` is set.
+    #[must_use]
+    pub fn until(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.programs.cancel = cancel;
+        self
     }
 
     /// Where it is.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 mod failing;
+mod mute;
 mod noticing;
 mod racing;
 mod round_trip;

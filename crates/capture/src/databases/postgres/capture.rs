@@ -62,9 +62,9 @@ fn dump_with(
     widen(&stdout);
     let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace });
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
-    if is_set(pace.cancel) {
+    if is_set(pace.cancel) || is_set(Some(&programs.cancel)) {
         running.kill();
-        return Err(Error::Unavailable("the capture was cancelled".to_owned()));
+        return Err(rappel_store::Error::Cancelled.into());
     }
     let stored = match stored {
         Ok(stored) => stored,

@@ -14,7 +14,7 @@ pub fn create(programs: &Programs) -> Result<()> {
     let mut refused = None;
     for other in ["postgres", "template1"] {
         let address = programs.address.with_database(other);
-        let there = Programs { address, tools: programs.tools.clone() };
+        let there = Programs { address, ..programs.clone() };
         let mut session = Session::open(&there)?;
         match session.ask(&statement).map_err(Error::from) {
             Ok(_) => return Ok(()),

@@ -5,13 +5,20 @@
 //! so there it is the first line of the standard input, which a fixed script takes off. It is
 //! never an argument. Without a password in the URL the user's own ways (`~/.pgpass`, a service file)
 //! work as they do everywhere; of the other `PG…` variables around us none is heeded.
+//!
+//! A server that is gone is noticed by the network ([`ALIVE`]). One that is there and says nothing is the user's to
+//! give up: then the program is killed, so that whoever waits for it finds its end.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use super::super::command::{LOOK, Words};
 use super::super::error::{Error, Result};
 use super::url::Address;
 
@@ -21,6 +28,18 @@ const WITH_PASSWORD: &str = r#"IFS= read -r PGPASSWORD; export PGPASSWORD; exec 
 /// Variables of the user's that say where passwords and services are, not which server is meant.
 const KEPT: [&str; 3] = ["PGPASSFILE", "PGSERVICEFILE", "PGSYSCONFDIR"];
 
+/// How a peer is noticed that is not there any more.
+const ALIVE: [(&str, &str); 5] = [
+    ("keepalives", "1"),
+    ("keepalives_idle", "10"),
+    ("keepalives_interval", "5"),
+    ("keepalives_count", "3"),
+    ("tcp_user_timeout", "30000"),
+];
+
+/// How much of a program's complaints is kept.
+const WORDS: usize = 8 << 10;
+
 /// How to run the programs for one database.
 #[derive(Debug, Clone)]
 pub struct Programs {
@@ -28,6 +47,8 @@ pub struct Programs {
     pub address: Address,
     /// What is put before the programs' names.
     pub tools: Vec<String>,
+    /// Set when the user wants to stop.
+    pub cancel: Arc<AtomicBool>,
 }
 
 impl Programs {
@@ -40,6 +61,7 @@ impl Programs {
         defaults: &[(&str, &str)],
     ) -> Result<Running> {
         let mut ours = vec![("application_name", "rappel"), ("connect_timeout", "10")];
+        ours.extend(ALIVE);
         ours.extend(defaults);
         let mut line: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         line.extend(["-w", "-d"].map(OsString::from));
@@ -89,9 +111,11 @@ impl Programs {
             (_, Some(tool)) => Error::Unavailable(format!("{tool} cannot be run: {error}")),
             (_, None) => Error::Unavailable(format!("{program} cannot be run: {error}")),
         })?;
-        let complaints = child.stderr.take().map(|stderr| std::thread::spawn(|| words_of(stderr)));
-        let mut running =
-            Running { stdin: child.stdin.take(), stdout: child.stdout.take(), child, complaints };
+        let complaints = child.stderr.take().map(|stderr| Words::of(stderr, WORDS));
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let child = Arc::new(Mutex::new(child));
+        let over = kill_when_set(Arc::clone(&self.cancel), Arc::clone(&child));
+        let mut running = Running { child, stdin, stdout, complaints, over: Some(over) };
         if let (Some(password), false) = (password, self.tools.is_empty()) {
             if password.reveal().contains('\n') {
                 return Err(Error::Unavailable(
@@ -161,15 +185,36 @@ impl Programs {
     }
 }
 
+/// Kills a program once `cancel` is set, unless what is returned was dropped before.
+fn kill_when_set(cancel: Arc<AtomicBool>, child: Arc<Mutex<Child>>) -> Sender<()> {
+    let (over, called_off) = channel();
+    std::thread::spawn(move || {
+        while called_off.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if cancel.load(Ordering::Relaxed) {
+                // Does nothing to one that was waited for.
+                let _ = locked(&child).kill();
+                break;
+            }
+        }
+    });
+    over
+}
+
+fn locked(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A program at work.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    child: Arc<Mutex<Child>>,
     /// What it is told.
     pub stdin: Option<ChildStdin>,
     /// What it says.
     pub stdout: Option<ChildStdout>,
-    complaints: Option<JoinHandle<String>>,
+    complaints: Option<Words>,
+    /// Dropped to call off who waits for the user to stop it.
+    over: Option<Sender<()>>,
 }
 
 impl Running {
@@ -181,34 +226,42 @@ impl Running {
     /// The same, for whoever cannot give it away.
     pub fn finish(&mut self) -> (Option<ExitStatus>, String) {
         drop(self.stdin.take());
-        let status = self.child.wait().ok();
-        let words = self.complaints.take().and_then(|thread| thread.join().ok());
-        (status, words.unwrap_or_default())
+        let mut pause = Duration::from_millis(1);
+        // Not locked while it is waited for, so that it can be killed.
+        let status = loop {
+            match locked(&self.child).try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) => {}
+                Err(_) => break None,
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LOOK / 4);
+        };
+        (status, self.complaints.take().map(Words::end).unwrap_or_default())
+    }
+
+    /// From here on the user cannot stop it.
+    pub fn see_through(&mut self) {
+        self.over = None;
     }
 
     /// Ends it now.
     pub fn kill(&mut self) {
         drop(self.stdin.take());
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut child = locked(&self.child);
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
 impl Drop for Running {
     /// Nobody is left behind.
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
+        let ended = locked(&self.child).try_wait();
+        if matches!(ended, Ok(None)) {
             self.kill();
         }
     }
-}
-
-/// The beginning of what a program complains about; the rest is read so that it is not stopped by a full pipe.
-fn words_of(mut stderr: impl Read) -> String {
-    let mut words = Vec::new();
-    let _ = stderr.by_ref().take(8 << 10).read_to_end(&mut words);
-    let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-    String::from_utf8_lossy(&words).into_owned()
 }
 
 /// The newest installed one of that name, else whatever the search path has. What Debian has on its search
@@ -268,7 +321,7 @@ mod tests {
     #[test]
     fn words_of_the_programs_are_explained() {
         let address = Address::parse("postgres://u:s3cret@h/d").unwrap_or_default();
-        let programs = Programs { address, tools: Vec::new() };
+        let programs = Programs { address, tools: Vec::new(), cancel: Arc::default() };
         let explain = |words: &str| programs.explain("pg_dump", words);
         let older = explain(
             "pg_dump: error: aborting because of server version mismatch\n\

@@ -142,6 +142,7 @@ impl Restore {
             _ if failure.is_locked_out() => return failure.into(),
             // Nobody but the server knows: it was shut down, or the connection was cut.
             None | Some("57P01" | "57P02" | "57P03") => return failure.into(),
+            _ if failure.is_cancelled() => return failure.into(),
             Some("53200") => {
                 "raise max_locks_per_transaction in postgresql.conf and restart the server"
             }
@@ -235,14 +236,15 @@ impl Restoring for Restore {
     }
 
     fn commit(&mut self) -> Result<()> {
-        let still = self.session.value("SELECT pg_catalog.pg_current_xact_id_if_assigned();")?;
-        if still != self.ticket.transaction {
+        self.session.see_through();
+        let still = self.session.ask_soon("SELECT pg_catalog.pg_current_xact_id_if_assigned();")?;
+        if still.first() != Some(&self.ticket.transaction) {
             self.session.kill();
             return Err(Error::Conflict(
                 "the dump ended the transaction it was loaded in".to_owned(),
             ));
         }
-        let Err(failure) = self.session.ask("COMMIT;") else { return Ok(()) };
+        let Err(failure) = self.session.ask_soon("COMMIT;") else { return Ok(()) };
         match fate::of(&self.database.programs, &self.ticket) {
             Ok(Fate::Committed) => Ok(()),
             Ok(Fate::Aborted) => Err(self.not_loaded(failure)),

@@ -7,6 +7,7 @@
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::ChildStdin;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -17,6 +18,10 @@ use super::program::{Programs, Running};
 
 /// The code of a database that does not exist.
 const NO_DATABASE: &str = "3D000";
+/// How long a server may be silent that has little to do.
+const SOON: Duration = Duration::from_secs(60);
+/// Our own for a session that was ended because the user wants to stop.
+const CANCELLED: &str = "cancelled";
 
 /// Why a session is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +38,11 @@ impl Failure {
         self.code.as_deref() == Some(code)
     }
 
+    /// Whether the user wanted to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.is(CANCELLED)
+    }
+
     /// Whether somebody else's lock was in the way: not had in time, or waited for in a circle.
     pub fn is_locked_out(&self) -> bool {
         self.is("55P03") || self.is("57014") || self.is("40P01")
@@ -44,6 +54,7 @@ impl From<Failure> for Error {
         match failure.code.as_deref() {
             _ if failure.is_locked_out() => Self::Busy(failure.words),
             Some(NO_DATABASE) => Self::Absent(failure.words),
+            Some(CANCELLED) => rappel_store::Error::Cancelled.into(),
             Some("42501") => Self::Refused {
                 message: failure.words,
                 hint: Some(
@@ -135,6 +146,21 @@ impl Session {
         Ok(self.hear(None)?.unwrap_or_default())
     }
 
+    /// The same for statements that any server has soon done: one that stays silent is given up.
+    pub fn ask_soon(&mut self, statements: &str) -> Result<Vec<String>, Failure> {
+        self.tell(statements);
+        self.hear(Some(SOON))?.ok_or_else(|| {
+            self.kill();
+            let (place, soon) = (&self.programs.address, SOON.as_secs());
+            Failure { code: None, words: format!("{place}: no answer for {soon} seconds") }
+        })
+    }
+
+    /// From here on the user cannot stop it.
+    pub fn see_through(&mut self) {
+        self.running.see_through();
+    }
+
     /// Waits until everything that was written to [`Session::input`] is done.
     pub fn settle(&mut self) -> Result<(), Failure> {
         self.ask("").map(drop)
@@ -167,14 +193,19 @@ impl Session {
 
     /// Ends it, whatever it does. An open transaction is rolled back by the server.
     pub fn kill(&mut self) {
-        self.stdin = None;
         self.running.kill();
+        // What was not written yet goes nowhere, and must not wait for a reader.
+        self.stdin = None;
     }
 
     /// What it had to say when it ended.
     fn post_mortem(&mut self) -> Failure {
         self.stdin = None;
         let (_, words) = self.running.finish();
+        if self.programs.cancel.load(Ordering::Relaxed) {
+            let words = rappel_store::Error::Cancelled.to_string();
+            return Failure { code: Some(CANCELLED.to_owned()), words };
+        }
         let code = words.lines().find_map(error_code);
         let told: Vec<&str> = words
             .lines()

@@ -40,7 +40,7 @@ pub struct Address {
 
 /// What `libpq` knows and may be told by others. Not among them: secrets, the names under which we
 /// show up (`application_name`), and the encoding, which is the database's own.
-const KNOWN: [&str; 37] = [
+const KNOWN: [&str; 38] = [
     "channel_binding",
     "connect_timeout",
     "dbname",
@@ -77,6 +77,7 @@ const KNOWN: [&str; 37] = [
     "sslrootcert",
     "sslsni",
     "target_session_attrs",
+    "tcp_user_timeout",
     "user",
 ];
 
