@@ -77,19 +77,19 @@ impl Spot {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
-            Err(error) => Err(self.failed("lock", error.into())),
+            Err(error) => Err(self.failed("lock", &error.into())),
         }
     }
 
     fn identity(&self, file: &File) -> Result<Identity> {
-        Ok(Meta::of(file).map_err(|error| self.failed("look at", error))?.identity)
+        Ok(Meta::of(file).map_err(|error| self.failed("look at", &error))?.identity)
     }
 
     fn is(&self, identity: Identity) -> Result<bool> {
         Ok(self.root.stat(&self.path)?.is_some_and(|meta| meta.identity == identity))
     }
 
-    fn failed(&self, what: &str, error: std::io::Error) -> Error {
+    fn failed(&self, what: &str, error: &std::io::Error) -> Error {
         let shown = self.root.display(Some(&self.path));
         Error::Unavailable(format!("cannot {what} {}: {error}", shown.display()))
     }
