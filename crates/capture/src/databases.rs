@@ -50,6 +50,11 @@ pub trait Database: Send + Sync {
     /// What became of a restore's commit.
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate>;
 
+    /// Removes what a restore that was killed left beside it, as far as nobody works on it.
+    fn clear(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether it is on this machine.
     fn is_local(&self) -> bool {
         true

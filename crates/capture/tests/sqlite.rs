@@ -601,12 +601,12 @@ fn what_a_crash_left_is_cleared_and_what_is_worked_on_stays() {
     let (place, target) = two_contents("DELETE");
     let reachable = Reachable { database: place.database("new.db"), way: place.way("new.db") };
     let left = [place.path("new.db.slot"), place.home.join("staged")];
-    reachable.clear().unwrap();
+    rappel_capture::databases::Database::clear(&reachable).unwrap();
     let working = left.each_ref().map(|path| work_on(path));
-    reachable.clear().unwrap();
+    rappel_capture::databases::Database::clear(&reachable).unwrap();
     assert!(left.iter().all(|path| path.exists()));
     drop(working);
-    reachable.clear().unwrap();
+    rappel_capture::databases::Database::clear(&reachable).unwrap();
     assert!(left.iter().all(|path| !path.exists()));
     std::fs::write(&left[0], "half of a database").unwrap();
     place.create("new.db", &target).unwrap();

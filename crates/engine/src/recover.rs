@@ -183,6 +183,8 @@ impl Rappel {
                 self.remember(workspace, kind, now, &before, (outcome, &plan), Vec::new())
             })?,
         };
+        drop(databases);
+        self.clear_databases(&plan.databases, &target);
         outcome.conflicts.extend(left);
         tracing::info!(intent = %id, finish, conflicts = outcome.conflicts.len(), "recovered");
         Ok(Recovered {

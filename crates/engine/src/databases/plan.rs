@@ -209,7 +209,14 @@ impl Rappel {
                     .push(format!("database {name}, which that restore made, is left as it is"));
             }
         }
-        for part in target.databases.iter().filter(meant) {
+        // Those that are where they were come first: they have the better claim to a place.
+        let mut parts: Vec<&DatabasePart> = target.databases.iter().filter(meant).collect();
+        parts.sort_by_key(|part| {
+            let here = |named: Named| Some(&named.place) == part.location.as_ref();
+            !self.database_of(part).is_some_and(|source| source.is_ok_and(here))
+        });
+        let mut places: Vec<(DatabaseKind, String)> = Vec::new();
+        for part in parts {
             let name = &part.name;
             if part.stale && !wish.allow_stale {
                 let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
@@ -240,6 +247,16 @@ impl Rappel {
                     continue;
                 }
             };
+            let place = (named.kind, named.place.clone());
+            if named.kind != DatabaseKind::Command && places.contains(&place) {
+                let at = &named.place;
+                found.conflict(
+                    name,
+                    format!("it is {at} now, which the checkpoint holds as another one"),
+                );
+                continue;
+            }
+            places.push(place);
             if known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
                 continue;
             }

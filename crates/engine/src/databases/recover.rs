@@ -84,6 +84,17 @@ impl Rappel {
         self.database_at_place(part, place, &[target?])
     }
 
+    /// Removes what the interrupted restore left beside the databases. What cannot be removed is only
+    /// in the way of nobody.
+    pub(crate) fn clear_databases(&self, plans: &[DatabasePlan], target: &CheckpointId) {
+        let Ok(target) = self.manifest_of(target) else { return };
+        for plan in plans {
+            if let Some(Ok(named)) = self.database_of_plan(plan, target.as_ref()) {
+                let _ = named.database.clear();
+            }
+        }
+    }
+
     fn manifest_of(&self, checkpoint: &CheckpointId) -> Result<Option<Manifest>> {
         let row = self.store.checkpoint(checkpoint)?;
         Ok(row.map(|row| self.store.manifest(&row)).transpose()?)

@@ -168,8 +168,10 @@ impl Rappel {
                 let address = postgres::Address::parse(&address)
                     .map_err(|error| unusable(format!("its address: {error}")))?;
                 let place = address.to_string();
-                let database =
-                    Box::new(postgres::Database::new(name, address, config.tools.clone()));
+                let database = postgres::Database::new(name, address, config.tools.clone());
+                // Whatever it waits for, the user can stop it.
+                let cancel = std::sync::Arc::clone(&self.options.cancel);
+                let database = Box::new(database.until(cancel));
                 let kind = DatabaseKind::Postgres;
                 Ok(Named { name: name.clone(), kind, place, database })
             }

@@ -221,11 +221,14 @@ fn undo_takes_back_the_database_that_was_restored_and_no_other_of_its_name() {
         let connection = Connection::open(world.project.path(file)).unwrap();
         connection.query_row("SELECT v FROM t", [], |row| row.get(0)).unwrap()
     };
-    for file in ["a.db", "b.db"] {
+    let make = |file: &str| {
         run(&world, file, &format!("CREATE TABLE t (v); INSERT INTO t VALUES ('of {file}')"));
-    }
+    };
+    make("a.db");
     world.write("rappel.toml", config("a.db"));
     let first = world.save("first");
+    make("b.db");
+    let second = world.save("with both");
     world.write("rappel.toml", config("b.db"));
     let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
     assert!(report.warnings.iter().any(|warning| warning.contains("b.db")), "{report:?}");
@@ -237,6 +240,10 @@ fn undo_takes_back_the_database_that_was_restored_and_no_other_of_its_name() {
     world.undo();
     assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of b.db".into()));
     assert_eq!(world.read("rappel.toml"), config("b.db"));
+    // Two databases of a checkpoint cannot both go to one place.
+    let restored = world.open().restore(&reference(&second), &RestoreOptions::default());
+    assert_eq!(restored.unwrap_err().kind(), rappel::ErrorKind::Conflict);
+    assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of b.db".into()));
 }
 
 #[test]

@@ -15,14 +15,11 @@ pub struct Reachable {
     pub way: Way,
 }
 
-impl Reachable {
-    /// Removes what a restore left that crashed. What another one works on stays.
-    pub fn clear(&self) -> Result<()> {
+impl Database for Reachable {
+    fn clear(&self) -> Result<()> {
         self.way.clear()
     }
-}
 
-impl Database for Reachable {
     fn fingerprint(&self) -> Result<Option<Fingerprint>> {
         self.database.fingerprint()
     }
