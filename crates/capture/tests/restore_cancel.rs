@@ -79,6 +79,7 @@ fn restored(stop: Stop) -> (Scene, Result<()>, bool) {
     };
     let plan = DatabasePlan {
         name: "app".into(),
+        place: String::new(),
         kind: DatabaseKind::Command,
         from: None,
         to: digest,
