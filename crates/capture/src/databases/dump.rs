@@ -3,9 +3,9 @@
 //!
 //! Nothing here knows what the text means. Memory is bounded whatever its length, and there is no temporary file.
 //!
-//! - [`line`]: what a line is and how it is hashed; [`lines`]: finding one again;
-//! - [`blocks`]: reading the stream; [`chunks`]: storing a whole dump; [`pieces`]: reading one;
-//! - [`compare`]: what is new in a dump; [`patch`]: how that is written down.
+//! - [`line`]: what a line is and how it is hashed; `lines`: finding one again;
+//! - `blocks`: reading the stream; `chunks`: storing a whole dump; `pieces`: reading one;
+//! - `compare`: what is new in a dump; `patch`: how that is written down.
 
 mod blocks;
 mod chunks;

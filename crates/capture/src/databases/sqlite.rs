@@ -1,7 +1,7 @@
 //! Databases of SQLite: one file, and what SQLite keeps beside it while somebody has it open.
 //!
-//! Reading goes past SQLite, under its locks and without a trace ([`snapshot`]); writing goes through
-//! it, since only its own journal makes a change of many pages one change ([`restoring`]).
+//! Reading goes past SQLite, under its locks and without a trace (`snapshot`); writing goes through
+//! it, since only its own journal makes a change of many pages one change (`restoring`).
 //!
 //! Not guaranteed: within one process POSIX locks do not tell two users of a file apart. A program
 //! that has a database open through SQLite must not call what is here for that very database, but

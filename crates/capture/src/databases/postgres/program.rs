@@ -6,7 +6,7 @@
 //! never an argument. Without a password in the URL the user's own ways (`~/.pgpass`, a service file)
 //! work as they do everywhere; of the other `PG…` variables around us none is heeded.
 //!
-//! A server that is gone is noticed by the network ([`ALIVE`]). One that is there and says nothing is the user's to
+//! A server that is gone is noticed by the network (`ALIVE`). One that is there and says nothing is the user's to
 //! give up: then the program is killed, so that whoever waits for it finds its end.
 
 use std::ffi::OsString;
