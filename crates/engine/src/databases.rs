@@ -13,7 +13,7 @@ use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
 use rappel_store::sink::Sink;
 use rappel_types::database::DatabasePart;
 use rappel_types::manifest::PartialReason;
-use rappel_types::{CheckpointId, Facet, FacetState, ObjectId, RelPath, Trigger, WorkspaceId};
+use rappel_types::{CheckpointId, Facet, FacetState, ObjectId, Trigger, WorkspaceId};
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -22,7 +22,7 @@ use memo::{Memo, Remembered};
 pub(crate) use plan::{
     DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, plan_databases,
 };
-use sources::Named;
+use sources::{Named, Source};
 
 /// A database that takes no longer than this to read is read again with every checkpoint.
 const QUICK: Duration = Duration::from_millis(100);
@@ -91,39 +91,19 @@ pub(crate) struct Reading<'a> {
 }
 
 impl Rappel {
-    /// Reads the databases that `rappel.toml` names, but for those that are held.
-    pub(crate) fn capture_configured(
+    /// Reads databases, but for those that are held.
+    pub(crate) fn capture_databases(
         &self,
+        sources: impl IntoIterator<Item = Source>,
         sink: &dyn Sink,
         reading: &Reading<'_>,
         held: &[String],
     ) -> Result<CapturedDatabases> {
         let mut captured = CapturedDatabases::default();
         let memo = self.database_memo(reading)?;
-        for source in self.configured_databases() {
+        for source in sources {
             captured.any = true;
             match source {
-                Ok(named) if held.contains(&named.name) => {}
-                Ok(named) => self.capture_database(&named, sink, reading, &memo, &mut captured)?,
-                Err((name, error)) => captured.fail(&name, &error.to_string()),
-            }
-        }
-        Ok(captured)
-    }
-
-    /// Reads the SQLite files that were noticed among the files, but for those that are held.
-    pub(crate) fn capture_noticed(
-        &self,
-        noticed: &[RelPath],
-        sink: &dyn Sink,
-        reading: &Reading<'_>,
-        held: &[String],
-    ) -> Result<CapturedDatabases> {
-        let mut captured = CapturedDatabases::default();
-        let memo = self.database_memo(reading)?;
-        for path in noticed {
-            captured.any = true;
-            match self.noticed_database(path) {
                 Ok(named) if held.contains(&named.name) => {}
                 Ok(named) => self.capture_database(&named, sink, reading, &memo, &mut captured)?,
                 Err((name, error)) => captured.fail(&name, &error.to_string()),

@@ -107,23 +107,21 @@ impl Rappel {
     ) -> Result<Holdings> {
         let Some(wish) = wish else { return Ok(Holdings::default()) };
         let mut holdings = self.candidates(target, wish)?;
+        let mut unread = Vec::new();
         for at in 0..holdings.all.len() {
             let named = &holdings.all[at].named;
-            let how = How {
-                patience: PATIENCE,
-                terminate_connections: wish.terminate_connections,
-                cancel: &self.options.cancel,
-            };
-            match named.database.restoring(&how) {
+            match named.database.restoring(&self.how(wish.terminate_connections)) {
                 Ok(restoring) => holdings.all[at].restoring = Some(restoring),
                 Err(DatabaseError::Absent(_)) => {}
                 Err(DatabaseError::Unavailable(reason)) => {
                     let name = named.name.clone();
                     holdings.conflict(&name, format!("it cannot be saved first: {reason}"));
+                    unread.push(name);
                 }
                 Err(error) => return Err(Error::Database { name: named.name.clone(), error }),
             }
         }
+        holdings.all.retain(|holding| !unread.contains(&holding.named.name));
         Ok(holdings)
     }
 
@@ -227,7 +225,7 @@ impl Rappel {
                 continue;
             }
             let was_at = touched(part).flatten().map(|one| one.place.as_str());
-            let named = match self.database_at_place(part, was_at, &[target]) {
+            let named = match self.database_at_place(part, was_at, target) {
                 Some(Ok(named)) => named,
                 Some(Err((_, error))) => {
                     found.conflict(name, error.to_string());
@@ -340,9 +338,7 @@ impl Rappel {
         named: &Named,
     ) -> rappel_capture::databases::Result<(Box<dyn Restoring>, Option<Digest>)> {
         named.database.create()?;
-        let how =
-            How { patience: PATIENCE, terminate_connections: false, cancel: &self.options.cancel };
-        let mut restoring = named.database.restoring(&how)?;
+        let mut restoring = named.database.restoring(&self.how(false))?;
         let scratch = Scratch::over(self.source());
         let bytes = AtomicU64::default();
         let watch = Watch { cancel: &self.options.cancel, bytes: &bytes };
@@ -358,6 +354,11 @@ impl Rappel {
         let all = self.configured_databases().into_iter().flatten();
         let mut fitting = all.filter(|one| (&one.name, &one.place) == (&plan.name, &plan.place));
         Some(fitting.next()?.database.fingerprint().ok()??.0)
+    }
+
+    /// How a restore takes hold of databases.
+    pub(super) fn how(&self, terminate_connections: bool) -> How<'_> {
+        How { patience: PATIENCE, terminate_connections, cancel: &self.options.cancel }
     }
 
     /// How a restore reads databases.

@@ -1,13 +1,13 @@
 //! The databases of a restore that was interrupted: what became of each, and carrying them on.
 
-use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held, How};
+use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held};
 use rappel_capture::restore::Intent;
 use rappel_store::sink::Scratch;
 use rappel_types::database::DatabasePlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Manifest};
 
-use super::plan::{Holding, Holdings, PATIENCE, conflict};
+use super::plan::{Holding, Holdings, conflict};
 use super::sources::Named;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -81,7 +81,7 @@ impl Rappel {
     ) -> Option<Result<Named, (String, DatabaseError)>> {
         let part = target?.databases.iter().find(|part| part.name == plan.name)?;
         let place = Some(plan.place.as_str()).filter(|place| !place.is_empty());
-        self.database_at_place(part, place, &[target?])
+        self.database_at_place(part, place, target?)
     }
 
     /// Removes what the interrupted restore left beside the databases. What cannot be removed is only
@@ -114,12 +114,7 @@ impl Rappel {
             let source = self.database_of_plan(plan, target.as_ref());
             let (Some(part), Some(source)) = (part, source) else { continue };
             let named = source.map_err(|(name, error)| Error::Database { name, error })?;
-            let how = How {
-                patience: PATIENCE,
-                terminate_connections: false,
-                cancel: &self.options.cancel,
-            };
-            let restoring = match named.database.restoring(&how) {
+            let restoring = match named.database.restoring(&self.how(false)) {
                 Ok(restoring) => Some(restoring),
                 Err(rappel_capture::databases::Error::Absent(_)) => None,
                 Err(error) => return Err(Error::Database { name: plan.name.clone(), error }),

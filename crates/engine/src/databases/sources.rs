@@ -30,7 +30,8 @@ pub(crate) struct Named {
     pub database: Box<dyn Database>,
 }
 
-type Source = Result<Named, (String, DatabaseError)>;
+/// A database, or why it cannot be had, with its name.
+pub(crate) type Source = Result<Named, (String, DatabaseError)>;
 
 impl Rappel {
     /// The databases and commands of `rappel.toml`. One whose address cannot be found is an error
@@ -118,13 +119,13 @@ impl Rappel {
         (part.kind == DatabaseKind::Sqlite).then(|| self.noticed_database(&path))
     }
 
-    /// The same, but the one that is at a given place: by today's configuration, or by those of the
-    /// checkpoints that a restore went between.
+    /// The same, but the one that is at a given place: by today's configuration, or by that of the
+    /// checkpoint that is gone to.
     pub(crate) fn database_at_place(
         &self,
         part: &DatabasePart,
         place: Option<&str>,
-        checkpoints: &[&Manifest],
+        checkpoint: &Manifest,
     ) -> Option<Source> {
         let Some(place) = place else { return self.database_of(part) };
         let fits = |source: &Source| {
@@ -134,9 +135,8 @@ impl Rappel {
             })
         };
         let today = self.database_of(part).into_iter().chain(self.configured_databases());
-        let then = checkpoints.iter().filter_map(|manifest| self.config_in(manifest));
-        let then = then.flat_map(|config| self.databases_in(&config));
-        let found = today.chain(then.collect::<Vec<_>>()).find(fits);
+        let then = self.config_in(checkpoint).map(|config| self.databases_in(&config));
+        let found = today.chain(then.into_iter().flatten()).find(fits);
         found.or_else(|| {
             let bytes = unescape(place).filter(|_| part.kind == DatabaseKind::Sqlite)?;
             let named = self.sqlite_at(&part.name, Path::new(OsStr::from_bytes(&bytes)));
@@ -233,19 +233,8 @@ impl Rappel {
 
     /// The SQLite files inside the workspace that `rappel.toml` names.
     pub(crate) fn configured_sqlite(&self) -> Vec<RelPath> {
-        let databases = self.config.databases.iter();
-        let mut paths: Vec<RelPath> = databases
-            .filter_map(|config| match self.resolved(&config.url) {
-                Ok(DatabaseUrl::Sqlite(path)) => {
-                    let path = self.lies_at(Path::new(path.strip_prefix("./").unwrap_or(&path)));
-                    let below = path.strip_prefix(&self.root).ok()?;
-                    RelPath::new(below.as_os_str().as_bytes()).ok()
-                }
-                _ => None,
-            })
-            .collect();
-        paths.sort();
-        paths.dedup();
-        paths
+        let named = self.configured_databases().into_iter().flatten();
+        let sqlite = named.filter(|named| named.kind == DatabaseKind::Sqlite);
+        sqlite.filter_map(|named| named.place.parse().ok()).collect()
     }
 }

@@ -94,8 +94,11 @@ impl Rappel {
         let held: Vec<String> = holdings.iter().map(|one| one.named.name.clone()).collect();
         let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
         let (found, configured) = std::thread::scope(|scope| {
-            let beside =
-                any.then(|| scope.spawn(|| self.capture_configured(sink, &reading, &held)));
+            let beside = any.then(|| {
+                scope.spawn(|| {
+                    self.capture_databases(self.configured_databases(), sink, &reading, &held)
+                })
+            });
             let found = self.capture_files_and_git(look, sink);
             let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
                 beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -103,8 +106,8 @@ impl Rappel {
             (found, configured)
         });
         let (files, git) = found?;
-        let noticed = &files.scanned.databases;
-        let noticed = self.capture_noticed(noticed, sink, &reading, &held)?;
+        let noticed = files.scanned.databases.iter().map(|path| self.noticed_database(path));
+        let noticed = self.capture_databases(noticed, sink, &reading, &held)?;
         let holding = self.capture_held(holdings, sink, &reading)?;
         Ok((files, git, Some(configured?.and(noticed).and(holding))))
     }
