@@ -79,6 +79,9 @@ fn portrait(folder: &Path) -> Portrait {
     Portrait { files, said: said.into(), inside }
 }
 
+/// The work tree, and the linked one if it is there.
+type State = (Portrait, Option<Portrait>);
+
 struct World {
     project: Project,
     home: PathBuf,
@@ -165,7 +168,7 @@ impl World {
         child.wait_with_output().unwrap();
     }
 
-    fn now(&self) -> (Portrait, Option<Portrait>) {
+    fn now(&self) -> State {
         let there = self.linked.exists().then(|| portrait(&self.linked));
         (portrait(self.root()), there)
     }
@@ -193,6 +196,27 @@ impl World {
         }
     }
 
+    /// Ends what was killed on its way `from` one state `to` another, either way, killing that too.
+    /// Counts 1 if there was something to end.
+    fn end(&mut self, round: u64, most_us: u64, from: &State, to: &State) -> u64 {
+        if self.unfinished() == 0 {
+            let now = self.now();
+            let expected = if now.0.said == to.0.said { to } else { from };
+            assert_state(&now, expected, &format!("round {round}, nothing unfinished"));
+            return 0;
+        }
+        let (way, expected) = match self.roll(2) {
+            0 => ("--finish", to),
+            _ => ("--rollback", from),
+        };
+        self.kill(&["recover", way], most_us);
+        if self.unfinished() > 0 {
+            self.must(&["recover", way]);
+        }
+        assert_state(&self.now(), expected, &format!("round {round}, {way}"));
+        1
+    }
+
     fn assert_nothing_left(&self) {
         let left = std::fs::read_dir(self.project.outside()).unwrap();
         for entry in left.chain(std::fs::read_dir(self.root()).unwrap()) {
@@ -206,11 +230,7 @@ impl World {
     }
 }
 
-fn assert_state(
-    now: &(Portrait, Option<Portrait>),
-    expected: &(Portrait, Option<Portrait>),
-    told: &str,
-) {
+fn assert_state(now: &State, expected: &State, told: &str) {
     assert_eq!(now.0.said, expected.0.said, "{told}");
     assert_eq!(now.0.files, expected.0.files, "{told}");
     let names = |of: &Portrait| of.inside.keys().cloned().collect::<Vec<_>>();
@@ -249,22 +269,7 @@ fn a_restore_killed_at_any_moment_is_finished_or_taken_back() {
         world.damage();
         let before = world.now();
         world.kill(&["restore", &id, "--confirm", "--worktree", "all"], most_us);
-        if world.unfinished() == 0 {
-            let now = world.now();
-            let expected = if now.0.said == target.0.said { &target } else { &before };
-            assert_state(&now, expected, &format!("round {round}, nothing unfinished"));
-        } else {
-            interrupted += 1;
-            let (way, expected) = match world.roll(2) {
-                0 => ("--finish", &target),
-                _ => ("--rollback", &before),
-            };
-            world.kill(&["recover", way], most_us);
-            if world.unfinished() > 0 {
-                world.must(&["recover", way]);
-            }
-            assert_state(&world.now(), expected, &format!("round {round}, {way}"));
-        }
+        interrupted += world.end(round, most_us, &before, &target);
         world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
         assert_state(&world.now(), &target, &format!("round {round}, restored"));
         world.assert_nothing_left();
@@ -292,22 +297,7 @@ fn an_undo_killed_at_any_moment_is_finished_or_taken_back() {
             assert_state(&world.now(), &target, "redone");
         }
         world.kill(&["undo"], most_us);
-        if world.unfinished() == 0 {
-            let now = world.now();
-            let expected = if now.0.said == target.0.said { &target } else { &before };
-            assert_state(&now, expected, &format!("round {round}, nothing unfinished"));
-        } else {
-            interrupted += 1;
-            let (way, expected) = match world.roll(2) {
-                0 => ("--finish", &before),
-                _ => ("--rollback", &target),
-            };
-            world.kill(&["recover", way], most_us);
-            if world.unfinished() > 0 {
-                world.must(&["recover", way]);
-            }
-            assert_state(&world.now(), expected, &format!("round {round}, {way}"));
-        }
+        interrupted += world.end(round, most_us, &target, &before);
         world.assert_nothing_left();
         world.must(&["restore", &id, "--confirm", "--worktree", "all"]);
         assert_state(&world.now(), &target, &format!("round {round}, restored again"));
