@@ -68,7 +68,7 @@ impl Rappel {
             rows.sort_by_key(|row| std::cmp::Reverse(row.sequence));
         }
         rows.retain(|row| {
-            (filter.all || row.holds_files)
+            (filter.all || row.holds_files || !is_state_alone(row))
                 && filter.trigger.is_none_or(|trigger| row.trigger == trigger.as_str())
                 && filter.since.is_none_or(|since| row.created_at >= since.as_millis())
                 && filter.until.is_none_or(|until| row.created_at <= until.as_millis())
@@ -144,4 +144,10 @@ impl Rappel {
             None => Ok(None),
         }
     }
+}
+
+/// Whether a checkpoint without files was made of agent state alone, and not because somebody asked for
+/// just a part.
+fn is_state_alone(row: &CheckpointRow) -> bool {
+    row.trigger.parse().is_ok_and(|trigger: Trigger| !trigger.takes_files())
 }

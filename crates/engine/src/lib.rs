@@ -61,7 +61,10 @@ mod workspace;
 pub use adopt::Adopted;
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
-pub use diff::{DatabaseDiff, Diff, DiffOptions, FileText, FilesDiff, GitDiff, Moved, TableDiff};
+pub use diff::{
+    DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff, GitDiff, Moved,
+    TableDiff,
+};
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};
 pub use init::Initialised;

@@ -152,10 +152,14 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<Copied> {
         let target = self.target(reference)?;
-        let files = target.files()?;
+        let files = match options.paths.is_empty() {
+            true => target.manifest.files.as_ref(),
+            false => Some(target.files()?),
+        };
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         if options.paths.is_empty() {
-            progress.files_to_write.store(files.count, Ordering::Relaxed);
+            let count = files.map_or(0, |files| files.count);
+            progress.files_to_write.store(count, Ordering::Relaxed);
         }
         let disk: &Arc<dyn Disk> = &(Arc::new(Counted { disk, progress }) as Arc<dyn Disk>);
         let cancel = &self.options.cancel;
@@ -164,8 +168,8 @@ impl Rappel {
             true => options.scope(),
             false => Scope::Paths(Vec::new()),
         };
-        let mut copied =
-            restore::restore_to(folder, disk, self.source(), &files.tree, &scope, cancel)?;
+        let tree = files.map(|files| &files.tree);
+        let mut copied = restore::restore_to(folder, disk, self.source(), tree, &scope, cancel)?;
         if options.databases().is_some() {
             let root = Root::open(folder, self.options.disk.clone())?;
             for part in &target.manifest.databases {
@@ -355,7 +359,6 @@ impl Rappel {
         if let Limit::Options(options) = limit {
             options.check_facets()?;
         }
-        let files = target.files()?;
         let knowledge = target.manifest.knowledge.iter().flat_map(|part| &part.paths);
         let knowledge: Vec<RelPath> =
             knowledge.chain(&self.config.knowledge.paths).cloned().collect();
@@ -379,6 +382,43 @@ impl Rappel {
             Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
+        let mut plan = match &target.manifest.files {
+            Some(files) => {
+                self.plan_files(source, present, target, files, (&changes, &scope), &git)?
+            }
+            None => Plan {
+                warnings: match limit {
+                    Limit::Options(options) if options.wants(Facet::Files) => {
+                        let id = &target.manifest.id;
+                        vec![format!("{id} holds no files; they are left alone")]
+                    }
+                    _ => Vec::new(),
+                },
+                ..Plan::default()
+            },
+        };
+        for action in &mut plan.actions {
+            action.facet = facet_of(&action.path);
+        }
+        plan.git.clone_from(&git.plan);
+        plan.conflicts.extend(git.conflicts.iter().cloned());
+        plan.warnings.extend(git.warnings.iter().cloned());
+        plan.databases.clone_from(&databases.plan);
+        plan.conflicts.extend(databases.conflicts.iter().cloned());
+        plan.warnings.extend(databases.warnings.iter().cloned());
+        Ok(Planned { plan, git, databases })
+    }
+
+    /// The part of a plan that is about files.
+    fn plan_files(
+        &self,
+        source: &dyn Source,
+        present: &Present,
+        target: &Target,
+        files: &FilesPart,
+        (changes, scope): (&[Change], &Scope),
+        git: &GitPlanned,
+    ) -> Result<Plan> {
         let selector = recorded_selector(source, files)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let here =
@@ -391,17 +431,7 @@ impl Rappel {
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
-        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
-        for action in &mut plan.actions {
-            action.facet = facet_of(&action.path);
-        }
-        plan.git.clone_from(&git.plan);
-        plan.conflicts.extend(git.conflicts.iter().cloned());
-        plan.warnings.extend(git.warnings.iter().cloned());
-        plan.databases.clone_from(&databases.plan);
-        plan.conflicts.extend(databases.conflicts.iter().cloned());
-        plan.warnings.extend(databases.warnings.iter().cloned());
-        Ok(Planned { plan, git, databases })
+        Ok(plan_files(&here, &there, changes, scope, &selects, &probe)?)
     }
 
     pub(crate) fn states_for_restore(
@@ -462,8 +492,9 @@ impl Rappel {
     /// where the workspace now equals the target: otherwise the next save looks for itself.
     fn update_cache(&self, present: &Present, target: &Target, outcome: &Outcome) {
         let update = || -> Result<()> {
-            let Some(id) = self.workspace_id() else { return Ok(()) };
-            let files = target.files()?;
+            let (Some(id), Some(files)) = (self.workspace_id(), &target.manifest.files) else {
+                return Ok(());
+            };
             let written = outcome.written.iter().map(|written| Restored {
                 path: written.path.clone(),
                 node: Some(written.node.clone()),
@@ -502,6 +533,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Its files, for whoever asks for just those.
     pub fn files(&self) -> Result<&FilesPart> {
         self.manifest.files.as_ref().ok_or_else(|| Error::Usage {
             message: format!("{} holds no files", self.manifest.id),
@@ -547,8 +579,8 @@ fn check_paths(
     present: &Present,
     target: &Target,
 ) -> Result<()> {
-    let files = target.files()?;
     for path in &options.paths {
+        let files = target.files()?;
         let known = changes.iter().any(|change| change.path.is_within(path))
             || tree::lookup(source, &files.tree, path)?.is_some()
             || tree::lookup(source, &present.tree, path)?.is_some();
