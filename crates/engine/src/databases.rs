@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
 use rappel_store::sink::Sink;
-use rappel_types::database::DatabasePart;
+use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
 use rappel_types::{CheckpointId, Facet, FacetState, ObjectId, Trigger, WorkspaceId};
 
@@ -112,29 +112,24 @@ impl Rappel {
         Ok(captured)
     }
 
-    /// Reads what is held for a restore, which nobody changes any more.
+    /// Takes hold of what a restore may change and reads it, which nobody changes any more then. Commands
+    /// cannot be held: they are read before, so that nobody waits for them.
     pub(crate) fn capture_held(
         &self,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
         sink: &dyn Sink,
         reading: &Reading<'_>,
     ) -> Result<CapturedDatabases> {
         let mut captured = CapturedDatabases::default();
+        if holdings.all.is_empty() {
+            return Ok(captured);
+        }
         let memo = self.database_memo(reading)?;
-        for holding in holdings {
-            captured.any = true;
-            let start = Instant::now();
-            let prior = memo.entries.get(&holding.named.name).map(|known| &known.part);
-            let Some(restoring) = &mut holding.restoring else { continue };
-            // What cannot be saved is not touched: the restore ends here.
-            let read = match restoring.capture(sink, prior, &reading.watch) {
-                Err(DatabaseError::Absent(_)) => continue,
-                other => other
-                    .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
-            };
-            holding.now = Some(read.part.clone());
-            let part = read.part.clone();
-            captured.add(part, Remembered::of(read, start.elapsed()));
+        for commands in [true, false] {
+            let meant = |one: &Holding| (one.named.kind == DatabaseKind::Command) == commands;
+            self.take_hold(holdings, meant)?;
+            let held = holdings.all.iter_mut().filter(|one| meant(one));
+            read_held(held, sink, reading, &memo, &mut captured)?;
         }
         Ok(captured)
     }
@@ -261,6 +256,35 @@ impl Rappel {
     fn databases_path(&self, id: WorkspaceId) -> std::path::PathBuf {
         self.cache_path(id).with_extension("databases")
     }
+}
+
+/// Reads what is held.
+fn read_held<'h>(
+    held: impl Iterator<Item = &'h mut Holding>,
+    sink: &dyn Sink,
+    reading: &Reading<'_>,
+    memo: &Memo,
+    captured: &mut CapturedDatabases,
+) -> Result<()> {
+    for holding in held {
+        captured.any = true;
+        let start = Instant::now();
+        let prior = memo.entries.get(&holding.named.name).map(|known| &known.part);
+        if let Some(reason) = &holding.unreadable {
+            captured.fail(&holding.named.name, reason);
+        }
+        let Some(restoring) = &mut holding.restoring else { continue };
+        // What cannot be saved is not touched: the restore ends here.
+        let read = match restoring.capture(sink, prior, &reading.watch) {
+            Err(DatabaseError::Absent(_)) => continue,
+            other => other
+                .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
+        };
+        holding.now = Some(read.part.clone());
+        let part = read.part.clone();
+        captured.add(part, Remembered::of(read, start.elapsed()));
+    }
+    Ok(())
 }
 
 /// What is known of a database that has not changed since it was last read.

@@ -138,7 +138,7 @@ impl Rappel {
             also,
             ..SaveOptions::default()
         };
-        let saved = self.save_holding(&options, None, &mut held.all)?;
+        let saved = self.save_holding(&options, None, &mut held)?;
         let (databases, left) = self.drive_again(held, wanted, !fates.committed.is_empty())?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);

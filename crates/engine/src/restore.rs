@@ -236,7 +236,7 @@ impl Rappel {
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
         let wish = limit.databases();
-        let mut held = self.hold_databases(&target.manifest, wish.as_ref())?;
+        let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         let (safety, present) = self.save_present(target, &mut held)?;
         let databases = plan_databases(&mut held, wish.as_ref());
         let Planned { plan, git, databases } =

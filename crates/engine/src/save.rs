@@ -22,7 +22,7 @@ use rappel_types::{
 };
 
 use crate::checkpoint::Checkpoint;
-use crate::databases::{CapturedDatabases, Found, Holding};
+use crate::databases::{CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
 use crate::git::CapturedGit;
 use crate::rappel::Rappel;
@@ -62,15 +62,15 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
-        self.save_holding(options, progress, &mut [])
+        self.save_holding(options, progress, &mut Holdings::default())
     }
 
-    /// The same, while a restore holds some of the databases.
+    /// The same, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
     ) -> Result<Saved> {
         if options.trigger() != Trigger::PreRestore
             && let Some(problem) = self.config_problem.take()
@@ -117,7 +117,7 @@ impl Rappel {
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
         distrust_cache: bool,
     ) -> Result<Saved> {
         let start = Instant::now();
@@ -137,7 +137,7 @@ impl Rappel {
         }
         let distrust_cache = distrust_cache || news;
         let writer = self.store.begin()?;
-        let held: Vec<RelPath> = holdings.iter().filter_map(Holding::path).collect();
+        let held: Vec<RelPath> = holdings.all.iter().filter_map(Holding::path).collect();
         let look = Look {
             held: &held,
             id,

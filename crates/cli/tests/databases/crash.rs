@@ -135,7 +135,7 @@ fn killed_before_its_intent_it_has_changed_nothing() {
     assert_eq!(damaged.scene.unfinished(), 0);
     damaged.assert_now(&damaged.before, "waiting for a table");
 
-    // While the present is saved, with everything held.
+    // While the present is saved.
     damaged.close("gate-capture");
     let restore = damaged.start();
     damaged.wait_at_gate();

@@ -45,8 +45,11 @@ pub(crate) struct DatabaseWish {
 pub(crate) struct Holding {
     pub named: Named,
     pub target: DatabasePart,
-    /// What holds it against writers; `None` in a dry run, and where there is nothing to hold yet.
+    /// What holds it against writers; `None` before it is held, in a dry run, and where there is nothing to
+    /// hold yet.
     pub restoring: Option<Box<dyn Restoring>>,
+    /// Why it cannot be saved first, if so: then it is not touched.
+    pub unreadable: Option<String>,
     /// What it holds now; `None` where there is none.
     pub now: Option<DatabasePart>,
     /// Whether a cheap look says that nobody changed it since the restore that is taken back.
@@ -54,6 +57,10 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
+    pub fn new(named: Named, target: DatabasePart) -> Self {
+        Self { named, target, restoring: None, unreadable: None, now: None, untouched: false }
+    }
+
     /// Where it lies inside the workspace today, if it does.
     pub fn path(&self) -> Option<RelPath> {
         let sqlite = self.named.kind == DatabaseKind::Sqlite;
@@ -73,6 +80,10 @@ pub(crate) struct PresentDatabases {
 #[derive(Default)]
 pub(crate) struct Holdings {
     pub all: Vec<Holding>,
+    /// Whether others are disconnected from them.
+    terminate_connections: bool,
+    /// Whether one that cannot be held ends it all.
+    strict: bool,
     conflicts: Vec<Conflict>,
     warnings: Vec<String>,
 }
@@ -96,33 +107,53 @@ impl Holdings {
     fn conflict(&mut self, name: &str, reason: impl Into<String>) {
         self.conflicts.push(conflict(name, reason));
     }
+
+    /// None yet, for a recovery: one that cannot be held ends it.
+    pub fn strict(terminate_connections: bool) -> Self {
+        Self { terminate_connections, strict: true, ..Self::default() }
+    }
+
+    /// Lets go of all of them: others may write again.
+    pub fn let_go(&mut self) {
+        for holding in &mut self.all {
+            (holding.restoring, holding.now, holding.unreadable) = (None, None, None);
+        }
+    }
 }
 
 impl Rappel {
-    /// Takes hold of the databases that a restore may change, against writers.
-    pub(crate) fn hold_databases(
+    /// The databases that a restore may change. None is held yet: that is for the safety checkpoint to do,
+    /// once it has read everything else.
+    pub(crate) fn databases_to_restore(
         &self,
         target: &Manifest,
         wish: Option<&DatabaseWish>,
     ) -> Result<Holdings> {
         let Some(wish) = wish else { return Ok(Holdings::default()) };
-        let mut holdings = self.candidates(target, wish)?;
-        let mut unread = Vec::new();
-        for at in 0..holdings.all.len() {
-            let named = &holdings.all[at].named;
-            match named.database.restoring(&self.how(wish.terminate_connections)) {
-                Ok(restoring) => holdings.all[at].restoring = Some(restoring),
+        let found = self.candidates(target, wish)?;
+        Ok(Holdings { terminate_connections: wish.terminate_connections, ..found })
+    }
+
+    /// Takes hold of those that `meant` names, against writers.
+    pub(super) fn take_hold(
+        &self,
+        holdings: &mut Holdings,
+        meant: impl Fn(&Holding) -> bool,
+    ) -> Result<()> {
+        let how = self.how(holdings.terminate_connections);
+        for holding in holdings.all.iter_mut().filter(|holding| meant(holding)) {
+            match holding.named.database.restoring(&how) {
+                Ok(restoring) => holding.restoring = Some(restoring),
                 Err(DatabaseError::Absent(_)) => {}
-                Err(DatabaseError::Unavailable(reason)) => {
-                    let name = named.name.clone();
-                    holdings.conflict(&name, format!("it cannot be saved first: {reason}"));
-                    unread.push(name);
+                Err(DatabaseError::Unavailable(reason)) if !holdings.strict => {
+                    holding.unreadable = Some(reason);
                 }
-                Err(error) => return Err(Error::Database { name: named.name.clone(), error }),
+                Err(error) => {
+                    return Err(Error::Database { name: holding.named.name.clone(), error });
+                }
             }
         }
-        holdings.all.retain(|holding| !unread.contains(&holding.named.name));
-        Ok(holdings)
+        Ok(())
     }
 
     /// The same in a dry run: nothing is held, each is only looked at.
@@ -132,29 +163,22 @@ impl Rappel {
         wish: Option<&DatabaseWish>,
         scratch: &Scratch<'_>,
     ) -> Result<Holdings> {
-        let Some(wish) = wish else { return Ok(Holdings::default()) };
-        let mut holdings = self.candidates(target, wish)?;
+        let mut holdings = self.databases_to_restore(target, wish)?;
         let memo = self.database_memo(&self.reading()?)?;
-        let mut unread = Vec::new();
-        for at in 0..holdings.all.len() {
-            let named = &holdings.all[at].named;
-            if let Some(known) = known_unchanged(named, &memo) {
-                holdings.all[at].now = Some(known);
+        for holding in &mut holdings.all {
+            let named = &holding.named;
+            holding.now = known_unchanged(named, &memo);
+            if holding.now.is_some() {
                 continue;
             }
             let prior = memo.entries.get(&named.name).map(|known| &known.part);
             match named.database.read(scratch, prior, &self.reading()?.watch) {
-                Ok(part) => holdings.all[at].now = Some(part),
+                Ok(part) => holding.now = Some(part),
                 Err(DatabaseError::Absent(_)) => {}
                 Err(DatabaseError::Store(error)) => return Err(error.into()),
-                Err(error) => {
-                    let name = named.name.clone();
-                    holdings.conflict(&name, format!("it cannot be saved first: {error}"));
-                    unread.push(name);
-                }
+                Err(error) => holding.unreadable = Some(error.to_string()),
             }
         }
-        holdings.all.retain(|holding| !unread.contains(&holding.named.name));
         Ok(holdings)
     }
 
@@ -293,8 +317,7 @@ impl Rappel {
             let untouched = left.is_some_and(|left| {
                 named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
             });
-            let target = part.clone();
-            found.all.push(Holding { named, target, restoring: None, now: None, untouched });
+            found.all.push(Holding { untouched, ..Holding::new(named, part.clone()) });
         }
         found.all.sort_by_key(|holding| holding.named.kind);
         if found.all.len() > MOST {
@@ -389,6 +412,10 @@ pub(crate) fn plan_databases(
     let left = wish.and_then(|wish| wish.left.as_ref());
     holdings.all.retain(|holding| {
         let (name, target) = (&holding.named.name, &holding.target);
+        if let Some(reason) = &holding.unreadable {
+            planned.conflicts.push(conflict(name, format!("it cannot be saved first: {reason}")));
+            return false;
+        }
         let from = holding.now.as_ref().map(|now| now.digest.clone());
         if from.as_ref() == Some(&target.digest) {
             return false;

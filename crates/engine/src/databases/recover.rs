@@ -100,13 +100,13 @@ impl Rappel {
         Ok(row.map(|row| self.store.manifest(&row)).transpose()?)
     }
 
-    /// Takes hold of the databases that a restore has not come to yet.
+    /// The databases that a restore has not come to yet, to be held again.
     pub(crate) fn hold_again(
         &self,
         target: &CheckpointId,
         open: &[(usize, DatabasePlan)],
     ) -> Result<Holdings> {
-        let mut holdings = Holdings::default();
+        let mut holdings = Holdings::strict(false);
         let target = self.manifest_of(target)?;
         for (_, plan) in open {
             let parts = target.iter().flat_map(|target| &target.databases);
@@ -114,13 +114,7 @@ impl Rappel {
             let source = self.database_of_plan(plan, target.as_ref());
             let (Some(part), Some(source)) = (part, source) else { continue };
             let named = source.map_err(|(name, error)| Error::Database { name, error })?;
-            let restoring = match named.database.restoring(&self.how(false)) {
-                Ok(restoring) => Some(restoring),
-                Err(rappel_capture::databases::Error::Absent(_)) => None,
-                Err(error) => return Err(Error::Database { name: plan.name.clone(), error }),
-            };
-            let (target, now) = (part, None);
-            holdings.all.push(Holding { named, target, restoring, now, untouched: false });
+            holdings.all.push(Holding::new(named, part));
         }
         Ok(holdings)
     }

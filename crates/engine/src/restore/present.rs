@@ -58,7 +58,7 @@ impl Rappel {
                 also_git: target.manifest.git.clone(),
                 ..SaveOptions::default()
             };
-            let saved = self.save_holding(&options, None, &mut held.all)?;
+            let saved = self.save_holding(&options, None, held)?;
             let manifest = saved.checkpoint.manifest;
             let Some(files) = manifest.files else {
                 return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
