@@ -22,6 +22,7 @@ use memo::{Memo, Remembered};
 pub(crate) use plan::{
     DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, plan_databases,
 };
+pub(crate) use recover::Fates;
 use sources::{Named, Source};
 
 /// A database that takes no longer than this to read is read again with every checkpoint.

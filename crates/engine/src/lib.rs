@@ -78,7 +78,7 @@ pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
-pub use recover::{Recovered, Unfinished, UnfinishedRestore};
+pub use recover::{RecoverOptions, Recovered, Unfinished, UnfinishedRestore};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};

@@ -54,11 +54,34 @@ pub(crate) struct Holding {
     pub now: Option<DatabasePart>,
     /// Whether a cheap look says that nobody changed it since the restore that is taken back.
     pub untouched: bool,
+    /// The digest of what a command gave right after that restore.
+    pub after: Option<String>,
 }
 
 impl Holding {
     pub fn new(named: Named, target: DatabasePart) -> Self {
-        Self { named, target, restoring: None, unreadable: None, now: None, untouched: false }
+        Self {
+            named,
+            target,
+            restoring: None,
+            unreadable: None,
+            now: None,
+            untouched: false,
+            after: None,
+        }
+    }
+
+    /// What may be said of it since the restore that is taken back left it with `left`.
+    fn since(&self, left: &Digest) -> Since {
+        let now = self.now.as_ref().map(|now| &now.digest);
+        if self.untouched || now == Some(left) {
+            return Since::Untouched;
+        }
+        match &self.after {
+            Some(after) if now.is_some_and(|now| now.to_string() == *after) => Since::Untouched,
+            Some(after) if *after != left.to_string() => Since::Unknown,
+            _ => Since::Changed,
+        }
     }
 
     /// Where it lies inside the workspace today, if it does.
@@ -66,6 +89,15 @@ impl Holding {
         let sqlite = self.named.kind == DatabaseKind::Sqlite;
         self.named.place.parse().ok().filter(|_| sqlite)
     }
+}
+
+/// What became of a database since a restore left it.
+enum Since {
+    Untouched,
+    Changed,
+    /// A command that gave something else right after it was given this: its output holds the time, or the
+    /// like, and comparing says nothing.
+    Unknown,
 }
 
 /// What databases hold now.
@@ -313,11 +345,12 @@ impl Rappel {
                 Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => {}
                 Err(error) => return Err(Error::Database { name: name.clone(), error }),
             }
-            let left = touched(part).flatten().and_then(|one| one.left.as_ref());
-            let untouched = left.is_some_and(|left| {
+            let left = touched(part).flatten().and_then(|one| one.left.clone());
+            let untouched = left.as_ref().is_some_and(|left| {
                 named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
             });
-            found.all.push(Holding { untouched, ..Holding::new(named, part.clone()) });
+            let after = left.filter(|_| named.kind == DatabaseKind::Command);
+            found.all.push(Holding { untouched, after, ..Holding::new(named, part.clone()) });
         }
         found.all.sort_by_key(|holding| holding.named.kind);
         if found.all.len() > MOST {
@@ -372,11 +405,18 @@ impl Rappel {
         }
     }
 
-    /// A cheap look at a database that was just restored.
+    /// A look at a database that was just restored: a cheap one, or where there is no such look, what a
+    /// command gives now.
     pub(crate) fn look_at_database(&self, plan: &DatabasePlan) -> Option<String> {
         let all = self.configured_databases().into_iter().flatten();
         let mut fitting = all.filter(|one| (&one.name, &one.place) == (&plan.name, &plan.place));
-        Some(fitting.next()?.database.fingerprint().ok()??.0)
+        let named = fitting.next()?;
+        if named.kind != DatabaseKind::Command {
+            return Some(named.database.fingerprint().ok()??.0);
+        }
+        let scratch = Scratch::over(self.source());
+        let read = named.database.read(&scratch, None, &self.reading().ok()?.watch);
+        Some(read.ok()?.digest.to_string())
     }
 
     /// How a restore takes hold of databases.
@@ -422,12 +462,19 @@ pub(crate) fn plan_databases(
         }
         if let Some(left) = left
             && let Some(before) = left.iter().find(|part| part.name == *name)
-            && from.as_ref() != Some(&before.digest)
-            && !holding.untouched
         {
-            let reason = "it was changed since; it is kept (--overwrite takes it too)";
-            planned.edited.push(conflict(name, reason));
-            return false;
+            match holding.since(&before.digest) {
+                Since::Untouched => {}
+                Since::Unknown => planned.warnings.push(format!(
+                    "{name}: its command never gives the same twice, so nobody can tell whether it was \
+                     changed since; what it gives now is saved first"
+                )),
+                Since::Changed => {
+                    let reason = "it was changed since; it is kept (--overwrite takes it too)";
+                    planned.edited.push(conflict(name, reason));
+                    return false;
+                }
+            }
         }
         if from.is_none() && target.kind == DatabaseKind::Postgres {
             planned.warnings.push(format!(

@@ -3,7 +3,7 @@
 use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held};
 use rappel_capture::restore::Intent;
 use rappel_store::sink::Scratch;
-use rappel_types::database::DatabasePlan;
+use rappel_types::database::{DatabaseKind, DatabasePlan};
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Manifest};
 
@@ -19,6 +19,30 @@ pub(crate) struct Fates {
     pub committed: Vec<String>,
     /// Those that are to be restored yet, with their places in the intent.
     pub open: Vec<(usize, DatabasePlan)>,
+}
+
+impl Fates {
+    /// What is known of the databases of an intent without asking them, for a recovery that leaves out those
+    /// that are not restored. A sentence for each of those.
+    pub fn without_the_rest(intent: &Intent) -> (Self, Vec<String>) {
+        let (mut fates, mut said) = (Self::default(), Vec::new());
+        for (place, plan) in intent.header.databases.iter().enumerate() {
+            let name = &plan.name;
+            let noted = |marks: &[u8]| marks.iter().any(|mark| usize::from(*mark) == place);
+            match (noted(&intent.done), noted(&intent.begun)) {
+                (true, _) => fates.committed.push(name.clone()),
+                (false, true) => {
+                    fates.committed.push(name.clone());
+                    said.push(format!(
+                        "database {name} is left as it is, restored, in part or not at all; rappel undo \
+                         brings back what it held before"
+                    ));
+                }
+                (false, false) => said.push(format!("database {name} is not restored")),
+            }
+        }
+        (fates, said)
+    }
 }
 
 impl Rappel {
@@ -105,8 +129,9 @@ impl Rappel {
         &self,
         target: &CheckpointId,
         open: &[(usize, DatabasePlan)],
+        terminate_connections: bool,
     ) -> Result<Holdings> {
-        let mut holdings = Holdings::strict(false);
+        let mut holdings = Holdings::strict(terminate_connections);
         let target = self.manifest_of(target)?;
         for (_, plan) in open {
             let parts = target.iter().flat_map(|target| &target.databases);
@@ -139,7 +164,9 @@ impl Rappel {
             if now.as_ref() == Some(&plan.to) {
                 continue;
             }
-            if now != plan.from && now.is_some() {
+            // What a command did in part, or gives otherwise every time, was saved before.
+            let comparable = plan.kind != DatabaseKind::Command;
+            if now != plan.from && now.is_some() && comparable {
                 left.push(conflict(&plan.name, "it was changed since; it is left as it is"));
                 continue;
             }
