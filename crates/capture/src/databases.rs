@@ -44,8 +44,8 @@ pub trait Database: Send + Sync {
     /// then [`Database::create`] makes an empty one.
     fn restoring(&self, how: &How<'_>) -> Result<Box<dyn Restoring>>;
 
-    /// Makes an empty one where there is none.
-    fn create(&self) -> Result<()>;
+    /// Makes an empty one where there is none, as `target` knew it. What could not be made like that is told.
+    fn create(&self, target: &DatabasePart) -> Result<Vec<String>>;
 
     /// What became of a restore's commit.
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate>;

@@ -288,6 +288,14 @@ fn read_held<'h>(
     Ok(())
 }
 
+/// A sentence for each database of a checkpoint that could not be restored as it was when it was read.
+pub(crate) fn not_restorable(parts: &[DatabasePart]) -> impl Iterator<Item = String> {
+    parts.iter().filter_map(|part| {
+        let obstacle = part.obstacle.as_ref()?;
+        Some(format!("database {} is saved, but could not be restored: {obstacle}", part.name))
+    })
+}
+
 /// What is known of a database that has not changed since it was last read.
 fn known_unchanged(named: &Named, memo: &Memo) -> Option<DatabasePart> {
     let known = memo.entries.get(&named.name)?;

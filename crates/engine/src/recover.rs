@@ -154,7 +154,7 @@ impl Rappel {
         if let Some(row) = self.store.checkpoint(&target)? {
             self.borrow_config(&self.store.manifest(&row)?);
         }
-        let (fates, warnings) = match skip_databases {
+        let (fates, mut warnings) = match skip_databases {
             true => Fates::without_the_rest(intent),
             false => (self.fates_of(intent)?, Vec::new()),
         };
@@ -175,7 +175,8 @@ impl Rappel {
             ..SaveOptions::default()
         };
         let saved = self.save_holding(&options, None, &mut held)?;
-        let (databases, left) = self.drive_again(held, wanted, !fates.committed.is_empty())?;
+        let committed = !fates.committed.is_empty();
+        let (databases, left) = self.drive_again(held, wanted, committed, &mut warnings)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
         let job = Job {

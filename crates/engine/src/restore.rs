@@ -260,8 +260,9 @@ impl Rappel {
             "the present is saved and the restore is planned"
         );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
+        let mut made = Vec::new();
         let drive = match plan.conflicts.is_empty() {
-            true => self.drive_of(held)?,
+            true => self.drive_of(held, &mut made)?,
             false => DatabaseDrive::default(),
         };
         let job = Job {
@@ -304,6 +305,7 @@ impl Rappel {
         let planned = Planned { plan, git, databases };
         let mut report = report_of(&target.manifest.id, planned, false);
         report.warnings.clone_from(&outcome.warnings);
+        report.warnings.extend(made);
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
         report.done = Some(Done {

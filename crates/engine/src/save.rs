@@ -22,7 +22,7 @@ use rappel_types::{
 };
 
 use crate::checkpoint::Checkpoint;
-use crate::databases::{CapturedDatabases, Found, Holding, Holdings};
+use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
 use crate::git::CapturedGit;
 use crate::rappel::Rappel;
@@ -168,6 +168,7 @@ impl Rappel {
             && let Some(existing) =
                 self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
         {
+            notes.extend(databases::not_restorable(&existing.manifest.databases));
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
@@ -248,6 +249,7 @@ impl Rappel {
         );
         notes.extend(self.config.notes.iter().cloned());
         notes.extend(self.refused_variables());
+        notes.extend(databases::not_restorable(&manifest.databases));
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })

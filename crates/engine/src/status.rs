@@ -11,6 +11,7 @@ use rappel_types::size::{format_size, thousands};
 use rappel_types::{FacetState, Manifest, RelPath, Timestamp};
 use serde::Serialize;
 
+use crate::databases::not_restorable;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::parent_of;
@@ -342,6 +343,9 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
         };
         let reason = format!("the last checkpoint is partial: {place}: {}{more}", first.reason);
         status.worsen(Health::Degraded, &reason, "rappel show latest");
+    }
+    for reason in not_restorable(&manifest.databases) {
+        status.worsen(Health::Degraded, &reason, "connect as who may restore it, or grant that");
     }
     if manifest.interrupted_restore {
         let reason = "the last checkpoint was made in the middle of a restore";

@@ -2,7 +2,7 @@
 //!
 //! - [`url`]: addresses; [`lookup`]: what `env:NAME` means;
 //! - [`program`]: running the programs; [`session`]: a `psql` that is told one thing after the other;
-//! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store;
+//! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store; [`definition`]: what a dump leaves out;
 //! - [`restoring`]: a dump out of the store, in one transaction; with [`check`] and [`demands`] (may it?), [`lock`]
 //!   (holding writers off), [`inventory`] (did anything slip in?), `clear.sql` (dropping what is there) and [`fate`] (was it
 //!   committed?); [`create`]: a database that was dropped.
@@ -13,6 +13,7 @@
 pub mod capture;
 pub mod check;
 pub mod create;
+pub mod definition;
 pub mod demands;
 pub mod fate;
 pub mod fingerprint;
@@ -151,8 +152,8 @@ impl Database {
         fate::of(&self.programs, ticket)
     }
 
-    /// Makes it anew, empty, where it is absent.
-    pub fn create(&self) -> Result<()> {
-        create::create(&self.programs)
+    /// Makes it anew, empty, where it is absent, as `target` knew it. Tells what could not be made like that.
+    pub fn create(&self, target: &DatabasePart) -> Result<Vec<String>> {
+        create::create(&self.programs, target.definition.as_ref())
     }
 }

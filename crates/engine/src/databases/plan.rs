@@ -363,7 +363,11 @@ impl Rappel {
     }
 
     /// What carries a plan out: everything that is held, and what has to be made first.
-    pub(crate) fn drive_of(&self, held: Holdings) -> Result<DatabaseDrive> {
+    pub(crate) fn drive_of(
+        &self,
+        held: Holdings,
+        warnings: &mut Vec<String>,
+    ) -> Result<DatabaseDrive> {
         let mut all = Vec::new();
         for (place, holding) in held.all.into_iter().enumerate() {
             let name = &holding.named.name;
@@ -371,7 +375,7 @@ impl Rappel {
             let (restoring, from) = match holding.restoring {
                 Some(restoring) => (restoring, from),
                 None => self
-                    .made_anew(&holding.named)
+                    .made_anew(&holding.named, &holding.target, warnings)
                     .map_err(|error| Error::Database { name: name.clone(), error })?,
             };
             let plan = DatabasePlan {
@@ -392,8 +396,11 @@ impl Rappel {
     pub(super) fn made_anew(
         &self,
         named: &Named,
+        target: &DatabasePart,
+        warnings: &mut Vec<String>,
     ) -> rappel_capture::databases::Result<(Box<dyn Restoring>, Option<Digest>)> {
-        named.database.create()?;
+        let notes = named.database.create(target)?;
+        warnings.extend(notes.iter().map(|note| format!("database {}: {note}", named.name)));
         let mut restoring = named.database.restoring(&self.how(false))?;
         let scratch = Scratch::over(self.source());
         let bytes = AtomicU64::default();
@@ -476,10 +483,13 @@ pub(crate) fn plan_databases(
                 }
             }
         }
-        if from.is_none() && target.kind == DatabaseKind::Postgres {
+        if from.is_none()
+            && target.kind == DatabaseKind::Postgres
+            && target.definition.is_none()
+        {
             planned.warnings.push(format!(
                 "database {name} is made anew with the server's defaults: its owner, encoding and \
-                 settings (ALTER DATABASE) are not part of a dump"
+                 settings (ALTER DATABASE) are not known"
             ));
         }
         let lines = differences(holding.now.as_ref(), target);

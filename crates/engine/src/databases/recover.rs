@@ -150,6 +150,7 @@ impl Rappel {
         held: Holdings,
         open: &[(usize, DatabasePlan)],
         committed: bool,
+        warnings: &mut Vec<String>,
     ) -> Result<(DatabaseDrive, Vec<Conflict>)> {
         let mut left = Vec::new();
         let mut all = Vec::new();
@@ -174,7 +175,7 @@ impl Rappel {
             let restoring = match restoring {
                 Some(restoring) => restoring,
                 None => {
-                    let made = self.made_anew(&named);
+                    let made = self.made_anew(&named, &target, warnings);
                     made.map_err(|error| Error::Database { name: named.name.clone(), error })?.0
                 }
             };

@@ -164,8 +164,29 @@ fn a_dropped_database_is_made_again() {
     let world = world_with(&server);
     let first = world.save("first");
     server.run("postgres", "DROP DATABASE app");
-    world.restore(&first);
+    let report = world.restore(&first);
     assert_eq!(count(&server, "talks"), "15");
+    assert_eq!(report.warnings, [""; 0], "it is as it was");
+}
+
+#[test]
+fn one_that_its_user_could_not_restore_is_told_before_that_is_needed() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    server.run("app", "CREATE ROLE agent LOGIN PASSWORD 'agent'; GRANT pg_read_all_data TO agent");
+    let url = server.url_as("agent:agent", "app");
+    world.write(".env", format!("DATABASE_URL='{url}'\n"));
+    let words = "could not be restored: the user does not own";
+    let saved = world.open().save(&SaveOptions::default()).unwrap();
+    assert!(!saved.checkpoint.manifest.partial, "{saved:?}");
+    assert!(saved.notes.iter().any(|note| note.contains(words)), "{:?}", saved.notes);
+    let status = world.open().status().unwrap();
+    assert!(status.reasons.iter().any(|reason| reason.contains(words)), "{status:?}");
+
+    world.write(".env", format!("DATABASE_URL='{}'\n", server.url("app")));
+    world.save("as the owner");
+    let status = world.open().status().unwrap();
+    assert!(!status.reasons.iter().any(|reason| reason.contains(words)), "{status:?}");
 }
 
 #[test]
