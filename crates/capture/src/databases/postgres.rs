@@ -28,13 +28,14 @@ pub mod url;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Ticket};
 
 use super::error::Result;
 use super::{Captured, Fate, Fingerprint, Restoring};
-use program::{Programs, Version};
+use program::{Programs, SILENCE, Version};
 use session::Session;
 
 pub use capture::Pace;
@@ -63,7 +64,7 @@ const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "docker-compose"];
 impl Database {
     /// The database that `rappel.toml` calls `name`. `tools` is put before the names of the programs.
     pub fn new(name: &str, address: Address, tools: Vec<String>) -> Self {
-        let programs = Programs { address, tools, cancel: Arc::default() };
+        let programs = Programs { address, tools, cancel: Arc::default(), silence: SILENCE };
         Self { name: name.to_owned(), programs }
     }
 
@@ -71,6 +72,13 @@ impl Database {
     #[must_use]
     pub fn until(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.programs.cancel = cancel;
+        self
+    }
+
+    /// The same, given up once its server has nothing to say for so long although it has little to do.
+    #[must_use]
+    pub fn given_up_after(mut self, silence: Duration) -> Self {
+        self.programs.silence = silence;
         self
     }
 

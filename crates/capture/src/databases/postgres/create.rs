@@ -1,5 +1,7 @@
 //! Making a database that is not there, as it was when it was dumped.
 
+use std::time::Duration;
+
 use rappel_types::database::{DatabaseDefinition, DatabaseSetting};
 
 use super::super::error::{Error, Result};
@@ -39,8 +41,10 @@ fn create_from(
     name: &str,
     definition: Option<&DatabaseDefinition>,
 ) -> Result<Vec<String>> {
+    // A server that says nothing at all is given up here.
+    session.ask("SELECT 1;")?;
     let Some(definition) = definition else {
-        session.ask(&format!("CREATE DATABASE {};", identifier(name)))?;
+        session.ask_long(&format!("CREATE DATABASE {};", identifier(name)))?;
         return Ok(Vec::new());
     };
     let mut notes = make(session, name, definition)?;
@@ -77,7 +81,9 @@ fn make(session: &mut Session, name: &str, definition: &DatabaseDefinition) -> R
             statement.push_str(&locale_of(definition));
         }
         statement.push(';');
-        match attempt(session, &statement)? {
+        // Takes as long as the server's disk does.
+        session.try_to(&statement);
+        match outcome(session.hear(None)?.unwrap_or_default()) {
             Ok(()) => return Ok(notes),
             Err(code) if code == "42704" && owner => {
                 return Err(Error::Refused {
@@ -102,7 +108,7 @@ fn make(session: &mut Session, name: &str, definition: &DatabaseDefinition) -> R
             }
             // Asked again, it says in words why not.
             Err(_) => {
-                session.ask(&statement)?;
+                session.ask_long(&statement)?;
                 return Ok(notes);
             }
         }
@@ -154,8 +160,13 @@ fn set(session: &mut Session, name: &str, setting: &DatabaseSetting) -> Result<R
 /// Carries out a statement, or gives the error's code.
 fn attempt(session: &mut Session, statement: &str) -> Result<Result<(), String>> {
     session.try_to(statement);
-    let code = session.hear(None)?.unwrap_or_default().pop().unwrap_or_default();
-    Ok(if code == "00000" { Ok(()) } else { Err(code) })
+    Ok(outcome(session.answer(Duration::ZERO)?))
+}
+
+/// How a statement ended that was tried.
+fn outcome(mut answer: Vec<String>) -> Result<(), String> {
+    let code = answer.pop().unwrap_or_default();
+    if code == "00000" { Ok(()) } else { Err(code) }
 }
 
 /// The names of a list, without their quotes.
