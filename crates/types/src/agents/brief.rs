@@ -1,0 +1,1 @@
+//! The brief for an agent that has lost its context.
