@@ -10,6 +10,7 @@ pub mod copy_out;
 pub mod drive;
 pub mod dump;
 pub mod error;
+pub mod lookup;
 pub mod postgres;
 pub mod sql;
 pub mod sqlite;

@@ -1,5 +1,6 @@
 //! Databases as part of a checkpoint.
 
+mod candidates;
 mod found;
 mod memo;
 mod plan;

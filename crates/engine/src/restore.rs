@@ -170,9 +170,9 @@ impl Rappel {
         };
         let tree = files.map(|files| &files.tree);
         let mut copied = restore::restore_to(folder, disk, self.source(), tree, &scope, cancel)?;
-        if options.databases().is_some() {
+        if let Some(wish) = options.databases() {
             let root = Root::open(folder, self.options.disk.clone())?;
-            for part in &target.manifest.databases {
+            for part in target.manifest.databases.iter().filter(|part| wish.means(&part.name)) {
                 match write_out(&root, self.source(), part) {
                     Ok(path) if Some(path.to_string()) == part.location => {}
                     Ok(path) => copied.notes.push(format!("database {} is in {path}", part.name)),

@@ -1,6 +1,6 @@
 //! PostgreSQL (13 and later), through its own `pg_dump` and `psql`.
 //!
-//! - [`url`]: addresses; [`lookup`]: what `env:NAME` means;
+//! - [`url`] is about addresses;
 //! - [`program`]: running the programs; [`session`]: a `psql` that is told one thing after the other;
 //! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store; [`definition`]: what a dump leaves out;
 //! - [`restoring`]: a dump out of the store, in one transaction; with [`check`] and [`demands`] (may it?), [`lock`]
@@ -19,7 +19,6 @@ pub mod fate;
 pub mod fingerprint;
 pub mod inventory;
 pub mod lock;
-pub mod lookup;
 pub mod program;
 pub mod restoring;
 pub mod session;

@@ -20,12 +20,12 @@ use crate::rappel::Rappel;
 
 /// How long a restore waits for others to let go of a database.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// More than this fit into no intent.
-const MOST: usize = 255;
 
 /// What a restore of databases is about.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DatabaseWish {
+    /// If there are any: only these.
+    pub only: Vec<String>,
     /// If given: only these, where they were when a restore changed them.
     pub touched: Option<Vec<UndoDatabase>>,
     /// How the restore that is taken back left them: one that is otherwise was changed since, and
@@ -39,6 +39,19 @@ pub(crate) struct DatabaseWish {
     pub terminate_connections: bool,
     /// Whether a dump from elsewhere may be run.
     pub trust_dump: bool,
+}
+
+impl DatabaseWish {
+    /// What a restore that is taken back did to the one of this name.
+    pub fn touched_by_name(&self, name: &str) -> Option<&UndoDatabase> {
+        self.touched.iter().flatten().find(|one| one.name == name)
+    }
+
+    /// Whether it is about the one of this name.
+    pub fn means(&self, name: &str) -> bool {
+        (self.only.is_empty() || self.only.iter().any(|one| one == name))
+            && (self.touched.is_none() || self.touched_by_name(name).is_some())
+    }
 }
 
 /// A database that a restore may change.
@@ -117,7 +130,7 @@ pub(crate) struct Holdings {
     /// Whether one that cannot be held ends it all.
     strict: bool,
     conflicts: Vec<Conflict>,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// A plan for all databases, and what to say about it.
@@ -136,7 +149,7 @@ pub(crate) struct DatabasesPlanned {
 }
 
 impl Holdings {
-    fn conflict(&mut self, name: &str, reason: impl Into<String>) {
+    pub(super) fn conflict(&mut self, name: &str, reason: impl Into<String>) {
         self.conflicts.push(conflict(name, reason));
     }
 
@@ -240,126 +253,6 @@ impl Rappel {
             });
         }
         Ok(now)
-    }
-
-    /// The databases of a checkpoint that a restore is about, where they are today, and what is in
-    /// the way. Those that hold the same already are not among them.
-    fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
-        let mut found = Holdings::default();
-        let memo = self.database_memo(&self.reading()?)?;
-        if target.databases.is_empty() && !self.configured_databases().is_empty() {
-            let id = &target.id;
-            found.warnings.push(format!("{id} holds no databases; they are left alone"));
-        }
-        let touched = |part: &DatabasePart| {
-            wish.touched.as_ref().map(|all| all.iter().find(|one| one.name == part.name))
-        };
-        let meant = |part: &&DatabasePart| touched(part).is_none_or(|one| one.is_some());
-        for one in wish.touched.iter().flatten() {
-            if target.databases.iter().all(|part| part.name != one.name) {
-                let name = &one.name;
-                found
-                    .warnings
-                    .push(format!("database {name}, which that restore made, is left as it is"));
-            }
-        }
-        // Those that are where they were come first: they have the better claim to a place.
-        let mut parts: Vec<&DatabasePart> = target.databases.iter().filter(meant).collect();
-        parts.sort_by_key(|part| {
-            let here = |named: Named| Some(&named.place) == part.location.as_ref();
-            !self.database_of(part).is_some_and(|source| source.is_ok_and(here))
-        });
-        let mut places: Vec<(DatabaseKind, String)> = Vec::new();
-        for part in parts {
-            let name = &part.name;
-            if part.stale && !wish.allow_stale {
-                let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
-                found.warnings.push(format!(
-                    "database {name} was not read for this checkpoint; it has one of an earlier \
-                     moment{of}, which is left alone unless --allow-stale is given"
-                ));
-                continue;
-            }
-            let was_at = touched(part).flatten().map(|one| one.place.as_str());
-            let named = match self.database_at_place(part, was_at, target) {
-                Some(Ok(named)) => named,
-                Some(Err((_, error))) => {
-                    found.conflict(name, error.to_string());
-                    continue;
-                }
-                None if was_at.is_some() => {
-                    let place = was_at.unwrap_or_default();
-                    found.conflict(
-                        name,
-                        format!("rappel.toml does not lead to {place} any more, where it was"),
-                    );
-                    continue;
-                }
-                None => {
-                    let reason = "is not in rappel.toml any more; it is left alone";
-                    found.warnings.push(format!("database {name} {reason}"));
-                    continue;
-                }
-            };
-            let place = (named.kind, named.place.clone());
-            if named.kind != DatabaseKind::Command && places.contains(&place) {
-                let at = &named.place;
-                found.conflict(
-                    name,
-                    format!("it is {at} now, which the checkpoint holds as another one"),
-                );
-                continue;
-            }
-            places.push(place);
-            if known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
-                continue;
-            }
-            if was_at.is_none() && part.location.as_ref().is_some_and(|then| *then != named.place) {
-                let then = part.location.as_deref().unwrap_or_default();
-                found.warnings.push(format!(
-                    "{name} was {then} then, and is {} now: that is what will be overwritten",
-                    named.place
-                ));
-            }
-            if !named.database.is_local() && !wish.allow_remote.contains(name) {
-                found.conflict(
-                    name,
-                    format!(
-                        "it is not on this machine; --allow-remote-database {name} restores it all \
-                         the same, --skip databases leaves it alone"
-                    ),
-                );
-                continue;
-            }
-            if target.trigger == Trigger::Imported && !wish.trust_dump {
-                found.conflict(name, "its dump came from elsewhere, and restoring it runs what it says; --trust-dump does so");
-                continue;
-            }
-            match named.database.check(self.source(), part) {
-                Err(DatabaseError::Refused { message, hint }) => {
-                    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                    found.conflict(name, format!("{message}{hint}"));
-                    continue;
-                }
-                // What is not there, or cannot be asked, is found out when it is taken hold of.
-                Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => {}
-                Err(error) => return Err(Error::Database { name: name.clone(), error }),
-            }
-            let left = touched(part).flatten().and_then(|one| one.left.clone());
-            let untouched = left.as_ref().is_some_and(|left| {
-                named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
-            });
-            let after = left.filter(|_| named.kind == DatabaseKind::Command);
-            found.all.push(Holding { untouched, after, ..Holding::new(named, part.clone()) });
-        }
-        found.all.sort_by_key(|holding| holding.named.kind);
-        if found.all.len() > MOST {
-            return Err(Error::Usage {
-                message: format!("more than {MOST} databases cannot be restored at once"),
-                hint: None,
-            });
-        }
-        Ok(found)
     }
 
     /// What carries a plan out: everything that is held, and what has to be made first.
