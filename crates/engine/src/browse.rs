@@ -8,6 +8,7 @@ use rappel_types::{Entry, Node, Reference, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
+use crate::databases::refuse_as_file;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -124,7 +125,11 @@ impl Rappel {
     pub fn cat(&self, reference: &Reference, path: &RelPath, out: &mut dyn Write) -> Result<()> {
         let row = self.resolve(reference, true)?;
         let missing = || Error::NoPath { checkpoint: row.id.to_string(), path: path.to_string() };
-        match self.node_at(&row, path)?.ok_or_else(missing)? {
+        let node = self.node_at(&row, path)?;
+        if node.is_none() {
+            refuse_as_file(&self.store.manifest(&row)?, path)?;
+        }
+        match node.ok_or_else(missing)? {
             Node::File { size, content, .. } => {
                 Ok(content::write_to(self.source(), &content, size, out)?)
             }

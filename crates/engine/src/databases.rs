@@ -14,7 +14,9 @@ use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
-use rappel_types::{CheckpointId, Facet, FacetState, ObjectId, Trigger, WorkspaceId};
+use rappel_types::{
+    CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
+};
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -287,6 +289,22 @@ fn read_held<'h>(
         captured.add(part, Remembered::of(read, start.elapsed()));
     }
     Ok(())
+}
+
+/// Who asks for the file of a database is told that it is one.
+pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> {
+    let text = path.to_string();
+    let is_here = |part: &&DatabasePart| {
+        part.kind == DatabaseKind::Sqlite && part.location.as_deref() == Some(&text)
+    };
+    let Some(part) = manifest.databases.iter().find(is_here) else { return Ok(()) };
+    let (id, name) = (&manifest.id, &part.name);
+    Err(Error::Usage {
+        message: format!("{path} is a database, which {id} holds as such and not as a file"),
+        hint: Some(format!(
+            "rappel restore {id} --database {name}; with --to DIR it is written there instead"
+        )),
+    })
 }
 
 /// A sentence for each database of a checkpoint that could not be restored as it was when it was read.

@@ -31,7 +31,7 @@ use rappel_types::{
     CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
 
-use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases};
+use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases, refuse_as_file};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
 use crate::knowledge;
@@ -325,6 +325,7 @@ impl Rappel {
     fn check_paths_early(&self, target: &Target, options: &RestoreOptions) -> Result<()> {
         let root = Root::open(&self.root, self.options.disk.clone())?;
         for path in &options.paths {
+            refuse_as_file(&target.manifest, path)?;
             let here = root.stat(path).is_ok_and(|found| found.is_some());
             if !here && tree::lookup(self.source(), &target.files()?.tree, path)?.is_none() {
                 let checkpoint = target.manifest.id.to_string();
@@ -582,6 +583,7 @@ fn check_paths(
     target: &Target,
 ) -> Result<()> {
     for path in &options.paths {
+        refuse_as_file(&target.manifest, path)?;
         let files = target.files()?;
         let known = changes.iter().any(|change| change.path.is_within(path))
             || tree::lookup(source, &files.tree, path)?.is_some()

@@ -297,3 +297,24 @@ fn one_of_several_is_restored_by_its_name() {
     rappel.step(&step, false, &only("a.db")).unwrap();
     assert_eq!((rows("a.db"), rows("b.db"), world.read("code")), (0, 1, "1".into()));
 }
+
+#[test]
+fn who_asks_for_its_file_is_told_that_it_is_a_database() {
+    let world = World::new(Project::new().file("code", "1"));
+    let connection = Connection::open(world.project.path("app.db")).unwrap();
+    connection.execute_batch("CREATE TABLE t (x)").unwrap();
+    let first = world.save("first");
+    let (rappel, reference) = (world.open(), reference(&first));
+    let path = crate::support::path("app.db");
+    let options = RestoreOptions { paths: vec![path.clone()], ..RestoreOptions::default() };
+    for error in [
+        rappel.cat(&reference, &path, &mut Vec::new()).unwrap_err(),
+        rappel.plan_restore(&reference, &options).unwrap_err(),
+        world.open().restore(&reference, &options).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("app.db is a database"), "{error}");
+        assert!(error.hint().unwrap().contains("--database app.db"), "{error}");
+    }
+    let stats = rappel.stats().unwrap();
+    assert!(stats.database_bytes > 0 && stats.logical_bytes > stats.database_bytes, "{stats:?}");
+}
