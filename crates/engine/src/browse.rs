@@ -8,6 +8,7 @@ use rappel_types::{Entry, Node, Reference, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
+use crate::databases::refuse_as_file;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -68,7 +69,7 @@ impl Rappel {
             rows.sort_by_key(|row| std::cmp::Reverse(row.sequence));
         }
         rows.retain(|row| {
-            (filter.all || row.holds_files)
+            (filter.all || row.holds_files || !is_state_alone(row))
                 && filter.trigger.is_none_or(|trigger| row.trigger == trigger.as_str())
                 && filter.since.is_none_or(|since| row.created_at >= since.as_millis())
                 && filter.until.is_none_or(|until| row.created_at <= until.as_millis())
@@ -124,7 +125,11 @@ impl Rappel {
     pub fn cat(&self, reference: &Reference, path: &RelPath, out: &mut dyn Write) -> Result<()> {
         let row = self.resolve(reference, true)?;
         let missing = || Error::NoPath { checkpoint: row.id.to_string(), path: path.to_string() };
-        match self.node_at(&row, path)?.ok_or_else(missing)? {
+        let node = self.node_at(&row, path)?;
+        if node.is_none() {
+            refuse_as_file(&self.store.manifest(&row)?, path)?;
+        }
+        match node.ok_or_else(missing)? {
             Node::File { size, content, .. } => {
                 Ok(content::write_to(self.source(), &content, size, out)?)
             }
@@ -144,4 +149,10 @@ impl Rappel {
             None => Ok(None),
         }
     }
+}
+
+/// Whether a checkpoint without files was made of agent state alone, and not because somebody asked for
+/// just a part.
+fn is_state_alone(row: &CheckpointRow) -> bool {
+    row.trigger.parse().is_ok_and(|trigger: Trigger| !trigger.takes_files())
 }

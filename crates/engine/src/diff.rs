@@ -6,17 +6,19 @@ use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
-use rappel_types::{Manifest, Node, Reference, RelPath};
+use rappel_types::{CheckpointId, Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::databases::PresentDatabases;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::rappel::Rappel;
 pub use others::{DatabaseDiff, GitDiff, Moved, TableDiff};
 
 /// Files beyond this size are compared, but not line by line.
 const TEXT_MAX: u64 = 1 << 20;
+/// What the summary says where there was nothing of files to compare, or nobody asked.
+pub const FILES_NOT_COMPARED: &str = "files were not compared";
 
 /// What to compare.
 #[derive(Debug, Clone, Default)]
@@ -88,24 +90,45 @@ impl Rappel {
         options: &DiffOptions,
     ) -> Result<Diff> {
         let from = self.view(&self.resolve(from, true)?)?;
-        let old = tree_of(&from)?;
-        let mut unknown = Vec::new();
+        let old = tree_of(&from.manifest);
+        let mut unknown: Vec<String> = Vec::new();
+        let mut lacking: Vec<CheckpointId> = Vec::new();
+        let mut note = |manifest: &Manifest| {
+            lacking.extend(tree_of(manifest).is_none().then(|| manifest.id.clone()));
+        };
+        note(&from.manifest);
         let (name, at, changes, git, databases) = match to {
             Some(to) => {
-                let to = self.view(&self.resolve(to, true)?)?;
-                let changes = tree::diff(self.source(), &old, &tree_of(&to)?)?;
-                let Manifest { id, created_at, git, databases, .. } = to.manifest;
+                let to = self.view(&self.resolve(to, true)?)?.manifest;
+                note(&to);
+                if holds_databases(&from.manifest) != holds_databases(&to) {
+                    let id = if holds_databases(&to) { &from.manifest.id } else { &to.id };
+                    unknown.push(format!("{id} holds no databases; they are not compared"));
+                }
+                let changes = match (old, tree_of(&to)) {
+                    (Some(old), Some(new)) => tree::diff(self.source(), &old, &new)?,
+                    _ => Vec::new(),
+                };
+                // What one of them did not look at is no difference.
+                let databases = match holds_databases(&to) {
+                    true => to.databases,
+                    false => from.manifest.databases.clone(),
+                };
+                let Manifest { id, created_at, git, .. } = to;
                 (id.to_string(), created_at, changes, git, databases)
             }
             None => {
                 let id = self.require_known()?;
                 let scratch = Scratch::over(self.source());
                 let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
-                let changes = tree::diff(&scratch, &old, &now.tree)?;
+                let changes = match old {
+                    Some(old) => tree::diff(&scratch, &old, &now.tree)?,
+                    None => Vec::new(),
+                };
                 let git = self.look_at_git(&now, None, &scratch)?.root_part();
                 let PresentDatabases { parts: databases, unknown: not_compared } =
                     self.present_databases(&from.manifest.databases, &scratch)?;
-                unknown = not_compared;
+                unknown.extend(not_compared);
                 ("workspace".to_owned(), self.now(), changes, git, databases)
             }
         };
@@ -114,8 +137,15 @@ impl Rappel {
         };
         let changes: Vec<Change> =
             changes.into_iter().filter(|change| meant(&change.path)).collect();
+        let compared = match holds_databases(&from.manifest) {
+            true => &from.manifest.databases,
+            false => &databases,
+        };
+        let databases = others::databases(compared, &databases);
         let files = summarise(&changes);
+        unknown.extend(lacking.iter().map(|id| format!("{id} holds no files")));
         let summary = match (files.added.len(), files.modified.len(), files.deleted.len()) {
+            _ if !lacking.is_empty() => FILES_NOT_COMPARED.to_owned(),
             (0, 0, 0) => "no difference in files".to_owned(),
             (added, modified, deleted) => {
                 format!("{added} added, {modified} modified, {deleted} deleted")
@@ -127,7 +157,7 @@ impl Rappel {
             time_delta_ms: at.millis_since(from.manifest.created_at),
             files,
             git: others::git(from.manifest.git.as_ref(), git.as_ref()),
-            databases: others::databases(&from.manifest.databases, &databases),
+            databases,
             warnings: unknown,
             agents: None,
             summary,
@@ -173,14 +203,13 @@ impl Rappel {
     }
 }
 
-fn tree_of(checkpoint: &crate::Checkpoint) -> Result<rappel_types::ObjectId> {
-    match &checkpoint.manifest.files {
-        Some(files) => Ok(files.tree),
-        None => Err(Error::Usage {
-            message: format!("{} holds no files", checkpoint.manifest.id),
-            hint: None,
-        }),
-    }
+fn tree_of(manifest: &Manifest) -> Option<ObjectId> {
+    manifest.files.as_ref().map(|files| files.tree)
+}
+
+/// Whether it is known which databases there were.
+fn holds_databases(manifest: &Manifest) -> bool {
+    matches!(manifest.state_of(Facet::Databases), FacetState::Captured | FacetState::Absent)
 }
 
 /// A file of the workspace as text, as [`Rappel::stored_text`] gives stored ones.

@@ -66,7 +66,10 @@ pub use agents::{
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
-pub use diff::{DatabaseDiff, Diff, DiffOptions, FileText, FilesDiff, GitDiff, Moved, TableDiff};
+pub use diff::{
+    DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff, GitDiff, Moved,
+    TableDiff,
+};
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};
 pub use init::Initialised;
@@ -80,7 +83,7 @@ pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
-pub use recover::{Recovered, Unfinished, UnfinishedRestore};
+pub use recover::{RecoverOptions, Recovered, Unfinished, UnfinishedRestore};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};

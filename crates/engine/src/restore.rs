@@ -31,7 +31,7 @@ use rappel_types::{
     CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
 
-use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases};
+use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases, refuse_as_file};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
 use crate::knowledge;
@@ -152,10 +152,14 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<Copied> {
         let target = self.target(reference)?;
-        let files = target.files()?;
+        let files = match options.paths.is_empty() {
+            true => target.manifest.files.as_ref(),
+            false => Some(target.files()?),
+        };
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         if options.paths.is_empty() {
-            progress.files_to_write.store(files.count, Ordering::Relaxed);
+            let count = files.map_or(0, |files| files.count);
+            progress.files_to_write.store(count, Ordering::Relaxed);
         }
         let disk: &Arc<dyn Disk> = &(Arc::new(Counted { disk, progress }) as Arc<dyn Disk>);
         let cancel = &self.options.cancel;
@@ -164,11 +168,11 @@ impl Rappel {
             true => options.scope(),
             false => Scope::Paths(Vec::new()),
         };
-        let mut copied =
-            restore::restore_to(folder, disk, self.source(), &files.tree, &scope, cancel)?;
-        if options.databases().is_some() {
+        let tree = files.map(|files| &files.tree);
+        let mut copied = restore::restore_to(folder, disk, self.source(), tree, &scope, cancel)?;
+        if let Some(wish) = options.databases() {
             let root = Root::open(folder, self.options.disk.clone())?;
-            for part in &target.manifest.databases {
+            for part in target.manifest.databases.iter().filter(|part| wish.means(&part.name)) {
                 match write_out(&root, self.source(), part) {
                     Ok(path) if Some(path.to_string()) == part.location => {}
                     Ok(path) => copied.notes.push(format!("database {} is in {path}", part.name)),
@@ -232,7 +236,7 @@ impl Rappel {
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
         let wish = limit.databases();
-        let mut held = self.hold_databases(&target.manifest, wish.as_ref())?;
+        let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         let (safety, present) = self.save_present(target, &mut held)?;
         let databases = plan_databases(&mut held, wish.as_ref());
         let Planned { plan, git, databases } =
@@ -256,8 +260,9 @@ impl Rappel {
             "the present is saved and the restore is planned"
         );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
+        let mut made = Vec::new();
         let drive = match plan.conflicts.is_empty() {
-            true => self.drive_of(held)?,
+            true => self.drive_of(held, &mut made)?,
             false => DatabaseDrive::default(),
         };
         let job = Job {
@@ -300,6 +305,7 @@ impl Rappel {
         let planned = Planned { plan, git, databases };
         let mut report = report_of(&target.manifest.id, planned, false);
         report.warnings.clone_from(&outcome.warnings);
+        report.warnings.extend(made);
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
         report.done = Some(Done {
@@ -319,6 +325,7 @@ impl Rappel {
     fn check_paths_early(&self, target: &Target, options: &RestoreOptions) -> Result<()> {
         let root = Root::open(&self.root, self.options.disk.clone())?;
         for path in &options.paths {
+            refuse_as_file(&target.manifest, path)?;
             let here = root.stat(path).is_ok_and(|found| found.is_some());
             if !here && tree::lookup(self.source(), &target.files()?.tree, path)?.is_none() {
                 let checkpoint = target.manifest.id.to_string();
@@ -355,7 +362,6 @@ impl Rappel {
         if let Limit::Options(options) = limit {
             options.check_facets()?;
         }
-        let files = target.files()?;
         let knowledge = target.manifest.knowledge.iter().flat_map(|part| &part.paths);
         let knowledge: Vec<RelPath> =
             knowledge.chain(&self.config.knowledge.paths).cloned().collect();
@@ -379,6 +385,43 @@ impl Rappel {
             Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
+        let mut plan = match &target.manifest.files {
+            Some(files) => {
+                self.plan_files(source, present, target, files, (&changes, &scope), &git)?
+            }
+            None => Plan {
+                warnings: match limit {
+                    Limit::Options(options) if options.wants(Facet::Files) => {
+                        let id = &target.manifest.id;
+                        vec![format!("{id} holds no files; they are left alone")]
+                    }
+                    _ => Vec::new(),
+                },
+                ..Plan::default()
+            },
+        };
+        for action in &mut plan.actions {
+            action.facet = facet_of(&action.path);
+        }
+        plan.git.clone_from(&git.plan);
+        plan.conflicts.extend(git.conflicts.iter().cloned());
+        plan.warnings.extend(git.warnings.iter().cloned());
+        plan.databases.clone_from(&databases.plan);
+        plan.conflicts.extend(databases.conflicts.iter().cloned());
+        plan.warnings.extend(databases.warnings.iter().cloned());
+        Ok(Planned { plan, git, databases })
+    }
+
+    /// The part of a plan that is about files.
+    fn plan_files(
+        &self,
+        source: &dyn Source,
+        present: &Present,
+        target: &Target,
+        files: &FilesPart,
+        (changes, scope): (&[Change], &Scope),
+        git: &GitPlanned,
+    ) -> Result<Plan> {
         let selector = recorded_selector(source, files)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let here =
@@ -391,17 +434,7 @@ impl Rappel {
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
-        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
-        for action in &mut plan.actions {
-            action.facet = facet_of(&action.path);
-        }
-        plan.git.clone_from(&git.plan);
-        plan.conflicts.extend(git.conflicts.iter().cloned());
-        plan.warnings.extend(git.warnings.iter().cloned());
-        plan.databases.clone_from(&databases.plan);
-        plan.conflicts.extend(databases.conflicts.iter().cloned());
-        plan.warnings.extend(databases.warnings.iter().cloned());
-        Ok(Planned { plan, git, databases })
+        Ok(plan_files(&here, &there, changes, scope, &selects, &probe)?)
     }
 
     pub(crate) fn states_for_restore(
@@ -462,8 +495,9 @@ impl Rappel {
     /// where the workspace now equals the target: otherwise the next save looks for itself.
     fn update_cache(&self, present: &Present, target: &Target, outcome: &Outcome) {
         let update = || -> Result<()> {
-            let Some(id) = self.workspace_id() else { return Ok(()) };
-            let files = target.files()?;
+            let (Some(id), Some(files)) = (self.workspace_id(), &target.manifest.files) else {
+                return Ok(());
+            };
             let written = outcome.written.iter().map(|written| Restored {
                 path: written.path.clone(),
                 node: Some(written.node.clone()),
@@ -502,6 +536,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Its files, for whoever asks for just those.
     pub fn files(&self) -> Result<&FilesPart> {
         self.manifest.files.as_ref().ok_or_else(|| Error::Usage {
             message: format!("{} holds no files", self.manifest.id),
@@ -547,8 +582,9 @@ fn check_paths(
     present: &Present,
     target: &Target,
 ) -> Result<()> {
-    let files = target.files()?;
     for path in &options.paths {
+        refuse_as_file(&target.manifest, path)?;
+        let files = target.files()?;
         let known = changes.iter().any(|change| change.path.is_within(path))
             || tree::lookup(source, &files.tree, path)?.is_some()
             || tree::lookup(source, &present.tree, path)?.is_some();

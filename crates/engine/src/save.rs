@@ -24,7 +24,7 @@ use rappel_types::{
 
 use crate::agents::{Notice, agents_part, catch_up};
 use crate::checkpoint::Checkpoint;
-use crate::databases::{CapturedDatabases, Found, Holding};
+use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
 use crate::git::CapturedGit;
 use crate::rappel::Rappel;
@@ -65,15 +65,15 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
-        self.save_holding(options, progress, &mut [])
+        self.save_holding(options, progress, &mut Holdings::default())
     }
 
-    /// The same, while a restore holds some of the databases.
+    /// The same, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
     ) -> Result<Saved> {
         if options.trigger() != Trigger::PreRestore
             && let Some(problem) = self.config_problem.take()
@@ -120,7 +120,7 @@ impl Rappel {
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
         distrust_cache: bool,
     ) -> Result<Saved> {
         let start = Instant::now();
@@ -145,7 +145,7 @@ impl Rappel {
         let distrust_cache = distrust_cache || news;
         let mut asking = self.asking_session(options)?;
         let writer = self.store.begin()?;
-        let held: Vec<RelPath> = holdings.iter().filter_map(Holding::path).collect();
+        let held: Vec<RelPath> = holdings.all.iter().filter_map(Holding::path).collect();
         let look = Look {
             held: &held,
             id,
@@ -184,6 +184,7 @@ impl Rappel {
             && let Some(existing) =
                 self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
         {
+            notes.extend(databases::not_restorable(&existing.manifest.databases));
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
@@ -282,6 +283,7 @@ impl Rappel {
         );
         notes.extend(self.config.notes.iter().cloned());
         notes.extend(self.refused_variables());
+        notes.extend(databases::not_restorable(&manifest.databases));
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })

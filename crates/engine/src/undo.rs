@@ -13,7 +13,7 @@ use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::database::Digest;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Entry, Manifest, ObjectId, RelPath, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Entry, Facet, Manifest, ObjectId, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use crate::databases::DatabaseWish;
@@ -267,6 +267,9 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<Option<(HashSet<RelPath>, Vec<Conflict>)>> {
         let Some(mut paths) = step.paths.clone() else { return Ok(None) };
+        if !options.wants(Facet::Files) && !options.wants(Facet::Knowledge) {
+            paths.clear();
+        }
         if !options.paths.is_empty() {
             paths.retain(|path| options.paths.iter().any(|chosen| path.is_within(chosen)));
             if paths.is_empty() {

@@ -371,3 +371,17 @@ fn whoever_watches_sees_how_many_files_are_written() {
     rappel.restore_to(&reference(&first), &there, &RestoreOptions::default()).unwrap();
     assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (4, 4));
 }
+
+#[test]
+fn status_and_list_name_the_same_latest_after_a_restore() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    let second = world.save("second");
+    assert_eq!(world.open().status().unwrap().based_on, None);
+    world.restore(&first);
+    let status = world.open().status().unwrap();
+    assert_eq!(status.latest.as_ref(), Some(&second));
+    assert_eq!(status.latest, world.open().list(&rappel::ListFilter::default()).unwrap().latest);
+    assert_eq!((status.based_on, status.unsaved), (Some(first), 0));
+}

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-use rappel::{Diff, DiffOptions, FileText, FilesDiff};
+use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff};
 use rappel_types::{Facet, Reference, RelPath};
 
 use crate::errors::{Exit, Result};
@@ -38,7 +38,6 @@ pub struct Args {
 
 /// Longer names stand out of line.
 const STAT_WIDTH: usize = 60;
-const NOT_COMPARED: &str = "files were not compared";
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
@@ -47,7 +46,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if !args.only.is_empty() && !args.only.contains(&Facet::Files) {
         diff.files = FilesDiff::default();
         diff.changes.clear();
-        diff.summary = NOT_COMPARED.into();
+        diff.summary = FILES_NOT_COMPARED.into();
     }
     if !args.only.is_empty() && !args.only.contains(&Facet::Git) {
         diff.git = None;
@@ -107,7 +106,10 @@ fn in_numbers(diff: &Diff) -> String {
         (files.modified.len() as u64, "changed"),
         (files.deleted.len() as u64, "deleted"),
     ];
-    let nothing =
-        if diff.summary == NOT_COMPARED { NOT_COMPARED } else { "no difference in files" };
+    let nothing = if diff.summary == FILES_NOT_COMPARED {
+        FILES_NOT_COMPARED
+    } else {
+        "no difference in files"
+    };
     face::tally(&counts, nothing)
 }

@@ -31,6 +31,7 @@ Examples:
   rappel restore \"@{10 minutes ago}\" --path src/auth
   rappel restore 42 --patch
   rappel restore latest --only databases
+  rappel restore latest --database app
   rappel restore latest --to /tmp/as-it-was")]
 pub struct Args {
     /// Which checkpoint
@@ -70,6 +71,9 @@ pub struct How {
     /// without being asked for; repeatable
     #[arg(long = "worktree", value_name = "NAME")]
     pub worktrees: Vec<String>,
+    /// Restore only this database; repeatable
+    #[arg(long = "database", value_name = "NAME", conflicts_with = "paths")]
+    pub databases: Vec<String>,
     /// Disconnect others from a database that they hold
     #[arg(long)]
     pub terminate_connections: bool,
@@ -100,6 +104,7 @@ impl How {
             expected: self.plan.clone(),
             prune_refs: self.prune_refs,
             worktrees: self.worktrees.clone(),
+            only_databases: self.databases.clone(),
             terminate_connections: self.terminate_connections,
             allow_remote_databases: self.allow_remote_databases.clone(),
             allow_stale: self.allow_stale,
@@ -121,6 +126,9 @@ impl How {
         }
         for name in &self.worktrees {
             command.push_str(&format!(" --worktree {}", quote(name)));
+        }
+        for name in &self.databases {
+            command.push_str(&format!(" --database {}", quote(name)));
         }
         for name in &self.allow_remote_databases {
             command.push_str(&format!(" --allow-remote-database {}", quote(name)));

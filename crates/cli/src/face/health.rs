@@ -24,6 +24,7 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     if let (Some(latest), Some(at)) = (&status.latest, status.latest_at) {
         fields.add("Latest", format!("{} ({})", paint.id(latest), time::age(now, at)));
+        fields.add_some("Based on", status.based_on.as_ref().map(|id| paint.id(id)));
         let mut unsaved = Vec::new();
         if status.unsaved > 0 {
             unsaved.push(count(status.unsaved as u64, "path", "paths"));
@@ -72,7 +73,11 @@ pub fn checks(checks: &[Check], paint: Paint) -> String {
 pub fn stats(stats: &Stats, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     fields.add("Checkpoints", thousands(stats.checkpoints as u64));
-    fields.add("They hold", format_size(stats.logical_bytes));
+    let databases = match stats.database_bytes {
+        0 => String::new(),
+        bytes => format!(", {} of it databases", format_size(bytes)),
+    };
+    fields.add("They hold", format!("{}{databases}", format_size(stats.logical_bytes)));
     let ratio = match stats.ratio >= 1.05 {
         true => format!(" ({:.1} times less)", stats.ratio),
         false => String::new(),

@@ -88,8 +88,10 @@ fn planned(counts: ActionCounts) -> String {
         (counts.delete, "to delete"),
     ];
     let mut text = tally(&planned, "nothing to change");
-    if counts.skip > 0 {
-        text.push_str(&format!(", {} left as they are", thousands(counts.skip)));
+    match counts.skip {
+        0 => {}
+        1 => text.push_str(", 1 left as it is"),
+        more => text.push_str(&format!(", {} left as they are", thousands(more))),
     }
     text
 }

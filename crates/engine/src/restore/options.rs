@@ -25,6 +25,8 @@ pub struct RestoreOptions {
     pub prune_refs: bool,
     /// Other work trees to restore, by name; `all` is every one.
     pub worktrees: Vec<String>,
+    /// Only these databases, by name, and nothing else unless `only` asks for it; empty is all.
+    pub only_databases: Vec<String>,
     /// Disconnect others from databases that they hold.
     pub terminate_connections: bool,
     /// Databases on other machines that may be restored, by name.
@@ -36,8 +38,12 @@ pub struct RestoreOptions {
 }
 
 impl RestoreOptions {
-    pub(super) fn wants(&self, facet: Facet) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    pub(crate) fn wants(&self, facet: Facet) -> bool {
+        let asked = match &self.only {
+            Some(only) => only.contains(&facet),
+            None => self.only_databases.is_empty() || facet == Facet::Databases,
+        };
+        asked && !self.skip.contains(&facet)
     }
 
     /// What to do about repositories; paths are about files alone.
@@ -53,7 +59,10 @@ impl RestoreOptions {
     pub(crate) fn databases(&self) -> Option<DatabaseWish> {
         let only = |facet| self.only.as_ref().is_some_and(|only| only.contains(&facet));
         (self.wants(Facet::Databases) && self.paths.is_empty()).then(|| DatabaseWish {
-            allow_stale: self.allow_stale || only(Facet::Databases),
+            allow_stale: self.allow_stale
+                || only(Facet::Databases)
+                || !self.only_databases.is_empty(),
+            only: self.only_databases.clone(),
             allow_remote: self.allow_remote_databases.clone(),
             terminate_connections: self.terminate_connections,
             trust_dump: self.trust_dump,

@@ -166,10 +166,13 @@ pub(crate) fn describe(outcome: &Outcome, planned: Option<ActionCounts>) -> Stri
         thousands(counts.delete)
     );
     if !outcome.conflicts.is_empty() {
-        text.push_str(&format!(
-            "; {} left as they are because they changed meanwhile",
-            thousands(outcome.conflicts.len() as u64)
-        ));
+        text.push_str(&match outcome.conflicts.len() {
+            1 => "; 1 left as it is because it changed meanwhile".to_owned(),
+            more => format!(
+                "; {} left as they are because they changed meanwhile",
+                thousands(more as u64)
+            ),
+        });
     }
     text
 }
