@@ -149,8 +149,12 @@ impl Rappel {
         let (before, target) = (intent.header.safety.clone(), intent.header.target.clone());
         let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
         let all = intent.header.databases.clone();
-        let mut plan =
-            Plan { git: intent.header.git.clone(), databases: all.clone(), ..Plan::default() };
+        let mut plan = Plan {
+            git: intent.header.git.clone(),
+            databases: all.clone(),
+            agents: intent.header.agents.clone(),
+            ..Plan::default()
+        };
         if let Some(row) = self.store.checkpoint(&target)? {
             self.borrow_config(&self.store.manifest(&row)?);
         }

@@ -206,6 +206,10 @@ impl Rappel {
         let trigger = options.trigger();
         let now = self.now();
         draft.mid_operation = mid_operation;
+        let state_dirs = match &files {
+            Some(files) => self.state_dirs_in(&files.tree)?,
+            None => Vec::new(),
+        };
         let evidence = &self.evidence;
         let begins = matches!(self.recognition, Recognition::New { .. });
         let mut made = None;
@@ -226,8 +230,8 @@ impl Rappel {
             place(&mut manifest, index, id, trigger, now)?;
             let event = asking.as_mut().map(|asking| asking.note_checkpoint(&mut manifest, now));
             if options.wants(Facet::Agents) {
-                let session = asking.as_ref().map(|asking| asking.state.session.clone());
-                let part = agents_part(index, id, session.as_ref(), asking.as_ref())?;
+                let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
+                part.state_dirs = state_dirs;
                 manifest.set_agents(part);
             }
             manifest.cost.new_bytes = moment.new_bytes;
@@ -394,7 +398,7 @@ impl Rappel {
         };
         let manifest = &existing.manifest;
         let part =
-            self.store.look_up(|index| agents_part(index, manifest.workspace.id, None, None))?;
+            self.store.look_up(|index| agents_part(index, manifest.workspace.id, &[], None))?;
         let sessions = (!part.sessions.is_empty()).then_some(part.sessions);
         let same = manifest
             .files
