@@ -6,6 +6,9 @@
 //! understood is counted and passed over, and the raw bytes are the truth.
 
 pub mod follow;
+mod home;
+pub mod locate;
+pub mod raw;
 pub mod transcripts;
 
 use std::fmt;

@@ -1,6 +1,8 @@
 //! What the parsers make of transcripts that were written to the documented shapes, and of anything
 //! else.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
 use std::io::Write;
 
 use proptest::prelude::*;
