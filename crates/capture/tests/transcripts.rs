@@ -243,6 +243,83 @@ fn a_branch_that_is_taken_up_again_is_not_abandoned() {
     assert_eq!(abandoned(&story), ["d", "e"]);
 }
 
+/// Lines of Claude Code, each under the line before it unless it says otherwise.
+fn claude_lines(lines: &[Value]) -> String {
+    let mut before = Value::Null;
+    let mut text = String::new();
+    for line in lines {
+        let mut line = line.clone();
+        if line.get("parentUuid").is_none() {
+            line["parentUuid"] = before;
+        }
+        before = line["uuid"].clone();
+        text.push_str(&format!("{line}\n"));
+    }
+    text
+}
+
+fn said(uuid: &str, message: &str, text: &str) -> Value {
+    let content = json!([{"type": "text", "text": text}]);
+    json!({"type": "assistant", "uuid": uuid, "message": {"id": message, "content": content}})
+}
+
+#[test]
+fn a_result_that_comes_late_drops_nothing() {
+    let call = json!({"type": "assistant", "uuid": "call", "message": {"id": "m1", "content": [
+        {"type": "tool_use", "id": "slow", "name": "Bash", "input": {}}]}});
+    let result = json!({"type": "user", "uuid": "late", "parentUuid": "call", "message": {"content": [
+        {"type": "tool_result", "tool_use_id": "slow", "content": "done"}]}});
+    let mut last = said("last", "m3", "still here");
+    last["parentUuid"] = json!("later");
+    let text = claude_lines(&[call, said("later", "m2", "meanwhile"), result, last]);
+    let story = read(Provider::Claude, &text);
+    assert!(story.iter().all(|found| !found.abandoned), "{story:?}");
+    assert_eq!(thoughts(&story).len(), 2);
+    assert_eq!(results(&story), [("slow", "done", None, true, false)]);
+}
+
+#[test]
+fn a_line_that_is_there_twice_is_told_once() {
+    let text = claude_lines(&[said("a", "m1", "once"), said("b", "m2", "more")]);
+    assert_eq!(thoughts(&read(Provider::Claude, &text.repeat(2))).len(), 2);
+}
+
+#[test]
+fn subagents_within_a_session_neither_ask_nor_lead() {
+    let side = |mut line: Value, parent: Value| {
+        line["isSidechain"] = json!(true);
+        line["parentUuid"] = parent;
+        line
+    };
+    let ask = json!({"type": "user", "uuid": "q", "message": {"content": "Fix it"}});
+    let inner = json!({"type": "user", "uuid": "i1", "message": {"content": "Look for it"}});
+    let mut last = said("b", "m3", "Fixed.");
+    last["parentUuid"] = json!("a");
+    let text = claude_lines(&[
+        ask,
+        said("a", "m1", "I ask another."),
+        side(inner, Value::Null),
+        side(said("i2", "m2", "Here it is."), json!("i1")),
+        last,
+    ]);
+    let story = read(Provider::Claude, &text);
+    assert_eq!(prompts(&story), [("Fix it", false)]);
+    let told: Vec<_> = thoughts(&story).into_iter().map(|one| (one.0, one.3, one.4)).collect();
+    assert_eq!(told, [("a", None, false), ("i2", None, false), ("b", Some("a"), false)]);
+}
+
+#[test]
+fn what_a_reader_remembers_stays_small() {
+    let mut reader = reader(Provider::Claude);
+    for at in 0..5000 {
+        let uuid = format!("00000000-0000-4000-8000-{at:012}");
+        let text = claude_lines(&[said(&uuid, &format!("msg_{at}"), "x")]);
+        reader.feed(text.as_bytes());
+    }
+    let kept = serde_json::to_vec(&reader).unwrap().len();
+    assert!(kept < 100_000, "{kept}");
+}
+
 #[test]
 fn codex_tells_prompts_once_and_without_the_context() {
     let story = read(Provider::Codex, CODEX);

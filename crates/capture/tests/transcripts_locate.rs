@@ -131,6 +131,7 @@ fn codex_rollouts_are_found_by_their_first_line() {
     // Being compressed right now.
     home.write(".codex/sessions/2026/10/05/rollout-1.jsonl.zst", packed("/w/shop"));
     home.write(".codex/sessions/2026/10/05/rollout-6.jsonl", "");
+    home.write(".codex/sessions/2026/10/05/rollout-7.jsonl.zst", "damaged");
     let expected = [
         "codex: archived_sessions/rollout-3.jsonl",
         "codex: sessions/2026/10/04/rollout-4.jsonl.zst",

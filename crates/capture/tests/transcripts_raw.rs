@@ -263,6 +263,16 @@ fn what_cannot_be_taken_is_named_and_what_is_gone_is_not() {
 }
 
 #[test]
+fn a_home_that_went_away_is_named() {
+    let place = Place::new();
+    place.write("1.jsonl", "{}\n");
+    let transcripts = place.transcripts(&["1.jsonl"]);
+    std::fs::remove_dir_all(place.folder.path().join(".claude")).unwrap();
+    let captured = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    assert_eq!((captured.files, captured.troubles.len()), (0, 1));
+}
+
+#[test]
 fn a_capture_can_be_stopped() {
     let place = Place::new();
     place.write("1.jsonl", "{}\n");

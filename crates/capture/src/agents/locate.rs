@@ -131,7 +131,8 @@ pub struct Located {
 /// user gives it and without links, and those of its linked work trees, if they count. `memo` is what the last
 /// search learned; a search without it finds the same.
 ///
-/// Not found: sessions that began elsewhere and came here later. Hooks name those ([`named`]).
+/// Not found: sessions that began elsewhere and came here later, which hooks name ([`named`]), and
+/// rollouts whose beginning does not say where they worked.
 pub fn locate(surroundings: &Surroundings, workspace: &[&Path], memo: &mut Memo) -> Located {
     let mut located = Located::default();
     let old = std::mem::take(memo).for_workspace(workspace);
@@ -275,12 +276,14 @@ impl Search<'_> {
             }
             let mut buffer = vec![0; length];
             let read = match follow::is_compressed(path) {
-                false => read_at(&file, &mut buffer, 0),
+                false => read_at(&file, &mut buffer, 0)
+                    .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?,
+                // One that cannot be unpacked says nothing.
                 true => follow::unpack(&file)
-                    .and_then(|mut unpacked| follow::fill(&mut unpacked, &mut buffer)),
+                    .and_then(|mut unpacked| follow::fill(&mut unpacked, &mut buffer))
+                    .unwrap_or(0),
             };
-            buffer
-                .truncate(read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?);
+            buffer.truncate(read);
             Ok(buffer)
         };
         match read() {

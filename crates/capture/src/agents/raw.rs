@@ -70,32 +70,37 @@ pub fn capture(
     memo: Option<&Memo>,
     cancel: &AtomicBool,
 ) -> Result<Captured> {
-    let mut homes: BTreeMap<&PathBuf, (Home, Trust)> = BTreeMap::new();
-    for transcript in transcripts {
-        if !homes.contains_key(&transcript.root) {
-            let home = Home::open(&transcript.root)?;
-            let trust = home.trust().map_err(Error::io("look at", &transcript.root))?;
-            homes.insert(&transcript.root, (home, trust));
-        }
+    let mut homes: BTreeMap<&PathBuf, Result<(Home, Trust)>> = BTreeMap::new();
+    for Transcript { root, .. } in transcripts {
+        homes.entry(root).or_insert_with(|| {
+            let home = Home::open(root)?;
+            let trust = home.trust().map_err(Error::io("look at", root))?;
+            Ok((home, trust))
+        });
     }
     let known: HashMap<&RelPath, &Remembered> = memo.into_iter().flat_map(Memo::items).collect();
-    let one = |transcript: &Transcript| -> Result<Option<(RelPath, Outcome)>> {
+    let one = |transcript: &Transcript| -> Result<(RelPath, Outcome)> {
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
         let path = place(transcript)?;
         let former = known.get(&path).copied();
-        let Some((home, trust)) = homes.get(&transcript.root) else { return Ok(None) };
-        let outcome = match former {
-            Some(former) if former.vouches_for(&transcript.stamp) => Outcome::Taken(former.clone()),
-            _ => Taking { sink, home, trust, transcript, cancel }.take(former)?,
+        let outcome = match (former, homes.get(&transcript.root)) {
+            (Some(former), _) if former.vouches_for(&transcript.stamp) => {
+                Outcome::Taken(former.clone())
+            }
+            (_, Some(Ok((home, trust)))) => {
+                Taking { sink, home, trust, transcript, cancel }.take(former)?
+            }
+            (_, Some(Err(error))) => Outcome::Trouble(error.to_string()),
+            (_, None) => Outcome::Gone,
         };
-        Ok(Some((path, outcome)))
+        Ok((path, outcome))
     };
     let outcomes = transcripts.par_iter().map(one).collect::<Result<Vec<_>>>()?;
     let mut items = BTreeMap::new();
     let mut troubles = Vec::new();
-    for (path, outcome) in outcomes.into_iter().flatten() {
+    for (path, outcome) in outcomes {
         match outcome {
             Outcome::Taken(item) => {
                 items.insert(path, item);

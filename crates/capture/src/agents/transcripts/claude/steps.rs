@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::super::Out;
 
 /// How many lines are remembered.
-const LINES: usize = 1024;
+const LINES: usize = 512;
 /// How many tool calls that did not come back yet.
 const CALLS: usize = 128;
 
