@@ -35,6 +35,9 @@ pub fn read_on(
     let length = read_at(file, &mut head, 0)?;
     let resumed = reader.resume(path, &head[..length], size);
     let mut at = reader.offset();
+    if at == size {
+        return Ok(resumed);
+    }
     let mut next = |buffer: &mut [u8]| {
         let read = read_at(file, buffer, at)?;
         at += read as u64;
