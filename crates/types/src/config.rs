@@ -4,10 +4,12 @@
 
 use std::fmt;
 
+mod agents;
 mod read;
 mod read_sources;
 mod sources;
 
+pub use agents::{AgentsConfig, AutoConfig};
 pub use sources::{
     CaptureConfig, CommandConfig, DatabaseConfig, DatabaseUrl, KnowledgeConfig, POSTGRES_SCHEMES,
     VariablesConfig,
@@ -21,7 +23,7 @@ pub const DEFAULT_MAX_SIZE: u64 = 20 << 30;
 pub const DEFAULT_MIN_FREE: u64 = 2 << 30;
 
 /// What a `rappel.toml` says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     /// `environment`: `staging`, `development` and the like.
     pub environment: Option<String>,
@@ -39,6 +41,10 @@ pub struct Config {
     pub variables: VariablesConfig,
     /// `[capture]`.
     pub capture: CaptureConfig,
+    /// `[agents]`.
+    pub agents: AgentsConfig,
+    /// `[auto]`.
+    pub auto: AutoConfig,
     /// What the user should know about the file although it is no mistake, a sentence each:
     /// sections that are accepted and have no effect yet.
     pub notes: Vec<String>,
@@ -235,6 +241,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Trigger;
 
     fn parse(text: &str) -> Config {
         Config::parse(text, "rappel.toml").unwrap()
@@ -272,16 +279,40 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_later_versions_are_noted_in_the_order_of_the_file() {
+    fn sections_of_later_versions_are_noted() {
         let config = parse(
             r#"
             [retention]
             manual = { keep = "forever" }
-            [agents]
-            state_dirs = [".loki"]
             "#,
         );
-        assert_eq!(config.notes, ["`[retention]` is not used yet", "`[agents]` is not used yet"]);
+        assert_eq!(config.notes, ["`[retention]` is not used yet"]);
+    }
+
+    #[test]
+    fn agents_and_their_automatic_checkpoints_are_read() {
+        let config = parse(
+            r#"
+            [agents]
+            state_dirs = [".loki", "./.aiwg/"]
+            [auto]
+            thought-completed = true
+            gap-filled = false
+            held = 0.8
+            fallen = 0
+            "#,
+        );
+        assert_eq!(config.agents.state_dirs.len(), 2);
+        assert!(
+            config.auto.is_on(Trigger::ThoughtCompleted) && !config.auto.is_on(Trigger::GapFilled)
+        );
+        assert!(
+            config.auto.is_on(Trigger::BranchMerged) && !config.auto.is_on(Trigger::ToolExecuted)
+        );
+        assert_eq!((config.auto.thresholds.held, config.auto.thresholds.fallen), (0.8, 0.0));
+        for bad in ["[auto]\nheld = 2", "[auto]\nnonsense = true", "[auto]\nmanual = 3"] {
+            assert!(Config::parse(bad, "rappel.toml").is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Everything here is a value. Nothing in this crate touches a disk, a clock, the environment or a
 //! thread; what needs those lives in `rappel-store` and above.
 
+pub mod agents;
 pub mod config;
 pub mod database;
 pub mod duration;
@@ -15,6 +16,7 @@ pub mod knowledge;
 pub mod manifest;
 pub mod path;
 pub mod plan;
+pub mod redact;
 pub mod reference;
 pub mod secret;
 pub mod size;

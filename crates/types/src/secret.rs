@@ -1,7 +1,7 @@
 //! What looks like a secret: names and values that must not be written where others read.
 
 /// Parts of names whose values are secrets.
-const NAMES: [&str; 12] = [
+pub(crate) const NAMES: [&str; 12] = [
     "PASSWORD",
     "PASSWD",
     "PASSPHRASE",
@@ -17,7 +17,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// How the tokens of well-known services begin, and what they are.
-const PREFIXES: [(&str, &str); 20] = [
+pub(crate) const PREFIXES: [(&str, &str); 20] = [
     ("ghp_", "github token"),
     ("gho_", "github token"),
     ("ghu_", "github token"),
@@ -41,7 +41,7 @@ const PREFIXES: [(&str, &str); 20] = [
 ];
 
 /// The shortest thing behind such a prefix that is a token and not a word.
-const TOKEN_MIN: usize = 16;
+pub(crate) const TOKEN_MIN: usize = 16;
 /// The shortest text whose randomness says anything.
 const RANDOM_MIN: usize = 20;
 /// Bits for each character from which a text is taken for random.

@@ -81,6 +81,20 @@ impl Trigger {
         )
     }
 
+    /// The tag that an automatic checkpoint carries: the name in the words of those who thought of it first.
+    pub fn seed_name(self) -> String {
+        match self {
+            Self::ContradictionDetected => "NewContradictionDetected".into(),
+            Self::TimePassed => "SignificantTimePassed".into(),
+            Self::ContextCompaction => "ContextCompactionWarning".into(),
+            other => other
+                .as_str()
+                .split('-')
+                .map(|word| word[..1].to_ascii_uppercase() + &word[1..])
+                .collect(),
+        }
+    }
+
     /// How much longer such a checkpoint is kept, as a rank: a request whose trigger ranks higher
     /// than an existing checkpoint's adds something to it.
     pub fn keep_rank(self) -> u8 {
@@ -112,5 +126,6 @@ mod tests {
             assert_eq!(serde_json::from_str::<Trigger>(&text).unwrap(), *trigger);
         }
         assert!("Manual".parse::<Trigger>().is_err());
+        assert_eq!(Trigger::HypothesisStatusChange.seed_name(), "HypothesisStatusChange");
     }
 }

@@ -73,7 +73,9 @@ impl Reader<'_> {
                 "knowledge" => config.knowledge = self.knowledge(value),
                 "variables" => config.variables = self.variables(value),
                 "capture" => config.capture = self.capture(value),
-                "agents" | "auto" | "retention" => {
+                "agents" => config.agents = self.agents(value),
+                "auto" => config.auto = self.auto(value),
+                "retention" => {
                     if self.table(name, value).is_some() {
                         config.notes.push(format!("`[{name}]` is not used yet"));
                     }

@@ -106,20 +106,27 @@ impl Reader<'_> {
                 self.unknown(key, "knowledge.", &["paths"]);
                 continue;
             }
-            for text in self.texts("knowledge.paths", value) {
-                let bare = text.strip_prefix("./").unwrap_or(&text).trim_end_matches('/');
-                match bare.parse::<RelPath>() {
-                    Ok(path) => knowledge.paths.push(path),
-                    Err(error) => {
-                        let message = format!("{error}; it is relative to the workspace");
-                        self.mistake(value.span(), "knowledge.paths", message);
-                    }
+            knowledge.paths = self.folders("knowledge.paths", value);
+        }
+        knowledge
+    }
+
+    /// A list of paths in the workspace, sorted.
+    pub(super) fn folders(&mut self, key: &str, value: &Value<'_>) -> Vec<RelPath> {
+        let mut paths = Vec::new();
+        for text in self.texts(key, value) {
+            let bare = text.strip_prefix("./").unwrap_or(&text).trim_end_matches('/');
+            match bare.parse::<RelPath>() {
+                Ok(path) => paths.push(path),
+                Err(error) => {
+                    let message = format!("{error}; it is relative to the workspace");
+                    self.mistake(value.span(), key, message);
                 }
             }
         }
-        knowledge.paths.sort();
-        knowledge.paths.dedup();
-        knowledge
+        paths.sort();
+        paths.dedup();
+        paths
     }
 
     pub(super) fn variables(&mut self, value: &Value<'_>) -> VariablesConfig {

@@ -1,0 +1,333 @@
+//! What somebody asks to be recorded, before it has a place in the journal: read from what people and programs
+//! give, freed of secrets, and within limits.
+
+use serde_json::{Map, Value};
+
+use super::event::{Body, EventError};
+use crate::{Timestamp, redact};
+
+/// How much of a command's output is kept.
+pub const PREVIEW_MAX: usize = 4 << 10;
+/// The most that one event may say.
+pub const TEXT_MAX: usize = 4 << 20;
+/// How long an id may be.
+const ID_MAX: usize = 128;
+
+/// Texts in these fields are what was said; the others are ids and names.
+const SAID: [&str; 14] = [
+    "text",
+    "content",
+    "arguments",
+    "result",
+    "error",
+    "command",
+    "stdout_preview",
+    "stderr_preview",
+    "value",
+    "answer",
+    "reason",
+    "output",
+    "task",
+    "working_dir",
+];
+
+/// Something to record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    /// When it happened; now if it does not say.
+    pub at: Option<Timestamp>,
+    /// What the thing it makes should be called; a short id is made up otherwise.
+    pub id: Option<String>,
+    /// What happened.
+    pub body: Body,
+}
+
+impl From<Body> for NewEvent {
+    fn from(body: Body) -> Self {
+        Self { at: None, id: None, body }
+    }
+}
+
+impl NewEvent {
+    /// Reads one line of `record --stdin`: `{"kind": "note", "text": "…"}`, with the names of the command line's
+    /// flags, or those of the journal.
+    pub fn parse(line: &str) -> Result<Self, EventError> {
+        let bad = |what: &str| EventError(what.to_owned());
+        let json: Value =
+            serde_json::from_str(line).map_err(|error| EventError(format!("not JSON: {error}")))?;
+        let Value::Object(mut fields) = json else { return Err(bad("a JSON object is expected")) };
+        let Some(Value::String(kind)) = fields.remove("kind") else {
+            return Err(bad("`kind` says what is recorded: \"note\", \"thought\", \"tool\" …"));
+        };
+        let at = match fields.remove("at") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(at)) => {
+                Some(at.parse().map_err(|error| EventError(format!("at: {error}")))?)
+            }
+            Some(_) => return Err(bad("`at` is a time as RFC 3339 text")),
+        };
+        let id = match fields.remove("id") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(id)) => Some(id),
+            Some(_) => return Err(bad("`id` is a text")),
+        };
+        let (kind, id) = spelled_out(&kind, id, &mut fields);
+        if !Body::KINDS.contains(&kind.as_str()) {
+            let mut kinds: Vec<&str> = Body::KINDS.to_vec();
+            kinds.retain(|kind| !OURS.contains(kind));
+            return Err(EventError(format!(
+                "unknown kind {kind:?}; there are {}",
+                kinds.join(", ")
+            )));
+        }
+        if OURS.contains(&kind.as_str()) {
+            return Err(EventError(format!("{kind:?} is not recorded by hand")));
+        }
+        let data = Value::Object(fields).to_string();
+        Ok(Self { at, id, body: Body::parse(&kind, &data)? })
+    }
+
+    /// The same without secrets and with previews cut to their size. An event that says too much is refused.
+    pub fn cleaned(mut self) -> Result<Self, EventError> {
+        if let Some(id) = &self.id
+            && (id.is_empty() || id.len() > ID_MAX || id.chars().any(char::is_control))
+        {
+            return Err(EventError(format!("an id has 1 to {ID_MAX} characters")));
+        }
+        if let Body::Unknown { .. } = self.body {
+            return Ok(self);
+        }
+        if let Body::Command(command) = &mut self.body {
+            clip(&mut command.stdout_preview);
+            clip(&mut command.stderr_preview);
+        }
+        let json = self.body.to_value();
+        if json.to_string().len() > TEXT_MAX {
+            let limit = TEXT_MAX >> 20;
+            return Err(EventError(format!(
+                "an event says at most {limit} MiB; keep the rest in a file"
+            )));
+        }
+        let Value::Object(mut fields) = json else { return Ok(self) };
+        let mut changed = false;
+        for (name, field) in &mut fields {
+            if SAID.contains(&name.as_str()) {
+                let before = field.clone();
+                redact::value(field);
+                changed |= *field != before;
+            }
+        }
+        // `context-set` names its value itself.
+        if let (Some(Value::String(key)), Some(value)) =
+            (fields.get("key").cloned(), fields.get_mut("value"))
+        {
+            let mut named = Value::Object(Map::from_iter([(key.clone(), value.take())]));
+            redact::value(&mut named);
+            *value = named.get_mut(&key).map(Value::take).unwrap_or_default();
+            changed = true;
+        }
+        if changed {
+            self.body = Body::parse(self.body.kind(), &Value::Object(fields).to_string())?;
+        }
+        Ok(self)
+    }
+}
+
+/// Kinds that only Rappel itself writes.
+const OURS: [&str; 7] = [
+    "checkpoint",
+    "session-started",
+    "restored",
+    "contradiction",
+    "contradiction-cleared",
+    "transcript",
+    "session-ended",
+];
+
+/// The command line's names for things, as the journal has them.
+fn spelled_out(
+    kind: &str,
+    id: Option<String>,
+    fields: &mut Map<String, Value>,
+) -> (String, Option<String>) {
+    let of = |kind: &str, fields: &mut Map<String, Value>, id: Option<String>| {
+        if let Some(id) = id {
+            fields.insert("of".into(), id.into());
+        }
+        (kind.to_owned(), None)
+    };
+    match kind {
+        "thought" => {
+            rename(fields, "text", "content");
+            fields.entry("type").or_insert_with(|| "reasoning".into());
+        }
+        "tool" => {
+            rename(fields, "name", "tool");
+            rename(fields, "input", "arguments");
+            rename(fields, "output", "result");
+            let flag = |fields: &mut Map<String, Value>, name| {
+                fields.remove(name) == Some(Value::Bool(true))
+            };
+            let (started, finished) = (flag(fields, "started"), flag(fields, "finished"));
+            if started {
+                return ("tool-started".into(), id);
+            }
+            let failed = fields.get("error").is_some_and(|error| !error.is_null());
+            fields.entry("success").or_insert(Value::Bool(!failed));
+            if finished {
+                return of("tool-finished", fields, id);
+            }
+        }
+        "tool-started" => rename(fields, "input", "arguments"),
+        "tool-finished" => {
+            rename(fields, "output", "result");
+            let failed = fields.get("error").is_some_and(|error| !error.is_null());
+            fields.entry("success").or_insert(Value::Bool(!failed));
+            return of(kind, fields, id);
+        }
+        "hypothesis" if id.is_some() && !fields.contains_key("text") => {
+            return of("hypothesis-updated", fields, id);
+        }
+        "belief" if id.is_some() && fields.contains_key("depends_on") => {
+            if let Some(on) = fields.remove("depends_on") {
+                fields.insert("on".into(), on);
+            }
+            return of("belief-dependency", fields, id);
+        }
+        "belief" if id.is_some() && !fields.contains_key("text") => {
+            return of("belief-updated", fields, id);
+        }
+        "gap" if fields.contains_key("filled") => {
+            if let Some(answer) = fields.remove("filled") {
+                fields.insert("answer".into(), answer);
+            }
+            return of("gap-filled", fields, id);
+        }
+        "hypothesis-updated" | "belief-updated" | "belief-dependency" | "gap-filled" => {
+            return of(kind, fields, id);
+        }
+        "evidence" => denied(fields, "refutes", "supports"),
+        "verification" => denied(fields, "failed", "passed"),
+        "command" => {
+            rename(fields, "dir", "working_dir");
+            rename(fields, "stdout", "stdout_preview");
+            rename(fields, "stderr", "stderr_preview");
+        }
+        "branch" => {
+            if let Some(into) = fields.remove("merge_into") {
+                fields.insert("into".into(), into);
+                return ("branch-merged".into(), None);
+            }
+            return ("branch-created".into(), None);
+        }
+        "context" => {
+            if let Some(key) = fields.remove("unset") {
+                fields.insert("key".into(), key);
+                return ("context-unset".into(), None);
+            }
+            return ("context-set".into(), None);
+        }
+        _ => {}
+    }
+    (kind.to_owned(), id)
+}
+
+/// `"refutes": true` is `"supports": false`.
+fn denied(fields: &mut Map<String, Value>, flag: &str, of: &str) {
+    if fields.remove(flag) == Some(Value::Bool(true)) {
+        fields.insert(of.to_owned(), false.into());
+    }
+}
+
+fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = fields.remove(from) {
+        fields.insert(to.to_owned(), value);
+    }
+}
+
+fn clip(text: &mut String) {
+    if text.len() <= PREVIEW_MAX {
+        return;
+    }
+    let cut = text.len() - PREVIEW_MAX;
+    let end = (0..=PREVIEW_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.truncate(end);
+    text.push_str(&format!("… ({cut} bytes more)"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(line: &str) -> Body {
+        NewEvent::parse(line).unwrap().cleaned().unwrap().body
+    }
+
+    #[test]
+    fn lines_have_the_names_of_the_command_line() {
+        for (line, kind) in [
+            (r#"{"kind":"note","text":"x"}"#, "note"),
+            (r#"{"kind":"thought","text":"x"}"#, "thought"),
+            (r#"{"kind":"tool","tool":"Bash","input":{"command":"ls"},"output":"a"}"#, "tool"),
+            (r#"{"kind":"tool","tool":"Bash","input":{},"started":true}"#, "tool-started"),
+            (r#"{"kind":"tool","id":"x1","finished":true,"error":"no"}"#, "tool-finished"),
+            (r#"{"kind":"hypothesis","text":"x","confidence":0.4}"#, "hypothesis"),
+            (r#"{"kind":"hypothesis","id":"h1","status":"rejected"}"#, "hypothesis-updated"),
+            (
+                r#"{"kind":"evidence","text":"x","for":"h1","refutes":true,"weight":0.8}"#,
+                "evidence",
+            ),
+            (
+                r#"{"kind":"belief","id":"b1","depends_on":"b2","as":"requires"}"#,
+                "belief-dependency",
+            ),
+            (r#"{"kind":"gap","id":"g1","filled":"because"}"#, "gap-filled"),
+            (r#"{"kind":"verification","text":"x","failed":true}"#, "verification"),
+            (r#"{"kind":"branch","name":"b","switch":true}"#, "branch-created"),
+            (r#"{"kind":"branch","name":"b","merge_into":"main"}"#, "branch-merged"),
+            (r#"{"kind":"command","command":"ls","exit_code":0,"stdout":"a"}"#, "command"),
+            (r#"{"kind":"context","key":"a","value":1}"#, "context-set"),
+            (r#"{"kind":"context","unset":"a"}"#, "context-unset"),
+        ] {
+            assert_eq!(body(line).kind(), kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        for (line, word) in [
+            ("x", "JSON"),
+            ("[]", "object"),
+            (r#"{"text":"x"}"#, "kind"),
+            (r#"{"kind":"nonsense"}"#, "unknown kind"),
+            (r#"{"kind":"note"}"#, "text"),
+            (r#"{"kind":"hypothesis","text":"x","confidence":1.5}"#, "between 0 and 1"),
+            (r#"{"kind":"restored"}"#, "by hand"),
+        ] {
+            let error = NewEvent::parse(line).unwrap_err().to_string();
+            assert!(error.contains(word), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn secrets_do_not_reach_the_journal() {
+        let note = body(r#"{"kind":"note","text":"use ghp_0123456789abcdefghijABCDEF"}"#);
+        assert!(!format!("{note:?}").contains("ghp_"));
+        let set = body(r#"{"kind":"context","key":"DB_PASSWORD","value":"x9"}"#);
+        assert!(!format!("{set:?}").contains("x9"));
+        // An id is no secret, however random.
+        let done =
+            body(r#"{"kind":"tool","id":"toolu_01Zx81kQ0pLm29Vb3nTr7sWy64","finished":true}"#);
+        assert!(format!("{done:?}").contains("toolu_01Zx81kQ0pLm29Vb3nTr7sWy64"));
+    }
+
+    #[test]
+    fn previews_are_cut_at_a_character() {
+        let long = "é".repeat(PREVIEW_MAX);
+        let line =
+            serde_json::json!({"kind": "command", "command": "x", "stdout": long}).to_string();
+        let Body::Command(command) = body(&line) else { panic!() };
+        assert!(command.stdout_preview.len() < PREVIEW_MAX + 40);
+        assert!(command.stdout_preview.ends_with("bytes more)"));
+    }
+}

@@ -1,0 +1,250 @@
+//! Taking secrets out of text before it is written where others read it.
+//!
+//! Not guaranteed: that every secret is found. A secret without a known form, a telling name or the look of chance
+//! cannot be told from a word.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::secret::{NAMES, PREFIXES, TOKEN_MIN};
+
+/// The shortest word whose randomness says anything.
+const RANDOM_MIN: usize = 24;
+/// How often letters and digits take turns in a random word of that length, at the least.
+const TURNS_MIN: usize = 4;
+const DIGITS_MIN: usize = 3;
+
+/// The text with `[redacted: …]` in the place of everything that looks like a secret.
+pub fn text(text: &str) -> Cow<'_, str> {
+    let mut found = keys(text);
+    addresses(text, &mut found);
+    words(text, &mut found);
+    if found.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    found.sort_by_key(|secret| (secret.start, std::cmp::Reverse(secret.end)));
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for Secret { start, end, kind } in found {
+        if start < at {
+            continue;
+        }
+        out.push_str(&text[at..start]);
+        out.push_str(&format!("[redacted: {kind}]"));
+        at = end;
+    }
+    out.push_str(&text[at..]);
+    Cow::Owned(out)
+}
+
+/// The same for every text in a JSON value, and for values whose name says that they are secret.
+pub fn value(value: &mut Value) {
+    match value {
+        Value::String(inner) => {
+            if let Cow::Owned(clean) = text(inner) {
+                *inner = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(self::value),
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                match field {
+                    Value::String(inner) if !inner.is_empty() && is_telling(name) => {
+                        *inner = format!("[redacted: value of {name}]");
+                    }
+                    other => self::value(other),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+struct Secret {
+    start: usize,
+    end: usize,
+    kind: String,
+}
+
+fn is_telling(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase().replace('-', "_");
+    // `max_tokens` counts; it is no token.
+    NAMES.iter().any(|part| upper.contains(part)) && !upper.contains("TOKENS")
+}
+
+/// Private keys, from their first line to their last.
+fn keys(text: &str) -> Vec<Secret> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(start) = text[from..].find("-----BEGIN ").map(|at| from + at) {
+        let head = text[start + 11..].find("-----").map(|at| &text[start + 11..start + 11 + at]);
+        from = start + 11;
+        if !head.is_some_and(|head| head.contains("PRIVATE KEY")) {
+            continue;
+        }
+        let end = text[from..].find("-----END ").map(|at| from + at + 9);
+        let end = end.and_then(|at| text[at..].find("-----").map(|more| at + more + 5));
+        // A key that was cut off is one all the same.
+        let end = end.unwrap_or(text.len());
+        found.push(Secret { start, end, kind: "private key".into() });
+        from = end;
+    }
+    found
+}
+
+/// Passwords in addresses: `scheme://user:password@host`.
+fn addresses(text: &str, found: &mut Vec<Secret>) {
+    for (at, _) in text.match_indices("://") {
+        let from = at + 3;
+        let rest = &text[from..];
+        let end = rest.find(|c: char| "/?#\"'`<>".contains(c) || c.is_whitespace());
+        let Some(sign) = rest[..end.unwrap_or(rest.len())].rfind('@') else { continue };
+        let Some(colon) = rest[..sign].find(':') else { continue };
+        if colon + 1 < sign {
+            let (start, end) = (from + colon + 1, from + sign);
+            found.push(Secret { start, end, kind: "password".into() });
+        }
+    }
+}
+
+/// Tokens by their beginning, values by their name, and words that look like chance.
+fn words(text: &str, found: &mut Vec<Secret>) {
+    let in_word = |c: char| c.is_ascii_alphanumeric() || "_-.+/=".contains(c);
+    let mut from = 0;
+    while let Some(start) = text[from..].find(in_word).map(|at| from + at) {
+        let length = text[start..].find(|c: char| !in_word(c)).unwrap_or(text.len() - start);
+        let end = start + length;
+        from = end;
+        let word = &text[start..end];
+        if let Some((name, value)) = word.split_once('=')
+            && is_telling(name)
+        {
+            // `KEY=value`, and `KEY="a value"`, whose value is the next word.
+            let (start, end) = match value.is_empty() {
+                false => (start + name.len() + 1, end),
+                true => quoted(text, end),
+            };
+            if start < end {
+                from = from.max(end);
+                found.push(Secret { start, end, kind: format!("value of {name}") });
+            }
+            continue;
+        }
+        if let Some(value) =
+            text[end..].strip_prefix(": ").or_else(|| text[end..].strip_prefix(":"))
+            && is_telling(word)
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        {
+            let start = text.len() - value.len();
+            let length = value.find(|c: char| c.is_whitespace() || ",;\"'".contains(c));
+            let (start, end) = match length.unwrap_or(value.len()) {
+                0 => quoted(text, start),
+                length => (start, start + length),
+            };
+            if start < end {
+                from = from.max(end);
+                found.push(Secret { start, end, kind: format!("value of {word}") });
+            }
+            continue;
+        }
+        for part in word.split('=') {
+            let place = start + (part.as_ptr() as usize - word.as_ptr() as usize);
+            let known = PREFIXES.iter().find(|(prefix, _)| {
+                part.strip_prefix(prefix).is_some_and(|rest| rest.len() >= TOKEN_MIN)
+            });
+            let kind = match known {
+                Some((_, kind)) => kind,
+                None if is_random(part) => "random text",
+                None => continue,
+            };
+            found.push(Secret { start: place, end: place + part.len(), kind: kind.into() });
+        }
+    }
+}
+
+/// The text between quotes that begins here.
+fn quoted(text: &str, at: usize) -> (usize, usize) {
+    let Some(quote) = text[at..].chars().next().filter(|c| "\"'".contains(*c)) else {
+        return (at, at);
+    };
+    let start = at + 1;
+    let end = text[start..].find(quote).map_or(text.len(), |length| start + length);
+    (start, end)
+}
+
+/// Whether a word has no pattern: cases and digits mixed all over. Hashes, ids and paths are no secrets.
+fn is_random(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"+_-".contains(b);
+    if bytes.len() < RANDOM_MIN || !bytes.iter().all(plain) {
+        return false;
+    }
+    let digits = bytes.iter().filter(|b| b.is_ascii_digit()).count();
+    let turns = bytes.windows(2).filter(|w| w[0].is_ascii_digit() != w[1].is_ascii_digit()).count();
+    digits >= DIGITS_MIN
+        && turns >= TURNS_MIN
+        && bytes.iter().any(u8::is_ascii_uppercase)
+        && bytes.iter().any(u8::is_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_out_and_the_rest_stays() {
+        for (from, to) in [
+            (
+                "push with ghp_0123456789abcdefghijABCDEF now",
+                "push with [redacted: github token] now",
+            ),
+            ("DB_PASSWORD=hunter2 make", "DB_PASSWORD=[redacted: value of DB_PASSWORD] make"),
+            ("export API_KEY=\"a b c\"", "export API_KEY=\"[redacted: value of API_KEY]\""),
+            ("password: hunter2, user: me", "password: [redacted: value of password], user: me"),
+            ("psql postgres://me:pw@host/db", "psql postgres://me:[redacted: password]@host/db"),
+            ("key Zx81kQ0pLm29Vb3nTr7sWy64 end", "key [redacted: random text] end"),
+            (
+                "a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b",
+                "a [redacted: private key] b",
+            ),
+        ] {
+            assert_eq!(text(from), to);
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_stays() {
+        for plain in [
+            "commit 8f14e45fceea167a5a36dedd4bea2543 of main",
+            "session 019a8c7e-4b1d-7c11-b2a5-0d3f6a4e9b10",
+            "see crates/capture/src/databases/postgres2/restoring.rs:120",
+            "getUserAccountBalanceForTenant1AndRegion2",
+            "https://example.com/a:b@c?x=1",
+            "max_tokens=4096 and the token count is 12",
+            "2026-11-15T14:30:22.123Z x86_64-unknown-linux-gnu",
+            "",
+        ] {
+            assert_eq!(text(plain), plain);
+        }
+    }
+
+    #[test]
+    fn names_in_json_tell() {
+        let mut json = serde_json::json!({"env": {"STRIPE_SECRET": "x"}, "cmd": ["A_TOKEN=y"], "max_tokens": 3});
+        value(&mut json);
+        assert_eq!(json["env"]["STRIPE_SECRET"], "[redacted: value of STRIPE_SECRET]");
+        assert_eq!(json["cmd"][0], "A_TOKEN=[redacted: value of A_TOKEN]");
+        assert_eq!(json["max_tokens"], 3);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_redacted_twice(input in "\\PC{0,200}") {
+            let once = text(&input).into_owned();
+            prop_assert_eq!(text(&once).into_owned(), once);
+        }
+    }
+}
