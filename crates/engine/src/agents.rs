@@ -9,13 +9,16 @@ mod at;
 mod auto;
 mod capture;
 mod folders;
+mod ingest;
 mod journal;
+mod put_back;
 mod recall;
 mod restore;
 mod running;
 mod sessions;
 mod shown;
 mod snapshot;
+mod transcripts;
 
 use std::collections::HashMap;
 
@@ -33,6 +36,7 @@ pub(crate) use restore::{AgentsPlanned, AgentsWish};
 pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};
+pub(crate) use transcripts::{CapturedTranscripts, Transcripts};
 
 /// A session as this process knows it.
 #[derive(Debug, Clone)]
