@@ -99,7 +99,10 @@ impl Rappel {
         held: &[CheckpointId],
         intent: Option<IntentId>,
     ) -> Vec<Conflict> {
-        let (Some(tree), Some(intent)) = (&plan.transcripts, intent) else { return Vec::new() };
+        let Some(tree) = &plan.transcripts else { return Vec::new() };
+        let Some(intent) = intent else {
+            return nowhere("no transcript was put back: the restore's intent is gone".into());
+        };
         let mut conflicts = Vec::new();
         let all = || -> Result<(raw::Plan, Vec<ObjectId>)> {
             let held = held.iter().map(|checkpoint| self.transcripts_of(checkpoint));
