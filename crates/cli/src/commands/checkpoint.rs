@@ -60,7 +60,7 @@ fn rollback(args: &Rollback, context: &Context) -> Result {
     let exit = restore::run(&restore::Args { reference, how }, context)?;
     let output = context.output;
     if !output.json && !output.quiet {
-        if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.commit) {
+        if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.root.commit) {
             output
                 .tell(&format!("The code is as it was. To move it too: git reset --hard {commit}"));
         }
