@@ -108,7 +108,7 @@ impl Rappel {
 
     /// One checkpoint with everything known about it.
     pub fn show(&self, reference: &Reference) -> Result<Checkpoint> {
-        self.view(&self.resolve(reference, false)?)
+        self.view(&self.resolve(reference, true)?)
     }
 
     /// Every path that a checkpoint holds, in order.

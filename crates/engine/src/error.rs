@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rappel_types::agents::Illegal;
 use rappel_types::plan::Conflict;
 
 /// Shorthand for this crate's results.
@@ -109,6 +110,31 @@ pub enum Error {
         /// What it could be.
         candidates: Vec<String>,
     },
+    /// No session is meant by the id.
+    #[error("no session {session:?}")]
+    NoSession {
+        /// As it was given.
+        session: String,
+    },
+    /// Something cannot be recorded.
+    #[error("session {session}: {illegal}")]
+    IllegalEvent {
+        /// The session.
+        session: String,
+        /// Why.
+        illegal: rappel_types::agents::Illegal,
+    },
+    /// What is asked for is not there.
+    #[error("{message}")]
+    NotThere {
+        /// What.
+        message: String,
+        /// What is.
+        hint: String,
+    },
+    /// A question about time says nothing of the time.
+    #[error("which moment is meant?")]
+    InvalidQuery,
     /// No workspace is meant by the path or id.
     #[error("no workspace is known as {old}")]
     NoWorkspace {
@@ -219,12 +245,20 @@ impl Error {
             | Self::Usage { .. }
             | Self::Ambiguous { .. }
             | Self::Pinned { .. }
+            | Self::InvalidQuery
             | Self::Config(_) => ErrorKind::Usage,
             Self::NoCheckpoint { .. }
             | Self::Deleted { .. }
             | Self::NotDeleted { .. }
             | Self::NoPath { .. }
+            | Self::NoSession { .. }
+            | Self::NotThere { .. }
             | Self::NoWorkspace { .. } => ErrorKind::NotFound,
+            Self::IllegalEvent { illegal, .. } => match illegal {
+                Illegal::Ended(_) => ErrorKind::Conflict,
+                Illegal::Unknown { .. } => ErrorKind::NotFound,
+                _ => ErrorKind::Usage,
+            },
             Self::PlanChanged { .. }
             | Self::ForeignWorkspace { .. }
             | Self::PastReturn { .. }
@@ -265,6 +299,17 @@ impl Error {
             Self::NoWorkspace { .. } => {
                 Some("rappel list --all-workspaces shows which there are".into())
             }
+            Self::NotThere { hint, .. } => Some(hint.clone()),
+            Self::NoSession { .. } => Some("rappel session list shows them".into()),
+            Self::IllegalEvent { session, illegal: Illegal::Ended(_) } => Some(format!(
+                "a session that ended stays as it is; rappel session start --parent {session} begins a new one"
+            )),
+            Self::IllegalEvent { session, .. } => {
+                Some(format!("rappel at now --session {session} shows what there is"))
+            }
+            Self::InvalidQuery => Some(
+                "give a time (`rappel at \"2 hours ago\"`), --sequence N, --event N, --checkpoint REF or --tag T".into(),
+            ),
             Self::Config(_) => Some("correct rappel.toml, or restore it from a checkpoint".into()),
             Self::Usage { hint, .. } => hint.clone(),
             Self::PlanChanged { .. } => Some("look at the new plan with --dry-run".into()),

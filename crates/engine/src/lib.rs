@@ -36,6 +36,7 @@
 //! ```
 
 mod adopt;
+mod agents;
 mod browse;
 mod checkpoint;
 mod databases;
@@ -59,6 +60,9 @@ mod upkeep;
 mod workspace;
 
 pub use adopt::Adopted;
+pub use agents::{
+    Notice, Recorded, SessionStart, SessionView, StateAt, TemporalQuery, at_json, state_json,
+};
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
 pub use diff::{DatabaseDiff, Diff, DiffOptions, FileText, FilesDiff, GitDiff, Moved, TableDiff};

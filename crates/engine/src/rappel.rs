@@ -13,6 +13,7 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
 
+use crate::agents::{LiveSessions, Notice};
 use crate::error::{Error, Result};
 use crate::knowledge;
 use crate::progress::RestoreProgress;
@@ -90,6 +91,10 @@ pub struct Rappel {
     pub(crate) borrowed: Mutex<Option<Config>>,
     /// What was last known of the files, as it is on disk too.
     pub(crate) cache: Mutex<Option<files::Cache>>,
+    /// Sessions that this process writes to.
+    pub(crate) live: LiveSessions,
+    /// Those who want to be told what happens.
+    pub(crate) listeners: Mutex<Vec<std::sync::mpsc::Sender<Notice>>>,
 }
 
 impl Rappel {
@@ -134,6 +139,8 @@ impl Rappel {
             options,
             borrowed: Mutex::default(),
             cache: Mutex::default(),
+            live: LiveSessions::default(),
+            listeners: Mutex::default(),
         };
         rappel.fall_back()?;
         Ok(rappel)
@@ -221,6 +228,11 @@ impl Rappel {
 
     pub(crate) fn cache_path(&self, id: WorkspaceId) -> PathBuf {
         self.store.home().cache().join(format!("{id}.files"))
+    }
+
+    /// Whether there is no folder: only agents' state is kept.
+    pub(crate) fn is_detached(&self) -> bool {
+        false
     }
 
     pub(crate) fn now(&self) -> rappel_types::Timestamp {

@@ -18,9 +18,11 @@ use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
-    CheckpointId, Facet, FacetState, Manifest, Node, RelPath, Trigger, WorkspaceId, secret,
+    CheckpointId, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
+    secret,
 };
 
+use crate::agents::{Notice, agents_part, catch_up};
 use crate::checkpoint::Checkpoint;
 use crate::databases::{CapturedDatabases, Found, Holding};
 use crate::error::{Error, Result};
@@ -39,7 +41,8 @@ const MANIFEST_CHAIN: u64 = 8;
 const ASK_FIRST_COMMIT: u64 = 3;
 
 /// The facets that this version captures.
-const CAPTURED: [Facet; 4] = [Facet::Files, Facet::Git, Facet::Databases, Facet::Knowledge];
+const CAPTURED: [Facet; 5] =
+    [Facet::Files, Facet::Git, Facet::Databases, Facet::Agents, Facet::Knowledge];
 
 /// What came of a save.
 #[derive(Debug, Clone)]
@@ -88,7 +91,7 @@ impl Rappel {
         if !CAPTURED.iter().any(|facet| options.wants(*facet)) {
             return Err(Error::Usage {
                 message:
-                    "there is nothing to capture: this version captures files, git, databases and knowledge"
+                    "there is nothing to capture: this version captures files, git, databases, agents and knowledge"
                         .into(),
                 hint: Some("leave out --only and --skip".into()),
             });
@@ -122,12 +125,16 @@ impl Rappel {
     ) -> Result<Saved> {
         let start = Instant::now();
         let (id, mut notes, new_workspace) = self.identify();
-        let newest = self.store.look_up(|index| index.newest(id))?;
+        let newest = self.store.look_up(|index| index.newest_with_files(id))?;
         let ask_first_commit = new_workspace.is_some()
             || (self.known().is_some_and(|known| known.first_commit.is_none())
                 && newest.as_ref().is_none_or(|row| row.sequence < ASK_FIRST_COMMIT));
         let first_commit = ask_first_commit.then(|| FirstCommit::ask(&self.root)).flatten();
 
+        let mid_operation = match options.wait {
+            Some(limit) => self.wait_for_calls(options.session.as_deref(), limit)?,
+            None => Vec::new(),
+        };
         let lost = self.lost_packs()?;
         let news = !lost.is_empty() && !self.knows_of(id, &lost);
         if news {
@@ -136,6 +143,7 @@ impl Rappel {
             ));
         }
         let distrust_cache = distrust_cache || news;
+        let mut asking = self.asking_session(options)?;
         let writer = self.store.begin()?;
         let held: Vec<RelPath> = holdings.iter().filter_map(Holding::path).collect();
         let look = Look {
@@ -146,9 +154,17 @@ impl Rappel {
             progress,
             distrust: distrust_cache,
         };
-        let (captured, git, databases) = self.capture_all(&look, &writer, holdings)?;
-        let noticed = captured.scanned.databases.clone();
-        let mut files = options.wants(Facet::Files).then_some(captured);
+        let only_agents = CAPTURED.iter().all(|one| *one == Facet::Agents || !options.wants(*one));
+        let (captured, git, databases) = match only_agents {
+            true => (None, None, None),
+            false => {
+                let (files, git, databases) = self.capture_all(&look, &writer, holdings)?;
+                (Some(files), git, databases)
+            }
+        };
+        let noticed =
+            captured.as_ref().map(|files| files.scanned.databases.clone()).unwrap_or_default();
+        let mut files = captured.filter(|_| options.wants(Facet::Files));
         if let (Some(files), Some(newest)) = (&mut files, &newest)
             && files.base.is_none()
         {
@@ -188,6 +204,7 @@ impl Rappel {
         draft.knowledge = knowledge;
         let trigger = options.trigger();
         let now = self.now();
+        draft.mid_operation = mid_operation;
         let evidence = &self.evidence;
         let begins = matches!(self.recognition, Recognition::New { .. });
         let mut made = None;
@@ -202,26 +219,43 @@ impl Rappel {
                 }
             }
             let mut manifest = draft;
+            if let Some(asking) = &mut asking {
+                catch_up(asking, index)?;
+            }
             place(&mut manifest, index, id, trigger, now)?;
+            let event = asking.as_mut().map(|asking| asking.note_checkpoint(&mut manifest, now));
+            if options.wants(Facet::Agents) {
+                let session = asking.as_ref().map(|asking| asking.state.session.clone());
+                let part = agents_part(index, id, session.as_ref(), asking.as_ref())?;
+                manifest.set_agents(part);
+            }
             manifest.cost.new_bytes = moment.new_bytes;
             manifest.cost.wall_ms = start.elapsed().as_micros() as f64 / 1000.0;
-            let base = index.newest(id)?.filter(|_| manifest.sequence % MANIFEST_CHAIN != 1);
-            let mut records = vec![NewRecord::Manifest {
-                manifest: Box::new(manifest.clone()),
-                base: base.map(|row| row.manifest),
-            }];
+            let base = manifest_base(index, id, manifest.sequence)?;
+            let mut records =
+                vec![NewRecord::Manifest { manifest: Box::new(manifest.clone()), base }];
             let first_commit = first_commit.and_then(FirstCommit::if_ready);
             if new_workspace.is_some() || first_commit.is_some() {
                 let known = new_workspace.as_ref().and_then(|known| known.first_commit.clone());
                 let document = evidence.document(id, first_commit.or(known), now);
                 records.push(workspace_record(&document)?);
             }
+            records.extend(event.map(|(session, event)| NewRecord::Document {
+                kind: Kind::Event,
+                key: session.to_string(),
+                json: event.to_json(),
+            }));
             made = Some(manifest);
             Ok(records)
         })?;
         let Some(manifest) = made else {
             return Err(Error::Damaged { message: "a commit without its manifest".into() });
         };
+        if let Some(asking) = asking {
+            self.live.insert(asking.state.session.clone(), asking);
+        }
+        let (checkpoint, trigger) = (manifest.id.clone(), manifest.trigger);
+        self.tell(&Notice::Checkpoint { checkpoint, trigger });
         self.recognition = Recognition::Known(match self.known() {
             Some(known) => known.clone(),
             None => self.evidence.document(id, None, now),
@@ -279,7 +313,7 @@ impl Rappel {
     }
 
     /// Which workspace this is; a document for it if it is new or was cloned again.
-    fn identify(&self) -> (WorkspaceId, Vec<String>, Option<document::Workspace>) {
+    pub(crate) fn identify(&self) -> (WorkspaceId, Vec<String>, Option<document::Workspace>) {
         let mut notes = Vec::new();
         match &self.recognition {
             Recognition::Known(known) => (known.id, notes, None),
@@ -357,6 +391,9 @@ impl Rappel {
             other => other?,
         };
         let manifest = &existing.manifest;
+        let part =
+            self.store.look_up(|index| agents_part(index, manifest.workspace.id, None, None))?;
+        let sessions = (!part.sessions.is_empty()).then_some(part.sessions);
         let same = manifest
             .files
             .as_ref()
@@ -367,6 +404,7 @@ impl Rappel {
             || manifest.variables != self.variables()
             || manifest.partial
             || manifest.interrupted_restore
+            || manifest.agents.as_ref().map(|agents| &agents.sessions) != sessions.as_ref()
             || options.adds_to(manifest, self.environment(options).as_deref())
         {
             return Ok(None);
@@ -404,7 +442,7 @@ impl Rappel {
     }
 
     /// The manifest, but for what is only known under the lock.
-    fn draft(
+    pub(crate) fn draft(
         &self,
         id: WorkspaceId,
         options: &SaveOptions,
@@ -469,7 +507,7 @@ impl Rappel {
 }
 
 /// Gives a manifest its place in the workspace's history. Under the lock.
-fn place(
+pub(crate) fn place(
     manifest: &mut Manifest,
     index: &mut Index,
     id: WorkspaceId,
@@ -493,6 +531,18 @@ fn place(
             return Ok(());
         }
     }
+}
+
+/// The manifest that one with this number is stored against.
+pub(crate) fn manifest_base(
+    index: &Index,
+    id: WorkspaceId,
+    sequence: u64,
+) -> rappel_store::Result<Option<ObjectId>> {
+    if sequence % MANIFEST_CHAIN == 1 {
+        return Ok(None);
+    }
+    Ok(index.newest(id)?.map(|row| row.manifest))
 }
 
 /// What the next checkpoint follows: the newest one, or what was restored since.

@@ -89,6 +89,9 @@ pub enum Error {
     /// The user asked to stop.
     #[error("cancelled")]
     Cancelled,
+    /// Whoever commits found, under the lock, that it must not be; they know why.
+    #[error("not committed")]
+    Refused,
 }
 
 impl Error {

@@ -140,9 +140,8 @@ pub fn manifest(bytes: &[u8]) {
     manifest.cost.wall_ms = 0.0;
     manifest.metadata.clear();
     manifest.databases.clear();
-    for value in [&mut manifest.agents, &mut manifest.process] {
-        *value = None;
-    }
+    manifest.agents = None;
+    manifest.process = None;
     survives(&manifest);
 }
 

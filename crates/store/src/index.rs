@@ -2,6 +2,7 @@
 //! documents say. It is never the only place where something is known: delete it, and it is built
 //! again from the packs.
 
+mod journal;
 mod queries;
 mod take_in;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 192 << 10;
 /// How long somebody else may keep the database to themselves.
@@ -51,6 +52,11 @@ CREATE TABLE document (
     body TEXT NOT NULL, pack INTEGER NOT NULL, offset INTEGER NOT NULL,
     PRIMARY KEY (kind, key, birth, id, pack, offset)) WITHOUT ROWID;
 ";
+
+/// Everything the schema has, in the order in which it is made.
+const SCHEMAS: [&str; 2] = [SCHEMA, journal::SCHEMA];
+
+pub use journal::{EventRow, Hit, SnapshotRow};
 
 /// Where an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +193,9 @@ impl Index {
         let mut connection = Connection::open_in_memory().map_err(fail)?;
         if copy_into(path, &mut connection).is_err() {
             connection = Connection::open_in_memory().map_err(fail)?;
-            connection.execute_batch(SCHEMA).map_err(fail)?;
+            for schema in SCHEMAS {
+                connection.execute_batch(schema).map_err(fail)?;
+            }
         }
         let mut index = Self::over(connection, path);
         index.reload()?;
@@ -234,7 +242,9 @@ impl Index {
                 .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
                 .map_err(fail)?;
             if tables == 0 {
-                transaction.execute_batch(SCHEMA).map_err(fail)?;
+                for schema in SCHEMAS {
+                    transaction.execute_batch(schema).map_err(fail)?;
+                }
                 transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
             }
             transaction.commit().map_err(fail)?;
@@ -437,7 +447,8 @@ impl Index {
         transaction
             .execute_batch(
                 "DELETE FROM meta; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
-                 DELETE FROM checkpoint; DELETE FROM document;
+                 DELETE FROM checkpoint; DELETE FROM document; DELETE FROM event;
+                 DELETE FROM snapshot; DELETE FROM held; DELETE FROM session;
                  INSERT INTO meta (key, value) VALUES ('incomplete', 1);",
             )
             .map_err(&fail)?;

@@ -2,6 +2,7 @@
 //! version made, or which says something unknown, is still listed, still has its number, and is
 //! named when it cannot be shown. Whoever needs the checkpoint itself reads the whole manifest.
 
+use rappel_types::agents::{AgentsPart, SessionPosition};
 use rappel_types::{CheckpointId, Manifest, Timestamp, WorkspaceId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -30,6 +31,8 @@ pub struct Outline {
     pub description: Option<String>,
     /// The agent session.
     pub session: Option<String>,
+    /// Where the journals of sessions stood.
+    pub positions: Vec<(String, SessionPosition)>,
 }
 
 impl Outline {
@@ -45,6 +48,7 @@ impl Outline {
             parent: manifest.parent.clone(),
             description: manifest.description.clone(),
             session: manifest.session_id.clone(),
+            positions: manifest.agents.iter().flat_map(positions).collect(),
         }
     }
 
@@ -66,6 +70,8 @@ impl Outline {
             parent: Option<CheckpointId>,
             description: Option<String>,
             session_id: Option<String>,
+            #[serde(default)]
+            agents: serde_json::Value,
         }
         let read: Lenient = serde_json::from_slice(json)
             .map_err(|error| Error::Damaged(format!("manifest: {error}")))?;
@@ -79,12 +85,21 @@ impl Outline {
             parent: read.parent,
             description: read.description,
             session: read.session_id,
+            positions: serde_json::from_value(read.agents)
+                .ok()
+                .iter()
+                .flat_map(positions)
+                .collect(),
         };
         if outline.sequence > NUMBER_MAX {
             return Err(Error::Damaged("manifest: its number is out of range".into()));
         }
         Ok(outline)
     }
+}
+
+fn positions(agents: &AgentsPart) -> impl Iterator<Item = (String, SessionPosition)> + use<'_> {
+    agents.sessions.iter().map(|session| (session.id.to_string(), session.position))
 }
 
 #[cfg(test)]

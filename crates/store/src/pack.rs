@@ -188,6 +188,9 @@ fn decode_footer(payload: &[u8]) -> Vec<Line> {
         .collect()
 }
 
+/// How much is written before the disk is told to begin with it.
+const EARLY: u64 = 4 << 20;
+
 /// A pack that is being written by this process alone.
 #[derive(Debug)]
 pub struct PackWriter {
@@ -262,6 +265,9 @@ impl PackWriter {
             at = end;
         }
         self.length += records.len() as u64;
+        if self.length / EARLY > offset / EARLY {
+            self.file.begin_sync(offset / EARLY * EARLY, self.length);
+        }
         Ok(offset)
     }
 

@@ -166,7 +166,7 @@ pub enum Packing<'a> {
 
 /// A whole record, ready to be written. What was compressed has been decoded again and compared.
 pub fn encode(kind: Kind, birth: u64, payload: &[u8], packing: Packing<'_>) -> Result<Vec<u8>> {
-    write(&id_of(payload), kind, birth, payload, packing)
+    write(None, kind, birth, payload, packing)
 }
 
 /// The same for a payload whose id is known. One that changed since it was hashed is an error.
@@ -177,17 +177,11 @@ pub fn encode_as(
     payload: &[u8],
     packing: Packing<'_>,
 ) -> Result<Vec<u8>> {
-    let record = write(id, kind, birth, payload, packing)?;
-    // What is compressed has been decoded and compared with the id.
-    let raw = Header::parse(&record).is_none_or(|header| header.codec == RAW);
-    if raw && id_of(payload) != *id {
-        return Err(Error::Damaged(format!("object {id} changed while it was packed")));
-    }
-    Ok(record)
+    write(Some(id), kind, birth, payload, packing)
 }
 
 fn write(
-    id: &ObjectId,
+    known: Option<&ObjectId>,
     kind: Kind,
     birth: u64,
     payload: &[u8],
@@ -197,7 +191,7 @@ fn write(
         Packing::Raw => (RAW, None, None),
         Packing::Zstd(effort) => (ZSTD, None, Some(codec::compress(payload, effort)?)),
         Packing::Against(id, bytes) => {
-            (ZSTD_AGAINST, Some(id), Some(codec::compress_against(payload, bytes)?))
+            (ZSTD_AGAINST, Some((id, bytes)), Some(codec::compress_against(payload, bytes)?))
         }
     };
     let stored = stored.filter(|stored| stored.len() < payload.len());
@@ -205,29 +199,42 @@ fn write(
     let base = base.filter(|_| codec == ZSTD_AGAINST);
     let body = stored.as_deref().unwrap_or(payload);
 
+    // The id is that of what a reader will get, so it is hashed once and nothing is believed.
+    let length = payload.len() as u64;
+    let again = match (&stored, base) {
+        (Some(frame), Some((_, base))) => Some(codec::decompress_against(frame, length, base)?),
+        (Some(frame), None) => Some(codec::decompress(frame, length)?),
+        (None, _) => None,
+    };
+    let id = id_of(again.as_deref().unwrap_or(payload));
+    let same = match known {
+        Some(known) => *known == id,
+        None => again.is_none_or(|again| again == payload),
+    };
+    if !same {
+        let id = known.unwrap_or(&id);
+        return Err(Error::Damaged(format!("object {id} changed while it was packed")));
+    }
+
     let mut record = Vec::with_capacity(HEADER + body.len());
     record.extend_from_slice(&MAGIC);
     record.extend_from_slice(&[VERSION, kind as u8, codec, 0]);
     record.extend_from_slice(&birth.to_le_bytes());
-    record.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+    record.extend_from_slice(&length.to_le_bytes());
     record.extend_from_slice(&(body.len() as u64).to_le_bytes());
     record.extend_from_slice(&id.0);
-    record.extend_from_slice(&base.map_or([0; 32], |id| id.0));
+    record.extend_from_slice(&base.map_or([0; 32], |(id, _)| id.0));
     record.extend_from_slice(&[0; 16]);
     record.extend_from_slice(body);
     let checksum = checksum(&record);
     record[96..112].copy_from_slice(&checksum);
-
-    if codec != RAW {
-        let header = Header::parse(&record)
-            .ok_or_else(|| Error::Damaged("a record that was just written".into()))?;
-        let bytes = match packing {
-            Packing::Against(_, bytes) => Some(bytes),
-            _ => None,
-        };
-        header.decode(&record[HEADER..], bytes)?;
-    }
     Ok(record)
+}
+
+/// The id of a record that was just made.
+pub fn id(record: &[u8]) -> Result<ObjectId> {
+    let header = Header::parse(record);
+    Ok(header.ok_or_else(|| Error::Damaged("a record that was just made".into()))?.id)
 }
 
 /// A copy of an intact record with the commit it was born with written into it.

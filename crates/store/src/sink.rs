@@ -30,6 +30,11 @@ pub trait Sink: Source {
     /// it may be stored; it may be missing by now.
     fn put(&self, role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId>;
 
+    /// The same for bytes that are hardly there already: that they are may be found out only when they are packed.
+    fn put_new(&self, role: Role, bytes: &[u8]) -> Result<ObjectId> {
+        self.put(role, bytes, None)
+    }
+
     /// Notes an object of an earlier checkpoint that something put here refers to: it and all that
     /// it refers to must still be there at the commit.
     fn refer(&self, _id: &ObjectId) {}

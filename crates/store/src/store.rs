@@ -258,6 +258,14 @@ impl Store {
         Ok(length != position.end)
     }
 
+    /// Takes in what others have written since.
+    pub fn refresh(&self) -> Result<()> {
+        if self.log_has_grown()? {
+            self.catch_up_to_read()?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn pack(&self, id: PackId) -> Result<Arc<PackReader>> {
         if let Some(reader) = held(&self.packs).get(&id) {
             return Ok(reader.clone());

@@ -141,17 +141,7 @@ impl Sink for Writer<'_> {
 
     fn put(&self, role: Role, bytes: &[u8], base: Option<&ObjectId>) -> Result<ObjectId> {
         let id = id_of(bytes);
-        {
-            let shared = self.shared();
-            if shared.own.contains(&id) || shared.reused.contains(&id) {
-                return Ok(id);
-            }
-        }
-        if !self.store_is_empty && self.store.stands(&id) {
-            self.shared().reused.insert(id);
-            return Ok(id);
-        }
-        if !self.shared().own.insert(id) {
+        if self.claim(&id) {
             return Ok(id);
         }
         let form = match base.filter(|base| **base != id).map(|base| self.against(bytes, base)) {
@@ -185,9 +175,41 @@ impl Sink for Writer<'_> {
             None => Ok(id),
         }
     }
+
+    fn put_new(&self, role: Role, bytes: &[u8]) -> Result<ObjectId> {
+        if bytes.len() < BLOCK_TARGET {
+            return self.put(role, bytes, None);
+        }
+        // Packing hashes it anyway, to compare: to know the id before would be to hash it twice.
+        let effort = match self.effort(role, bytes.len()) {
+            Effort::Fast => Effort::Stream,
+            other => other,
+        };
+        let record = record::encode(Kind::Chunk, 0, bytes, Packing::Zstd(effort))?;
+        let id = record::id(&record)?;
+        if !self.claim(&id) {
+            self.shared().spool.add(self.store, Kind::Chunk, &record, Body::Object)?;
+        }
+        Ok(id)
+    }
 }
 
 impl Writer<'_> {
+    /// Whether an object is there already, or is being put; from now on it is.
+    fn claim(&self, id: &ObjectId) -> bool {
+        {
+            let shared = self.shared();
+            if shared.own.contains(id) || shared.reused.contains(id) {
+                return true;
+            }
+        }
+        if !self.store_is_empty && self.store.stands(id) {
+            self.shared().reused.insert(*id);
+            return true;
+        }
+        !self.shared().own.insert(*id)
+    }
+
     fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -374,9 +396,7 @@ impl Spool {
         body: Body,
         birth: u64,
     ) -> Result<()> {
-        let id = record::Header::parse(record)
-            .ok_or_else(|| Error::Damaged("a record that was just made".into()))?
-            .id;
+        let id = record::id(record)?;
         if self.bulk.is_none() && self.bytes.len() + record.len() > store.limits.run_max {
             self.spill(store)?;
         }

@@ -93,6 +93,30 @@ fn check(store: &Store, all: &[Vec<Vec<u8>>]) {
 }
 
 #[test]
+fn what_is_put_as_new_is_stored_once() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let text = "a line of a dump that is long enough for a record\n".repeat(20_000).into_bytes();
+    let noise = objects(3, 1, 300_000).remove(0);
+    let small = b"too small for a record of its own".to_vec();
+    let all = [text, noise, small];
+    let put = |number: u64| {
+        let writer = store.begin().unwrap();
+        for bytes in all.iter().chain(&all) {
+            assert_eq!(writer.put_new(Role::Content, bytes).unwrap(), id_of(bytes));
+        }
+        assert_eq!(writer.put(Role::Content, &all[0], None).unwrap(), id_of(&all[0]));
+        let manifest = manifest(&format!("chk_{number}"), number);
+        let make = |_: &mut Moment<'_>| Ok(vec![NewRecord::Manifest { manifest, base: None }]);
+        writer.commit(make).unwrap().new_bytes
+    };
+    let first = put(1);
+    assert!((300_000..320_000).contains(&first), "{first}");
+    assert_eq!(put(2), 0);
+    check(&store, &[all.to_vec(), vec![]]);
+}
+
+#[test]
 fn what_was_saved_is_there_after_reopening_and_rebuilding() {
     let home = tempfile::tempdir().unwrap();
     let small = objects(1, 40, 3000);

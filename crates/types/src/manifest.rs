@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::agents::AgentsPart;
 use crate::database::DatabasePart;
 use crate::git::GitPart;
 use crate::knowledge::KnowledgePart;
@@ -223,8 +224,8 @@ pub struct Manifest {
     /// The databases facet.
     #[serde(default)]
     pub databases: Vec<DatabasePart>,
-    /// The agents facet; not built yet.
-    pub agents: Option<Value>,
+    /// The agents facet.
+    pub agents: Option<AgentsPart>,
     /// The knowledge facet.
     pub knowledge: Option<KnowledgePart>,
     /// Memory of the process that asked; not built yet.
@@ -240,6 +241,14 @@ impl Manifest {
     /// Whether the checkpoint holds files, which `latest`, `~N` and `restore` ask for.
     pub fn holds_files(&self) -> bool {
         self.files.is_some()
+    }
+
+    /// Sets the agents' part; one that holds nothing is absent.
+    pub fn set_agents(&mut self, part: AgentsPart) {
+        let absent = part == AgentsPart::default();
+        let state = if absent { FacetState::Absent } else { FacetState::Captured };
+        self.facets.insert(Facet::Agents, state);
+        self.agents = (!absent).then_some(part);
     }
 
     /// What became of `facet`.

@@ -86,7 +86,7 @@ pub fn store(
             Ok(())
         };
         let Some(Base { files, mut pieces, table }) = base else {
-            let mut whole = Whole::new(Putter::start(scope, sink), bulk);
+            let mut whole = Whole::new(Putter::start(scope, sink, prior.is_none()), bulk);
             each(&mut |block| Ok(whole.push(block)))?;
             let whole = whole.finish(sink)?;
             let lines = whole.lines.map(|lines| put(sink, &lines)).transpose()?;

@@ -25,6 +25,8 @@ pub struct SaveOptions {
     pub only: Option<BTreeSet<Facet>>,
     /// Not these facets.
     pub skip: BTreeSet<Facet>,
+    /// How long to wait for tool calls that are running; without it they are not looked at.
+    pub wait: Option<std::time::Duration>,
     /// Paths to take although the rules would not (a restore's safety checkpoint).
     pub also: Vec<RelPath>,
     /// The repositories of a checkpoint that is about to be restored: they are taken even if

@@ -55,6 +55,27 @@ impl Index {
             .map_err(&fail)
     }
 
+    /// The newest checkpoint of a workspace that holds files and was not deleted.
+    pub fn newest_with_files(&self, workspace: WorkspaceId) -> Result<Option<CheckpointRow>> {
+        self.connection
+            .prepare_cached(
+                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
+                 FROM checkpoint c
+                 WHERE workspace = ?1 AND holds_files AND NOT EXISTS (
+                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
+                     SELECT 1 FROM document d
+                     WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
+                 ORDER BY sequence DESC LIMIT 1",
+            )
+            .and_then(|mut statement| {
+                statement
+                    .query_row(params![workspace.0 as i64, Kind::Tombstone as u8], checkpoint_row)
+                    .optional()
+            })
+            .map_err(self.fail())
+    }
+
     /// A checkpoint by its exact id, deleted or not; the flag says which.
     pub fn checkpoint(&self, id: &CheckpointId) -> Result<Option<(CheckpointRow, bool)>> {
         let fail = self.fail();

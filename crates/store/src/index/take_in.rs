@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Body, Entry, Row3, position_text};
+use super::{Body, Entry, Row3, journal, position_text};
 use crate::gc::sweep::NEXT;
 use crate::log::{Commit, Position};
 use crate::outline::Outline;
@@ -146,6 +146,12 @@ pub(super) fn apply_batch(
                 objects.push((entry.id.key(), (number, entry.offset, -1)));
                 insert_checkpoint(transaction, entry, outline, number)?;
             }
+            Body::Document { key, json } if entry.kind == Kind::Event => {
+                journal::insert_event(transaction, key, json, number)?;
+            }
+            Body::Document { key, json } if entry.kind == Kind::Session => {
+                journal::insert_snapshot(transaction, key, json, number)?;
+            }
             Body::Document { key, json } => {
                 transaction
                     .prepare_cached(
@@ -238,7 +244,7 @@ fn insert_checkpoint(
             pack,
             entry.offset,
         ])?;
-    Ok(())
+    journal::insert_held(transaction, outline, pack)
 }
 
 fn retire(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<()> {
@@ -250,7 +256,7 @@ fn retire(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<()
             "UPDATE pack SET retired_at = coalesce(retired_at, ?2) WHERE number = ?1",
             params![number, commit.at.as_millis()],
         )?;
-        for table in ["object", "document", "checkpoint"] {
+        for table in ["object", "document", "checkpoint", "event", "snapshot", "held"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE pack = ?1"), [number])?;
         }
     }

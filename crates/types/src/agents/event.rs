@@ -220,8 +220,41 @@ kinds! {
     Contradiction "contradiction" "",
     /// They can now.
     ContradictionCleared "contradiction-cleared" "",
+    /// A checkpoint was made for the session.
+    Checkpoint "checkpoint" "",
     /// A transcript was read up to here.
     Transcript "transcript" "",
+}
+
+impl Body {
+    /// The tool, the kind of thought, the branch or the variable that it names.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Tool(call) => Some(&call.tool),
+            Self::ToolStarted(call) => Some(&call.tool),
+            Self::Thought(thought) => Some(&thought.kind),
+            Self::BranchCreated(branch) => Some(&branch.name),
+            Self::BranchSwitched(branch) => Some(&branch.name),
+            Self::BranchMerged(branch) => Some(&branch.name),
+            Self::ContextSet(set) => Some(&set.key),
+            Self::ContextUnset(unset) => Some(&unset.key),
+            _ => None,
+        }
+    }
+
+    /// The id of what it is about, where that was there before.
+    pub fn about(&self) -> Option<&str> {
+        match self {
+            Self::ToolFinished(done) => Some(&done.of),
+            Self::HypothesisUpdated(update) => Some(&update.of),
+            Self::Evidence(evidence) => Some(&evidence.hypothesis),
+            Self::BeliefUpdated(update) => Some(&update.of),
+            Self::BeliefDependency(link) => Some(&link.of),
+            Self::GapFilled(filled) => Some(&filled.of),
+            Self::Verification(verification) => verification.hypothesis.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// What each kind of event says.
@@ -513,6 +546,12 @@ pub mod payload {
         pub rule: Rule,
         pub first: String,
         pub second: String,
+    }
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Checkpoint {
+        pub checkpoint: CheckpointId,
+        pub trigger: String,
     }
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -158,6 +158,7 @@ impl SessionState {
             | Body::Code(_)
             | Body::Contradiction(_)
             | Body::ContradictionCleared(_)
+            | Body::Checkpoint(_)
             | Body::Transcript(_)
             | Body::Unknown { .. } => Ok(()),
         }
@@ -358,6 +359,10 @@ impl SessionState {
                 (known.what.rule, &known.what.first, &known.what.second)
                     != (cleared.rule, &cleared.first, &cleared.second)
             }),
+            Body::Checkpoint(checkpoint) => {
+                self.metrics.checkpoints_created += 1;
+                self.last_checkpoint = Some(checkpoint.checkpoint.clone());
+            }
             Body::Transcript(transcript) => {
                 self.transcripts.insert(transcript.path.clone(), transcript.reader.clone());
             }

@@ -134,7 +134,8 @@ impl NewEvent {
 }
 
 /// Kinds that only Rappel itself writes.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
+    "checkpoint",
     "session-started",
     "restored",
     "contradiction",

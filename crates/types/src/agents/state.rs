@@ -408,6 +408,9 @@ pub struct SessionState {
 
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
+    /// The newest checkpoint that was made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_checkpoint: Option<CheckpointId>,
     /// The checkpoint that it was last set back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_to: Option<CheckpointId>,
@@ -464,6 +467,7 @@ impl SessionState {
             tool_state: ToolState::default(),
             progress: Progress::default(),
             contradictions: Vec::new(),
+            last_checkpoint: None,
             restored_to: None,
             files_touched: Vec::new(),
             transcripts: BTreeMap::new(),

@@ -35,25 +35,32 @@ pub struct Putter<'scope> {
 type Numbered = Vec<(usize, Chunk)>;
 type Queue = Arc<Mutex<Receiver<(usize, Role, Vec<u8>)>>>;
 
-fn put_all(sink: &dyn Sink, queue: &Queue) -> Result<Numbered> {
+fn put_all(sink: &dyn Sink, queue: &Queue, all_new: bool) -> Result<Numbered> {
     let mut done = Numbered::new();
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, role, bytes)) = next else { return Ok(done) };
-        let id = sink.put(role, &bytes, None)?;
+        let id = match all_new {
+            true => sink.put_new(role, &bytes)?,
+            false => sink.put(role, &bytes, None)?,
+        };
         done.push((number, Chunk { id, length: bytes.len() as u64 }));
     }
 }
 
 impl<'scope> Putter<'scope> {
-    /// Starts the threads.
-    pub fn start<'sink: 'scope>(scope: &'scope Scope<'scope, '_>, sink: &'sink dyn Sink) -> Self {
+    /// Starts the threads. `all_new` says that none of the chunks is likely to be there already.
+    pub fn start<'sink: 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        sink: &'sink dyn Sink,
+        all_new: bool,
+    ) -> Self {
         let (queue, receiver) = mpsc::sync_channel(THREADS);
         let receiver = Arc::new(Mutex::new(receiver));
         let threads = (0..THREADS)
             .map(|_| {
                 let receiver = receiver.clone();
-                scope.spawn(move || put_all(sink, &receiver))
+                scope.spawn(move || put_all(sink, &receiver, all_new))
             })
             .collect();
         Self { queue, threads, count: 0 }

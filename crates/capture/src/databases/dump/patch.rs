@@ -27,7 +27,7 @@ const LEFT: usize = 2 << 20;
 /// Three numbers of at most ten bytes each.
 const OPERATION_MAX: usize = 30;
 /// Up to this many new bytes are worth some time.
-const THOROUGH: u64 = 16 << 20;
+const THOROUGH: u64 = 1 << 20;
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,69 @@
+//! Agents' sessions: recording what happens in them, and knowing what they knew at any moment.
+//!
+//! A session's journal is in the store, an event a record; what it knows is folded from it (`rappel_types::agents`).
+//! So that nothing has to be folded from the start, the state is stored every so often, in parts that the next one
+//! shares ([`snapshot`]). A [`Live`] state in memory makes the next event cost the same whatever came before.
+
+mod append;
+mod at;
+mod auto;
+mod capture;
+mod journal;
+mod running;
+mod sessions;
+mod shown;
+mod snapshot;
+
+use std::collections::HashMap;
+
+use rappel_types::agents::{SessionId, SessionState};
+use rappel_types::{CheckpointId, ObjectId};
+
+pub use append::Recorded;
+pub(crate) use append::catch_up;
+pub use at::{StateAt, TemporalQuery};
+pub(crate) use auto::metadata;
+pub(crate) use capture::agents_part;
+pub use sessions::{SessionStart, SessionView};
+pub use shown::{at_json, state_json};
+
+/// A session as this process knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    pub state: SessionState,
+    /// The newest stored state, and how much happened since.
+    pub snapshot: Option<ObjectId>,
+    pub events_since: u64,
+    pub bytes_since: usize,
+    /// About how much the stored state takes, its long lists apart.
+    pub snapshot_bytes: usize,
+    /// The last event of the session, whatever its fork.
+    pub last: u64,
+}
+
+/// The sessions that this process has written to.
+pub(crate) type LiveSessions = HashMap<SessionId, Live>;
+
+/// What listeners are told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// An event was recorded.
+    Event {
+        /// The session.
+        session: SessionId,
+        /// The event.
+        event: Box<rappel_types::agents::Event>,
+    },
+    /// A checkpoint was made.
+    Checkpoint {
+        /// Which.
+        checkpoint: CheckpointId,
+        /// Why.
+        trigger: rappel_types::Trigger,
+    },
+    /// A workspace was restored.
+    Restored {
+        /// To what.
+        checkpoint: CheckpointId,
+    },
+}

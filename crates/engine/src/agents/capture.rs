@@ -1,0 +1,146 @@
+//! The agents' part of a checkpoint: where the journals of its sessions stand.
+
+use rappel_store::index::Index;
+use rappel_types::agents::{
+    AgentsPart, Body, Event, Lineage, SessionId, SessionPart, SessionPosition, SessionState,
+    payload,
+};
+use rappel_types::{Manifest, Timestamp, WorkspaceId};
+
+use super::{Live, metadata};
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::save::{self, SaveOptions};
+use crate::workspace::Recognition;
+
+/// The sessions of a workspace that run or wait, and the one that asks. What `live` knows of its own session is
+/// newer than the index.
+pub(crate) fn agents_part(
+    index: &Index,
+    workspace: WorkspaceId,
+    asks: Option<&SessionId>,
+    live: Option<&Live>,
+) -> rappel_store::Result<AgentsPart> {
+    let mut part = AgentsPart::default();
+    let mut ids = index.live_sessions(&workspace.to_string())?;
+    if let Some(asks) = asks
+        && !ids.iter().any(|id| id == asks.as_str())
+    {
+        ids.push(asks.to_string());
+    }
+    ids.sort();
+    for id in ids {
+        let session = match live.filter(|live| live.state.session.as_str() == id) {
+            Some(live) => Some(of_live(live)),
+            None => of_index(index, &id)?,
+        };
+        part.sessions.extend(session);
+    }
+    part.active_count =
+        part.sessions.iter().filter(|session| session.status.is_live()).count() as u64;
+    Ok(part)
+}
+
+impl Live {
+    /// Notes in the journal that a checkpoint is made for the session, and in the checkpoint how the session stands.
+    pub(crate) fn note_checkpoint(
+        &mut self,
+        manifest: &mut Manifest,
+        now: Timestamp,
+    ) -> (SessionId, Event) {
+        for (key, value) in metadata(&self.state, manifest.trigger, now) {
+            manifest.metadata.entry(key).or_insert(value);
+        }
+        let body = Body::Checkpoint(payload::Checkpoint {
+            checkpoint: manifest.id.clone(),
+            trigger: manifest.trigger.to_string(),
+        });
+        let event = self.next(self.state.fork, now, None, body);
+        self.take(&event);
+        (self.state.session.clone(), event)
+    }
+}
+
+impl Rappel {
+    /// The session that asks for a checkpoint, if it has a journal.
+    pub(crate) fn asking_session(&mut self, options: &SaveOptions) -> Result<Option<Live>> {
+        let Some(session) = options.session.as_deref().and_then(|id| id.parse().ok()) else {
+            return Ok(None);
+        };
+        if let Some(live) = self.live.remove(&session) {
+            return Ok(Some(live));
+        }
+        match self.load_live(&session) {
+            Err(Error::NoSession { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// The workspace's id, which a session needs before the first checkpoint gives it one.
+    pub(super) fn settle_workspace(&mut self) -> Result<WorkspaceId> {
+        if let Some(id) = self.workspace_id() {
+            return Ok(id);
+        }
+        let (id, _, document) = self.identify();
+        let Some(document) = document else { return Ok(id) };
+        let evidence = &self.evidence;
+        let done = self.store.begin()?.commit(|moment| {
+            if crate::workspace::is_known_by_now(moment.index, evidence)? {
+                return Err(rappel_store::Error::Moved);
+            }
+            Ok(vec![save::workspace_record(&document)?])
+        });
+        match done {
+            Err(rappel_store::Error::Moved) => {
+                self.recognition = crate::workspace::recognise(&self.store, &self.evidence)?;
+                self.require_known()
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => {
+                self.recognition = Recognition::Known(document);
+                Ok(id)
+            }
+        }
+    }
+}
+
+fn of_live(live: &Live) -> SessionPart {
+    let position = SessionPosition { fork: live.state.fork, event: live.last };
+    part(&live.state, position, live.snapshot)
+}
+
+fn part(
+    state: &SessionState,
+    position: SessionPosition,
+    snapshot: Option<rappel_types::ObjectId>,
+) -> SessionPart {
+    SessionPart {
+        id: state.session.clone(),
+        conversation_id: state.conversation_id.clone(),
+        assistant_session_id: state.assistant_session_id.clone(),
+        provider: state.provider.clone(),
+        status: state.status,
+        position,
+        snapshot,
+        latest_at: state.latest_at,
+    }
+}
+
+fn of_index(index: &Index, id: &str) -> rappel_store::Result<Option<SessionPart>> {
+    let Ok(session) = id.parse::<SessionId>() else { return Ok(None) };
+    let Some(event) = index.last_event(id)? else { return Ok(None) };
+    let mut state = SessionState::new(session);
+    for row in index.session_events(Some(id))? {
+        if let Ok(event) = Event::parse(&row.json) {
+            state.apply(&event);
+        }
+    }
+    let lineage = Lineage::new(index.forks(id)?);
+    let fork = lineage.current();
+    let mut snapshot = None;
+    for (fork, to) in lineage.parts(fork, event) {
+        snapshot = snapshot.or(index.snapshot(id, fork, to, None)?);
+    }
+    let snapshot = snapshot.map(|row| row.state);
+    Ok(Some(part(&state, SessionPosition { fork, event }, snapshot)))
+}

@@ -1,0 +1,198 @@
+//! Sessions as a whole: beginning, pausing, ending and finding them.
+
+use rappel_store::ambient;
+use rappel_types::agents::{
+    Body, NewEvent, ProcessId, SessionId, SessionState, SessionStatus, payload,
+};
+use rappel_types::{Timestamp, WorkspaceId};
+use serde::Serialize;
+
+use super::Recorded;
+use super::journal::{no_session, parse};
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+
+/// How a session begins.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct SessionStart {
+    /// Its id; one is made up otherwise.
+    pub session: Option<SessionId>,
+    pub provider: Option<String>,
+    pub task: Option<String>,
+    pub conversation_id: Option<String>,
+    pub assistant_session_id: Option<String>,
+    pub parent: Option<SessionId>,
+    pub process: Option<ProcessId>,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct SessionView {
+    pub id: SessionId,
+    pub status: SessionStatus,
+    pub provider: Option<String>,
+    pub task: Option<String>,
+    pub conversation_id: Option<String>,
+    pub assistant_session_id: Option<String>,
+    pub parent: Option<SessionId>,
+    pub workspace: Option<WorkspaceId>,
+    pub process: Option<ProcessId>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// The fork that its journal is on.
+    pub fork: u32,
+    /// How many events it has.
+    pub events: u64,
+}
+
+impl SessionView {
+    fn of(state: SessionState, events: u64) -> Self {
+        Self {
+            id: state.session,
+            status: state.status,
+            provider: state.provider,
+            task: state.task,
+            conversation_id: state.conversation_id,
+            assistant_session_id: state.assistant_session_id,
+            parent: state.parent,
+            workspace: state.workspace,
+            process: state.process,
+            started_at: state.started_at,
+            ended_at: state.ended_at,
+            fork: state.fork,
+            events,
+        }
+    }
+}
+
+impl Rappel {
+    /// Begins a session in this workspace.
+    pub fn start_session(&mut self, start: SessionStart) -> Result<(SessionId, Recorded)> {
+        let now = self.now();
+        let session = match start.session {
+            Some(session) => {
+                if self.store.look_up(|index| index.last_event(session.as_str()))?.is_some() {
+                    return Err(Error::Usage {
+                        message: format!("there is a session {session} already"),
+                        hint: Some(format!("rappel session show {session}")),
+                    });
+                }
+                session
+            }
+            None => loop {
+                let session = SessionId::new(now, ambient::random() as u32);
+                if self.store.look_up(|index| index.last_event(session.as_str()))?.is_none() {
+                    break session;
+                }
+            },
+        };
+        if let Some(parent) = &start.parent {
+            self.session(parent)?;
+        }
+        let body = Body::SessionStarted(payload::SessionStarted {
+            workspace: Some(self.settle_workspace()?),
+            provider: start.provider,
+            task: start.task,
+            conversation_id: start.conversation_id,
+            assistant_session_id: start.assistant_session_id,
+            parent: start.parent,
+            process: start.process,
+        });
+        let recorded = self.record(&session, body.into())?;
+        Ok((session, recorded))
+    }
+
+    /// Says that a session waits.
+    pub fn pause_session(&mut self, session: &SessionId) -> Result<Recorded> {
+        self.record(session, Body::SessionPaused(payload::SessionPaused::default()).into())
+    }
+
+    /// Says that a paused session goes on.
+    pub fn resume_session(
+        &mut self,
+        session: &SessionId,
+        process: Option<ProcessId>,
+    ) -> Result<Recorded> {
+        self.record(session, Body::SessionResumed(payload::SessionResumed { process }).into())
+    }
+
+    /// Ends a session.
+    pub fn end_session(
+        &mut self,
+        session: &SessionId,
+        status: SessionStatus,
+        reason: Option<String>,
+    ) -> Result<Recorded> {
+        if status.is_live() {
+            return Err(Error::Usage {
+                message: format!("a session does not end {status}"),
+                hint: Some("--status completed or failed".into()),
+            });
+        }
+        let body = Body::SessionEnded(payload::SessionEnded { status, reason });
+        self.record(session, NewEvent::from(body))
+    }
+
+    /// All sessions of this workspace, newest first.
+    pub fn sessions(&self) -> Result<Vec<SessionView>> {
+        let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
+        let ids = self.store.look_up(|index| index.sessions(&workspace.to_string()))?;
+        let ids = ids.iter().filter_map(|id| id.parse().ok());
+        let mut found = ids.map(|id| self.session(&id)).collect::<Result<Vec<SessionView>>>()?;
+        found.sort_by_key(|view| std::cmp::Reverse((view.started_at, view.id.clone())));
+        Ok(found)
+    }
+
+    /// One session, of whatever workspace.
+    pub fn session(&self, session: &SessionId) -> Result<SessionView> {
+        let id = session.as_str();
+        let (rows, events) = self
+            .store
+            .look_up(|index| Ok((index.session_events(Some(id))?, index.last_event(id)?)))?;
+        let Some(events) = events else { return Err(no_session(session)) };
+        let mut state = SessionState::new(session.clone());
+        // One that cannot be read tells nothing of how the session stands.
+        rows.iter().filter_map(|row| parse(row).ok()).for_each(|event| state.apply(&event));
+        Ok(SessionView::of(state, events))
+    }
+
+    /// The session that is meant: the one that is named, else the only one that runs here.
+    pub fn session_meant(&self, named: Option<&SessionId>) -> Result<SessionView> {
+        if let Some(named) = named {
+            return self.session(named);
+        }
+        let mut running = self.sessions()?;
+        running.retain(|view| view.status.is_live());
+        match running.len() {
+            1 => Ok(running.remove(0)),
+            0 => Err(Error::Usage {
+                message: "no session is running in this workspace".into(),
+                hint: Some("rappel session start, or --session ID".into()),
+            }),
+            _ => {
+                let ids: Vec<String> = running.iter().map(|view| view.id.to_string()).collect();
+                Err(Error::Usage {
+                    message: format!("several sessions are running: {}", ids.join(", ")),
+                    hint: Some("--session ID, or RAPPEL_SESSION".into()),
+                })
+            }
+        }
+    }
+
+    /// The session whose past is meant: as [`Rappel::session_meant`], or the newest one if none runs.
+    pub fn session_looked_at(&self, named: Option<&SessionId>) -> Result<SessionView> {
+        match self.session_meant(named) {
+            Err(Error::Usage { message, hint }) => {
+                let sessions = self.sessions()?;
+                let running = sessions.iter().filter(|view| view.status.is_live()).count();
+                match sessions.into_iter().next() {
+                    Some(newest) if running == 0 => Ok(newest),
+                    _ => Err(Error::Usage { message, hint }),
+                }
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Agents' sessions through the library.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod journal;

@@ -1,0 +1,466 @@
+//! The journals of agents' sessions in the index: their events, the states that are stored of them, and which
+//! checkpoint holds how much of which.
+//!
+//! The views at the end are for people: they have the names that analysts of agents' runs know, and may be
+//! queried with `sqlite3 -readonly`.
+
+use rappel_types::agents::{Body, Event, Fork, SessionPosition, SessionStatus, payload};
+use rappel_types::{ObjectId, Timestamp};
+use rusqlite::{OptionalExtension, Transaction, params};
+use serde::Deserialize;
+
+use super::Index;
+use crate::error::Result;
+use crate::outline::Outline;
+
+pub(super) const SCHEMA: &str = "
+CREATE TABLE event (
+    row INTEGER PRIMARY KEY, session TEXT NOT NULL, number INTEGER NOT NULL, fork INTEGER NOT NULL,
+    at INTEGER NOT NULL, kind TEXT NOT NULL, item TEXT, name TEXT, about TEXT, body TEXT NOT NULL,
+    pack INTEGER NOT NULL, UNIQUE (session, number));
+CREATE INDEX event_by_time ON event (session, at);
+CREATE INDEX event_by_item ON event (session, item) WHERE item IS NOT NULL;
+CREATE INDEX event_by_about ON event (session, about) WHERE about IS NOT NULL;
+CREATE INDEX event_by_name ON event (name) WHERE name IS NOT NULL;
+CREATE INDEX event_of_session ON event (session, number)
+    WHERE kind IN ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored');
+-- the newest thing that is known of how a session stands.
+CREATE TABLE session (
+    id TEXT PRIMARY KEY, workspace TEXT, number INTEGER NOT NULL, status TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX session_live ON session (workspace) WHERE status IN ('running', 'paused');
+CREATE TABLE snapshot (
+    session TEXT NOT NULL, event INTEGER NOT NULL, fork INTEGER NOT NULL, latest_at INTEGER NOT NULL,
+    state BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (session, event)) WITHOUT ROWID;
+CREATE TABLE held (
+    session TEXT NOT NULL, event INTEGER NOT NULL, checkpoint TEXT NOT NULL, fork INTEGER NOT NULL,
+    pack INTEGER NOT NULL, PRIMARY KEY (session, event, checkpoint)) WITHOUT ROWID;
+
+CREATE VIEW executions AS SELECT
+    e.session AS id, coalesce(json_extract(e.body, '$.data.provider'), '') AS agent_id,
+    coalesce(json_extract(e.body, '$.data.task'), '') AS task, e.at AS started_at,
+    (SELECT n.at FROM event n WHERE n.session = e.session AND n.kind = 'session-ended'
+        ORDER BY n.number DESC LIMIT 1) AS completed_at,
+    (SELECT CASE n.kind WHEN 'session-paused' THEN 'paused' WHEN 'session-ended' THEN
+            json_extract(n.body, '$.data.status') WHEN 'restored' THEN
+            json_extract(n.body, '$.data.status') ELSE 'running' END
+        FROM event n WHERE n.session = e.session AND n.kind IN
+            ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored')
+        ORDER BY n.number DESC LIMIT 1) AS status
+    FROM event e WHERE e.kind = 'session-started';
+CREATE VIEW thoughts AS SELECT
+    e.session || ':' || e.item AS id, e.session AS execution_id, e.number AS number, e.fork AS fork,
+    (SELECT h.checkpoint FROM held h WHERE h.session = e.session AND h.event >= e.number
+        AND h.fork >= e.fork ORDER BY h.event LIMIT 1) AS checkpoint_id,
+    e.name AS type, json_extract(e.body, '$.data.content') AS content,
+    json_extract(e.body, '$.data.confidence') AS confidence,
+    e.session || ':' || json_extract(e.body, '$.data.parent') AS parent_id, e.at AS created_at
+    FROM event e WHERE e.kind = 'thought';
+CREATE VIEW tool_calls AS SELECT
+    e.session || ':' || e.item AS id, e.session AS execution_id, e.number AS number, e.fork AS fork,
+    (SELECT h.checkpoint FROM held h WHERE h.session = e.session AND h.event >= e.number
+        AND h.fork >= e.fork ORDER BY h.event LIMIT 1) AS checkpoint_id,
+    e.name AS tool_id, json_extract(e.body, '$.data.arguments') AS args_json,
+    coalesce(json_extract(d.body, '$.data.result'), json_extract(e.body, '$.data.result')) AS result_json,
+    coalesce(json_extract(d.body, '$.data.success'), json_extract(e.body, '$.data.success'), 0) AS success,
+    coalesce(json_extract(d.body, '$.data.error'), json_extract(e.body, '$.data.error')) AS error,
+    e.at AS started_at, CASE e.kind WHEN 'tool' THEN e.at ELSE d.at END AS completed_at
+    FROM event e LEFT JOIN event d ON d.session = e.session AND d.about = e.item AND d.kind = 'tool-finished'
+    WHERE e.kind IN ('tool', 'tool-started');
+CREATE VIEW checkpoints AS SELECT
+    id, created_at AS timestamp, session AS execution_id, sequence, trigger, description, parent,
+    holds_files, printf('%016x', workspace) AS workspace_id
+    FROM checkpoint c WHERE NOT EXISTS (SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+            (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number)))
+        AND NOT EXISTS (SELECT 1 FROM document d WHERE d.kind = 9 AND d.key = c.id AND d.birth > c.birth);
+";
+
+/// An event, where the index has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Its session.
+    pub session: String,
+    /// Its number there.
+    pub number: u64,
+    /// Its fork.
+    pub fork: u32,
+    /// What it is called.
+    pub kind: String,
+    /// Its JSON.
+    pub json: String,
+}
+
+/// A stored state of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotRow {
+    /// The event after which it was so.
+    pub event: u64,
+    /// The fork of that.
+    pub fork: u32,
+    /// The state.
+    pub state: ObjectId,
+}
+
+/// A checkpoint that holds an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// The checkpoint's id.
+    pub checkpoint: String,
+    /// Where it has the journal.
+    pub position: SessionPosition,
+}
+
+/// What a stored state's document says.
+#[derive(Deserialize)]
+struct Stored {
+    event: u64,
+    #[serde(default)]
+    fork: u32,
+    latest_at: Timestamp,
+    state: ObjectId,
+}
+
+pub(super) fn insert_event(
+    transaction: &Transaction<'_>,
+    session: &str,
+    json: &str,
+    pack: u32,
+) -> rusqlite::Result<()> {
+    // What cannot be read as an event at all has no place in a journal; the record stays.
+    let Ok(event) = Event::parse(json) else { return Ok(()) };
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO event
+                 (session, number, fork, at, kind, item, name, about, body, pack)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            session,
+            event.number,
+            event.fork,
+            event.at.as_millis(),
+            event.body.kind(),
+            event.id,
+            event.body.name(),
+            event.body.about(),
+            json,
+            pack
+        ])?;
+    let (workspace, status) = match &event.body {
+        Body::SessionStarted(start) => (start.workspace, SessionStatus::Running),
+        Body::SessionPaused(_) => (None, SessionStatus::Paused),
+        Body::SessionResumed(_) => (None, SessionStatus::Running),
+        Body::SessionEnded(end) => (None, end.status),
+        Body::Restored(restored) => (None, restored.status),
+        _ => return Ok(()),
+    };
+    transaction
+        .prepare_cached(
+            "INSERT INTO session (id, workspace, number, status) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (id) DO UPDATE SET workspace = coalesce(workspace, excluded.workspace),
+                 status = iif(excluded.number >= number, excluded.status, status),
+                 number = max(number, excluded.number)",
+        )?
+        .execute(params![
+            session,
+            workspace.map(|id| id.to_string()),
+            event.number,
+            status.as_str()
+        ])?;
+    Ok(())
+}
+
+pub(super) fn insert_snapshot(
+    transaction: &Transaction<'_>,
+    session: &str,
+    json: &str,
+    pack: u32,
+) -> rusqlite::Result<()> {
+    let Ok(stored) = serde_json::from_str::<Stored>(json) else { return Ok(()) };
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO snapshot (session, event, fork, latest_at, state, pack)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            session,
+            stored.event,
+            stored.fork,
+            stored.latest_at.as_millis(),
+            stored.state.0,
+            pack
+        ])?;
+    Ok(())
+}
+
+pub(super) fn insert_held(
+    transaction: &Transaction<'_>,
+    outline: &Outline,
+    pack: u32,
+) -> rusqlite::Result<()> {
+    for (session, position) in &outline.positions {
+        transaction
+            .prepare_cached(
+                "INSERT OR REPLACE INTO held (session, event, checkpoint, fork, pack)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![session, position.event, outline.id.as_str(), position.fork, pack])?;
+    }
+    Ok(())
+}
+
+impl Index {
+    /// The last event of a session, whatever its fork.
+    pub fn last_event(&self, session: &str) -> Result<Option<u64>> {
+        self.connection
+            .prepare_cached("SELECT max(number) FROM event WHERE session = ?1")
+            .and_then(|mut statement| statement.query_row([session], |row| row.get(0)))
+            .map_err(self.fail())
+    }
+
+    /// The events of a fork behind `after`, up to `to`; with `at`, only what had happened by then.
+    pub fn events(
+        &self,
+        session: &str,
+        fork: u32,
+        (after, to): (u64, u64),
+        at: Option<Timestamp>,
+    ) -> Result<Vec<EventRow>> {
+        let to = to.min(i64::MAX as u64);
+        match at.map(Timestamp::as_millis) {
+            None => self.event_rows(
+                "WHERE session = ?1 AND number > ?2 AND number <= ?3 AND fork = ?4 ORDER BY number",
+                params![session, after, to, fork],
+            ),
+            Some(at) => self.event_rows(
+                "WHERE session = ?1 AND number > ?2 AND number <= ?3 AND fork = ?4 AND at <= ?5
+                 ORDER BY number",
+                params![session, after, to, fork, at],
+            ),
+        }
+    }
+
+    /// Up to `limit` events of a session behind `after`, in the order in which they came.
+    pub fn some_events(&self, session: &str, after: u64, limit: u64) -> Result<Vec<EventRow>> {
+        self.event_rows(
+            "WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3",
+            params![session, after, limit],
+        )
+    }
+
+    /// The first event of a session that happened after a moment, in the order of numbers.
+    pub fn last_event_by(&self, session: &str, at: Timestamp) -> Result<Option<u64>> {
+        self.connection
+            .prepare_cached("SELECT max(number) FROM event WHERE session = ?1 AND at <= ?2")
+            .and_then(|mut statement| {
+                statement.query_row(params![session, at.as_millis()], |row| row.get(0))
+            })
+            .map_err(self.fail())
+    }
+
+    /// Every event of a session behind `after`, in the order in which they came.
+    pub fn events_after(&self, session: &str, after: u64) -> Result<Vec<EventRow>> {
+        self.event_rows(
+            "WHERE session = ?1 AND number > ?2 ORDER BY number",
+            params![session, after],
+        )
+    }
+
+    /// The events that made, or are about, something with this id.
+    pub fn events_about(&self, session: &str, item: &str) -> Result<Vec<EventRow>> {
+        self.event_rows(
+            "WHERE session = ?1 AND (item = ?2 OR about = ?2) ORDER BY number",
+            params![session, item],
+        )
+    }
+
+    /// The events that begin, pause, end and set back sessions: of one, or of all.
+    pub fn session_events(&self, session: Option<&str>) -> Result<Vec<EventRow>> {
+        self.event_rows(
+            "INDEXED BY event_of_session WHERE (?1 IS NULL OR session = ?1) AND kind IN
+                 ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored')
+             ORDER BY session, number",
+            params![session],
+        )
+    }
+
+    /// The calls of a tool, or of all of them.
+    pub fn tool_events(&self, tool: &str) -> Result<Vec<EventRow>> {
+        self.event_rows(
+            "WHERE name = ?1 AND kind IN ('tool', 'tool-started') ORDER BY session, number",
+            params![tool],
+        )
+    }
+
+    /// The sessions of a workspace that run or wait.
+    pub fn live_sessions(&self, workspace: &str) -> Result<Vec<String>> {
+        self.session_ids(
+            "SELECT id FROM session WHERE workspace = ?1 AND status IN ('running', 'paused')",
+            workspace,
+        )
+    }
+
+    /// All sessions of a workspace.
+    pub fn sessions(&self, workspace: &str) -> Result<Vec<String>> {
+        self.session_ids("SELECT id FROM session WHERE workspace = ?1", workspace)
+    }
+
+    fn session_ids(&self, query: &str, workspace: &str) -> Result<Vec<String>> {
+        let fail = self.fail();
+        let mut statement = self.connection.prepare_cached(query).map_err(&fail)?;
+        let rows = statement.query_map([workspace], |row| row.get(0)).map_err(&fail)?;
+        rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
+    }
+
+    /// The forks of a session.
+    pub fn forks(&self, session: &str) -> Result<Vec<Fork>> {
+        let rows = self.event_rows(
+            "INDEXED BY event_of_session WHERE session = ?1 AND kind IN
+                 ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored')
+             AND kind = 'restored' ORDER BY number",
+            params![session],
+        )?;
+        let fork = |row: EventRow| {
+            let event = Event::parse(&row.json).ok()?;
+            match event.body {
+                Body::Restored(payload::Restored { of, to, .. }) => {
+                    Some(Fork { fork: event.fork, begins: event.number, of, to })
+                }
+                _ => None,
+            }
+        };
+        Ok(rows.into_iter().filter_map(fork).collect())
+    }
+
+    /// The newest stored state of a fork at or before an event, of those that know nothing later than `at`.
+    pub fn snapshot(
+        &self,
+        session: &str,
+        fork: u32,
+        to: u64,
+        at: Option<Timestamp>,
+    ) -> Result<Option<SnapshotRow>> {
+        let at = at.map_or(i64::MAX, Timestamp::as_millis);
+        self.connection
+            .prepare_cached(
+                "SELECT event, fork, state FROM snapshot
+                 WHERE session = ?1 AND event <= ?2 AND fork = ?3 AND latest_at <= ?4
+                 ORDER BY event DESC LIMIT 1",
+            )
+            .and_then(|mut statement| {
+                let to = to.min(i64::MAX as u64);
+                statement
+                    .query_row(params![session, to, fork, at], |row| {
+                        let state: [u8; 32] = row.get(2)?;
+                        Ok(SnapshotRow {
+                            event: row.get(0)?,
+                            fork: row.get(1)?,
+                            state: ObjectId(state),
+                        })
+                    })
+                    .optional()
+            })
+            .map_err(self.fail())
+    }
+
+    /// The checkpoints that hold an event of a session, the nearest first.
+    pub fn holders(&self, session: &str, event: u64) -> Result<Vec<Hit>> {
+        self.hits(
+            "SELECT checkpoint, fork, event FROM held WHERE session = ?1 AND event >= ?2
+             ORDER BY event LIMIT 1000",
+            session,
+            event,
+        )
+    }
+
+    fn hits(&self, query: &str, session: &str, event: u64) -> Result<Vec<Hit>> {
+        let fail = self.fail();
+        let mut statement = self.connection.prepare_cached(query).map_err(&fail)?;
+        let event = event.min(i64::MAX as u64);
+        let rows = statement
+            .query_map(params![session, event], |row| {
+                let position = SessionPosition { fork: row.get(1)?, event: row.get(2)? };
+                Ok(Hit { checkpoint: row.get(0)?, position })
+            })
+            .map_err(&fail)?;
+        rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
+    }
+
+    /// The checkpoints that hold no more of a session than an event, the nearest first.
+    pub fn holders_before(&self, session: &str, event: u64) -> Result<Vec<Hit>> {
+        self.hits(
+            "SELECT checkpoint, fork, event FROM held WHERE session = ?1 AND event <= ?2
+             ORDER BY event DESC LIMIT 1000",
+            session,
+            event,
+        )
+    }
+
+    /// The events whose JSON contains all of `needle`, whatever the case of its letters.
+    pub fn events_saying(&self, needle: &str, limit: usize) -> Result<Vec<EventRow>> {
+        let fail = self.fail();
+        let wanted = Needle::new(needle);
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT session, number, fork, kind, body FROM event")
+            .map_err(&fail)?;
+        let mut rows = statement.query([]).map_err(&fail)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(&fail)? {
+            let body = row.get_ref(4).map_err(&fail)?.as_bytes().unwrap_or_default();
+            if wanted.is_in(body) {
+                found.push(event_row(row).map_err(&fail)?);
+                if found.len() >= limit {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn event_rows(&self, rest: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<EventRow>> {
+        let fail = self.fail();
+        let mut statement = self
+            .connection
+            .prepare_cached(&format!("SELECT session, number, fork, kind, body FROM event {rest}"))
+            .map_err(&fail)?;
+        let rows = statement.query_map(params, event_row).map_err(&fail)?;
+        rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
+    }
+}
+
+fn event_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
+    Ok(EventRow {
+        session: row.get(0)?,
+        number: row.get(1)?,
+        fork: row.get(2)?,
+        kind: row.get(3)?,
+        json: row.get(4)?,
+    })
+}
+
+/// A text that is looked for without regard to the case of ASCII letters.
+struct Needle {
+    lower: Vec<u8>,
+    first: [u8; 2],
+}
+
+impl Needle {
+    fn new(text: &str) -> Self {
+        // As it stands in JSON, without its quotes.
+        let json = serde_json::to_string(text).unwrap_or_default();
+        let lower = json.trim_matches('"').to_ascii_lowercase().into_bytes();
+        let one = lower.first().copied().unwrap_or_default();
+        Self { first: [one, one.to_ascii_uppercase()], lower }
+    }
+
+    fn is_in(&self, body: &[u8]) -> bool {
+        let length = self.lower.len();
+        if length == 0 {
+            return true;
+        }
+        let mut places = memchr::memchr2_iter(self.first[0], self.first[1], body);
+        places.any(|at| {
+            body.get(at..at + length).is_some_and(|found| found.eq_ignore_ascii_case(&self.lower))
+        })
+    }
+}
