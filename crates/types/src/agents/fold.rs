@@ -79,6 +79,7 @@ impl SessionState {
             body,
             Body::SessionStarted(_)
                 | Body::Restored(_)
+                | Body::Checkpoint(_)
                 | Body::Transcript(_)
                 | Body::Unknown { .. }
         );
