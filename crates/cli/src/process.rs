@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress};
+use rappel_types::agents::SessionId;
 use rappel_types::{RelPath, Timestamp, When};
 
 use crate::args::Flags;
@@ -123,6 +124,11 @@ impl<'a> Context<'a> {
         variable("RAPPEL_SESSION").and_then(|session| session.into_string().ok())
     }
 
+    /// The same, where it is an id at all.
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.session().and_then(|session| session.parse().ok())
+    }
+
     /// From now on Ctrl-C and a request to terminate stop long work cleanly; a second one stops it
     /// at once. Not called earlier, so that a question can be answered with Ctrl-C.
     pub fn stop_cleanly(&self) {
@@ -226,6 +232,21 @@ pub fn quote(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// When a process began, in the kernel's ticks since boot: what tells it from others of its number.
+pub fn started(pid: u32) -> u64 {
+    rappel::process_started(pid).unwrap_or(0)
+}
+
+/// Becomes another program. Only comes back when that fails.
+pub fn replace_by(command: &[String], folder: &Path) -> Failure {
+    use std::os::unix::process::CommandExt;
+    let [program, arguments @ ..] = command else {
+        return Failure::failed("no command".to_owned());
+    };
+    let error = std::process::Command::new(program).args(arguments).current_dir(folder).exec();
+    Failure::failed(format!("cannot run {}: {error}", clean(program)))
 }
 
 /// What `RAPPEL_LOG` asks to be logged.

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
+use rappel_types::agents::{Confidence, SessionId, SessionStatus};
 use rappel_types::path::unescape;
 use rappel_types::{Facet, Reference, RelPath, Trigger, When};
 use serde_json::Value;
@@ -78,6 +79,38 @@ pub fn trigger(text: &str) -> Result<Trigger, BadValue> {
         let known: Vec<_> = Trigger::ALL.iter().map(|trigger| trigger.as_str()).collect();
         BadValue::new(&error, format!("triggers are {}", known.join(", ")))
     })
+}
+
+/// A session's id.
+pub fn session(text: &str) -> Result<SessionId, BadValue> {
+    text.parse().map_err(|error: rappel_types::agents::ParseSessionIdError| {
+        BadValue::new(&error, "rappel session list shows them")
+    })
+}
+
+/// How a session can end.
+pub fn end_status(text: &str) -> Result<SessionStatus, BadValue> {
+    match text {
+        "completed" => Ok(SessionStatus::Completed),
+        "failed" => Ok(SessionStatus::Failed),
+        _ => Err(BadValue::new(&format!("a session does not end {text:?}"), "completed or failed")),
+    }
+}
+
+/// A length of time.
+pub fn duration(text: &str) -> Result<std::time::Duration, BadValue> {
+    rappel_types::duration::parse_duration(text)
+        .map_err(|error| BadValue::new(&error, error.hint()))
+}
+
+/// How sure something is.
+pub fn confidence(text: &str) -> Result<Confidence, BadValue> {
+    text.parse().map_err(|message: String| BadValue::new(&message, "0 is no, 1 is certain"))
+}
+
+/// One of a few words.
+pub fn word<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, BadValue> {
+    text.parse().map_err(|message| BadValue { message, hint: None })
 }
 
 /// One tag of a list that commas split. What a tag may look like is the engine's to say.

@@ -9,6 +9,7 @@ mod at;
 mod auto;
 mod capture;
 mod journal;
+mod recall;
 mod running;
 mod sessions;
 mod shown;
@@ -24,6 +25,8 @@ pub(crate) use append::catch_up;
 pub use at::{StateAt, TemporalQuery};
 pub(crate) use auto::metadata;
 pub(crate) use capture::agents_part;
+pub use recall::resume_command;
+pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};
 

@@ -61,7 +61,8 @@ mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    Notice, Recorded, SessionStart, SessionView, StateAt, TemporalQuery, at_json, state_json,
+    Notice, Recorded, SessionStart, SessionView, StateAt, TemporalQuery, at_json, process_started,
+    resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;

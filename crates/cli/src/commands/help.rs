@@ -26,7 +26,8 @@ pub struct Args {
 /// The commands by what people come for. A unit test holds that each is in exactly one group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Everyday", &["save", "list", "diff", "restore", "undo", "status"]),
-    ("Time travel", &["show", "cat", "redo", "checkpoint"]),
+    ("Agents", &["session", "record", "recall"]),
+    ("Time travel", &["at", "show", "cat", "redo", "checkpoint"]),
     (
         "Upkeep",
         &[

@@ -3,6 +3,7 @@
 //! them.
 
 pub mod adopt;
+pub mod at;
 pub mod cat;
 pub mod checkpoint;
 pub mod completions;
@@ -15,10 +16,13 @@ pub mod init;
 pub mod list;
 mod patch;
 pub mod pin;
+pub mod recall;
+pub mod record;
 pub mod recover;
 pub mod redo;
 pub mod restore;
 pub mod save;
+pub mod session;
 pub mod show;
 pub mod stats;
 pub mod status;

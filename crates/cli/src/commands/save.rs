@@ -33,7 +33,7 @@ pub struct Args {
     /// Why it is made [default: manual]
     #[arg(long, value_parser = values::trigger)]
     pub trigger: Option<Trigger>,
-    /// Capture only these facets: files, git, databases, knowledge
+    /// Capture only these facets: files, git, databases, agents, knowledge
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
     /// Do not capture these facets
@@ -45,10 +45,16 @@ pub struct Args {
     /// A value to keep with it; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub meta: Vec<(String, Value)>,
+    /// How long to wait for tool calls that are running [default: 2s for a save by hand]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub wait: Option<std::time::Duration>,
     /// Exit with 1 if something could not be captured
     #[arg(long)]
     pub require_complete: bool,
 }
+
+/// How long a save by hand waits for running tool calls.
+const WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The checkpoint, and what the user should know besides.
 #[derive(Serialize)]
@@ -71,6 +77,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         metadata: args.meta.iter().cloned().collect(),
         only: (!args.only.is_empty()).then(|| args.only.iter().copied().collect()),
         skip: args.skip.iter().copied().collect(),
+        wait: args
+            .wait
+            .or_else(|| args.trigger.is_none_or(|one| one == Trigger::Manual).then_some(WAIT)),
         ..SaveOptions::default()
     };
     let counters = Progress::default();

@@ -1,5 +1,6 @@
 //! What people see: values of the engine as text. Nothing here decides or fetches anything.
 
+pub mod agents;
 pub mod checkpoint;
 pub mod databases;
 pub mod diff;

@@ -65,7 +65,7 @@ impl Rappel {
             TemporalQuery { sequence_number: Some(number), .. } => {
                 let reference = Reference { base: Base::Sequence(*number), back: 0 };
                 let row = self.resolve(&reference, false)?;
-                self.of_checkpoint(&self.store.manifest(&row)?, query.session.as_ref())?
+                of_checkpoint(&self.store.manifest(&row)?, query.session.as_ref())?
             }
             TemporalQuery { event: Some(number), .. } => {
                 let session = self.session_looked_at(query.session.as_ref())?.id;
@@ -73,7 +73,7 @@ impl Rappel {
             }
             TemporalQuery { checkpoint: Some(reference), .. } => {
                 let row = self.resolve(reference, false)?;
-                self.of_checkpoint(&self.store.manifest(&row)?, query.session.as_ref())?
+                of_checkpoint(&self.store.manifest(&row)?, query.session.as_ref())?
             }
             TemporalQuery { tag_filter: Some(tag), .. } => self.of_tagged(query, tag, |_| true)?,
             _ => return Err(Error::InvalidQuery),
@@ -164,7 +164,7 @@ impl Rappel {
         for checkpoint in self.list(&filter)?.checkpoints {
             let Some(row) = self.store.checkpoint(&checkpoint.manifest.id)? else { continue };
             if counts(&row) && checkpoint.manifest.agents.is_some() {
-                return self.of_checkpoint(&checkpoint.manifest, query.session.as_ref());
+                return of_checkpoint(&checkpoint.manifest, query.session.as_ref());
             }
         }
         Err(Error::NotThere {
@@ -172,36 +172,32 @@ impl Rappel {
             hint: "rappel list shows the tags".into(),
         })
     }
+}
 
-    fn of_checkpoint(
-        &self,
-        manifest: &Manifest,
-        named: Option<&SessionId>,
-    ) -> Result<(SessionId, Moment)> {
-        let sessions = manifest.agents.iter().flat_map(|agents| &agents.sessions);
-        let sessions: Vec<&SessionPart> = sessions.collect();
-        let asked = named.map(SessionId::as_str).or(manifest.session_id.as_deref());
-        let found = match (asked, &sessions[..]) {
-            (Some(asked), _) => sessions.iter().find(|part| part.id.as_str() == asked).copied(),
-            (None, [one]) => Some(*one),
-            (None, []) => None,
-            (None, _) => {
-                let ids: Vec<&str> = sessions.iter().map(|part| part.id.as_str()).collect();
-                return Err(Error::Usage {
-                    message: format!("{} holds several sessions: {}", manifest.id, ids.join(", ")),
-                    hint: Some("--session ID".into()),
-                });
-            }
-        };
-        match found {
-            Some(part) => Ok((part.id.clone(), Moment { position: part.position, at: None })),
-            None => Err(Error::NotThere {
-                message: match asked {
-                    Some(asked) => format!("{} holds no session {asked}", manifest.id),
-                    None => format!("{} holds no session", manifest.id),
-                },
-                hint: format!("rappel show {} tells what it holds", manifest.id),
-            }),
+fn of_checkpoint(manifest: &Manifest, named: Option<&SessionId>) -> Result<(SessionId, Moment)> {
+    let sessions = manifest.agents.iter().flat_map(|agents| &agents.sessions);
+    let sessions: Vec<&SessionPart> = sessions.collect();
+    let asked = named.map(SessionId::as_str).or(manifest.session_id.as_deref());
+    let found = match (asked, &sessions[..]) {
+        (Some(asked), _) => sessions.iter().find(|part| part.id.as_str() == asked).copied(),
+        (None, [one]) => Some(*one),
+        (None, []) => None,
+        (None, _) => {
+            let ids: Vec<&str> = sessions.iter().map(|part| part.id.as_str()).collect();
+            return Err(Error::Usage {
+                message: format!("{} holds several sessions: {}", manifest.id, ids.join(", ")),
+                hint: Some("--session ID".into()),
+            });
         }
+    };
+    match found {
+        Some(part) => Ok((part.id.clone(), Moment { position: part.position, at: None })),
+        None => Err(Error::NotThere {
+            message: match asked {
+                Some(asked) => format!("{} holds no session {asked}", manifest.id),
+                None => format!("{} holds no session", manifest.id),
+            },
+            hint: format!("rappel show {} tells what it holds", manifest.id),
+        }),
     }
 }

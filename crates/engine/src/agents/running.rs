@@ -49,3 +49,10 @@ impl Rappel {
 fn is_background(call: &ToolCall) -> bool {
     call.background || call.arguments.get("run_in_background") == Some(&true.into())
 }
+
+/// When a process began, in the kernel's ticks since boot; `None` if there is none, or it cannot be told.
+pub fn process_started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}

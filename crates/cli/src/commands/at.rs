@@ -1,0 +1,72 @@
+//! `rappel at`.
+
+use rappel::TemporalQuery;
+use rappel::types::agents::SessionId;
+use rappel_types::{Reference, When};
+
+use crate::errors::{Exit, Result};
+use crate::face;
+use crate::process::Context;
+use crate::values;
+
+/// What the agent knew at a time: believed, suspected, open, tried
+///
+/// By time, as precise as what was recorded; or as a checkpoint, an event or a tag has it. A time
+/// beats a number, that beats a checkpoint's name; a tag says which checkpoints count.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel at \"2 hours ago\"
+  rappel at now --json
+  rappel at --checkpoint latest
+  rappel at --event 120 --session ses_20261115_143022_k7f3
+  rappel at --tag verified")]
+pub struct Args {
+    /// The time: `now`, `2 hours ago`, `yesterday 14:00`, `2026-11-15 14:30:00`
+    #[arg(value_name = "WHEN", value_parser = values::when)]
+    when: Option<When>,
+    /// The session [default: RAPPEL_SESSION, else the one that runs, else the last one]
+    #[arg(long, value_name = "ID", value_parser = values::session)]
+    session: Option<SessionId>,
+    /// As the checkpoint with this number has it
+    #[arg(long, value_name = "N")]
+    sequence: Option<u64>,
+    /// After the event with this number
+    #[arg(long, value_name = "N")]
+    event: Option<u64>,
+    /// As this checkpoint has it
+    #[arg(long, value_name = "REF", value_parser = values::reference)]
+    checkpoint: Option<Reference>,
+    /// As the newest checkpoint with this tag has it
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Everything, however long its lists are
+    #[arg(long)]
+    full: bool,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let query = TemporalQuery {
+        timestamp: args.when.as_ref().map(|when| context.moment_end(when)).transpose()?,
+        sequence_number: args.sequence,
+        event: args.event,
+        checkpoint: args.checkpoint.clone(),
+        tag_filter: args.tag.clone(),
+        session: args.session.clone().or_else(|| context.session_id()),
+    };
+    let most = match (args.full, context.output.json) {
+        (true, _) => u64::MAX,
+        (false, true) => 1000,
+        (false, false) => face::agents::SHOWN,
+    };
+    let found = rappel.query_at_most(&query, most)?;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&rappel::at_json(&found))?;
+    } else {
+        let text = face::agents::state(&found, context.now(), output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,569 @@
+//! `rappel record`.
+
+use std::io::{BufRead, Read};
+
+use clap::Subcommand;
+use rappel::Rappel;
+use rappel::types::agents::{
+    Body, Confidence, DependencyKind, HypothesisStatus, NewEvent, SessionId, payload,
+};
+use serde_json::{Value, json};
+
+use crate::errors::{Exit, Failure, Result};
+use crate::output::clean;
+use crate::process::Context;
+use crate::values;
+
+/// Record what happens in a session
+///
+/// What is recorded is safe on disk when this returns. Each call prints the id of what it recorded.
+/// Secrets are taken out before anything is written.
+#[derive(Debug, Clone, clap::Args)]
+#[command(subcommand_negates_reqs = true)]
+#[command(after_help = "\
+Examples:
+  rappel record thought \"the cache is never emptied\" --confidence 0.8
+  H=$(rappel record hypothesis \"the index is stale\" --confidence 0.6)
+  rappel record evidence \"rebuilding it helps\" --for $H --supports --weight 0.8
+  rappel record hypothesis --id $H --status confirmed
+  rappel record command \"cargo test\" --exit-code 1 --stderr @err.log
+  echo '{\"kind\": \"note\", \"text\": \"half-way\"}' | rappel record --stdin")]
+pub struct Args {
+    /// The session [default: RAPPEL_SESSION, else the one that runs]
+    #[arg(long, value_name = "ID", global = true, value_parser = values::session)]
+    session: Option<SessionId>,
+    /// Read one JSON event a line, and acknowledge each
+    #[arg(long, required = true)]
+    stdin: bool,
+    #[command(subcommand)]
+    kind: Option<Kind>,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Kind {
+    /// Something the agent thought
+    Thought(Thought),
+    /// A call of a tool, in one go or as it starts and finishes
+    Tool(Tool),
+    /// A guess, or a change of one
+    Hypothesis(Hypothesis),
+    /// What speaks for or against a guess
+    Evidence(Evidence),
+    /// Something held to be so, or a change of it
+    Belief(Belief),
+    /// Something not known, or what fills it
+    Gap(Gap),
+    /// Something that was checked
+    Verification(Verification),
+    /// A way that is tried
+    Branch(Branch),
+    /// Words to keep
+    Note(Text),
+    /// What the user asked
+    Prompt(Text),
+    /// A command that was run
+    Command(Command),
+    /// A variable of the context
+    Context(ContextValue),
+    /// How far the work is
+    Progress(Progress),
+    /// What a request to the model cost
+    Tokens(Tokens),
+    /// That the agent's context is about to be cut
+    Compaction(OptionalText),
+    /// That source code was changed
+    Code(Code),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Text {
+    /// The words
+    text: String,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct OptionalText {
+    /// The words
+    text: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Thought {
+    /// The thought
+    text: String,
+    /// What kind: reasoning, observation, action …
+    #[arg(long = "type", default_value = "reasoning")]
+    kind: String,
+    /// How sure, from 0 to 1
+    #[arg(long, value_parser = values::confidence)]
+    confidence: Option<Confidence>,
+    /// The thought it follows
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Tool {
+    /// The tool
+    #[arg(required_unless_present = "finished")]
+    name: Option<String>,
+    /// What it was given, as JSON (or `-`, or `@FILE`)
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// What it gave, as JSON or text (or `-`, or `@FILE`)
+    #[arg(long, value_name = "JSON")]
+    output: Option<String>,
+    /// Why it failed
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// It has only begun; the id that is printed ends it
+    #[arg(long, conflicts_with_all = ["finished", "output", "error"])]
+    started: bool,
+    /// The call of this id is done
+    #[arg(long, requires = "id")]
+    finished: bool,
+    /// The call's id
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Nobody waits for it
+    #[arg(long, requires = "started")]
+    background: bool,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Hypothesis {
+    /// The guess
+    #[arg(required_unless_present = "id")]
+    text: Option<String>,
+    /// The guess that changes
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// What became of it: open, testing, confirmed, rejected
+    #[arg(long, value_parser = values::word::<HypothesisStatus>)]
+    status: Option<HypothesisStatus>,
+    /// How sure, from 0 to 1
+    #[arg(long, value_parser = values::confidence)]
+    confidence: Option<Confidence>,
+    /// New words for it
+    #[arg(long = "text", value_name = "TEXT", requires = "id")]
+    new_text: Option<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT", requires = "id")]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(group = clap::ArgGroup::new("side").required(true).args(["supports", "refutes"]))]
+struct Evidence {
+    /// What was found
+    text: String,
+    /// The guess it is about
+    #[arg(long = "for", value_name = "ID")]
+    hypothesis: String,
+    /// It speaks for the guess
+    #[arg(long)]
+    supports: bool,
+    /// It speaks against the guess
+    #[arg(long)]
+    refutes: bool,
+    /// How much, from 0 to 1
+    #[arg(long, value_parser = values::confidence, default_value = "0.5")]
+    weight: Confidence,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Belief {
+    /// What is held to be so
+    #[arg(required_unless_present = "id")]
+    text: Option<String>,
+    /// The belief that changes
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// How sure, from 0 to 1
+    #[arg(long, value_parser = values::confidence)]
+    confidence: Option<Confidence>,
+    /// New words for it
+    #[arg(long = "text", value_name = "TEXT", requires = "id")]
+    new_text: Option<String>,
+    /// The belief that it has to do with
+    #[arg(long, value_name = "ID", requires_all = ["id", "kind"])]
+    depends_on: Option<String>,
+    /// How: requires, supports, contradicts
+    #[arg(long = "as", id = "kind", value_name = "KIND", requires = "depends_on")]
+    #[arg(value_parser = values::word::<DependencyKind>)]
+    kind: Option<DependencyKind>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Gap {
+    /// What is not known
+    #[arg(required_unless_present = "id")]
+    text: Option<String>,
+    /// The gap that is filled
+    #[arg(long, value_name = "ID", requires = "filled")]
+    id: Option<String>,
+    /// What fills it
+    #[arg(long, value_name = "ANSWER", requires = "id")]
+    filled: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(group = clap::ArgGroup::new("outcome").required(true).args(["passed", "failed"]))]
+struct Verification {
+    /// What was checked
+    text: String,
+    /// It holds
+    #[arg(long)]
+    passed: bool,
+    /// It does not hold
+    #[arg(long)]
+    failed: bool,
+    /// The guess it is about
+    #[arg(long = "for", value_name = "ID")]
+    hypothesis: Option<String>,
+    /// What the check said (or `-`, or `@FILE`)
+    #[arg(long, value_name = "TEXT")]
+    output: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Branch {
+    /// The way's name
+    name: String,
+    /// Go on there; it is made if it is not there
+    #[arg(long, conflicts_with = "merge_into")]
+    switch: bool,
+    /// It becomes one with another
+    #[arg(long, value_name = "OTHER")]
+    merge_into: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Command {
+    /// The command
+    #[arg(value_name = "COMMAND")]
+    line: String,
+    /// Its exit code
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    exit_code: Option<i32>,
+    /// Where it ran
+    #[arg(long, value_name = "DIR")]
+    dir: Option<String>,
+    /// What it wrote (or `-`, or `@FILE`)
+    #[arg(long, value_name = "TEXT")]
+    stdout: Option<String>,
+    /// What it complained of (or `-`, or `@FILE`)
+    #[arg(long, value_name = "TEXT")]
+    stderr: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct ContextValue {
+    /// The variable and its value
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", value_parser = values::key_value)]
+    value: Option<(String, Value)>,
+    /// Take a variable away
+    #[arg(long, value_name = "KEY", conflicts_with = "value")]
+    unset: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Progress {
+    /// What the step is
+    text: Option<String>,
+    /// The step's number; one more otherwise
+    #[arg(long, value_name = "N")]
+    step: Option<u64>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Tokens {
+    /// Tokens that were read
+    #[arg(long, value_name = "N", default_value_t)]
+    input: u64,
+    /// Tokens that were written
+    #[arg(long, value_name = "N", default_value_t)]
+    output: u64,
+    /// Tokens that came from the cache
+    #[arg(long, value_name = "N", default_value_t)]
+    cache_read: u64,
+    /// Tokens that went to the cache
+    #[arg(long, value_name = "N", default_value_t)]
+    cache_write: u64,
+    /// The model
+    #[arg(long)]
+    model: Option<String>,
+    /// The request: a later count of the same one replaces this one
+    #[arg(long, value_name = "ID")]
+    message: Option<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Code {
+    /// The files
+    #[arg(value_name = "PATH")]
+    paths: Vec<String>,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let mut rappel = context.open()?;
+    let named = args.session.clone().or_else(|| context.session_id());
+    let session = rappel.session_meant(named.as_ref())?.id;
+    match &args.kind {
+        Some(kind) => {
+            let event = kind.event(&rappel, &session)?;
+            record(&mut rappel, &session, event, context)
+        }
+        None => lines(&mut rappel, &session, context),
+    }
+}
+
+fn record(rappel: &mut Rappel, session: &SessionId, event: NewEvent, context: &Context) -> Result {
+    let recorded = rappel.record(session, event)?;
+    let output = context.output;
+    let id = recorded.event.id.clone().or_else(|| recorded.event.body.about().map(str::to_owned));
+    if output.json {
+        output.answer_json(&json!({
+            "session": session, "event": recorded.event.number, "id": id,
+            "checkpoints": recorded.checkpoints, "notes": recorded.notes,
+        }))?;
+    } else {
+        let id = id.unwrap_or_else(|| recorded.event.number.to_string());
+        output.answer(|out| Ok(writeln!(out, "{}", clean(&id))?))?;
+        for note in &recorded.notes {
+            output.warning(note);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// One event a line; each is acknowledged by a line. A line that is refused does not stop the others.
+fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result {
+    let mut refused = 0u64;
+    let mut input = std::io::stdin().lock();
+    let mut line = Vec::new();
+    let mut number = 0u64;
+    loop {
+        line.clear();
+        if input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        number += 1;
+        let text = String::from_utf8_lossy(&line);
+        if text.trim().is_empty() {
+            continue;
+        }
+        let done = NewEvent::parse(text.trim())
+            .map_err(|error| Failure::usage(error.to_string(), "rappel help record"))
+            .and_then(|event| Ok(rappel.record(session, event)?));
+        let answer = match done {
+            Ok(recorded) => json!({
+                "event": recorded.event.number, "id": recorded.event.id,
+                "checkpoints": recorded.checkpoints, "notes": recorded.notes,
+            }),
+            Err(failure) => {
+                refused += 1;
+                json!({"error": {"kind": failure.kind.as_str(), "message": failure.message,
+                    "hint": failure.hint, "line": number}})
+            }
+        };
+        context.output.answer(|out| Ok(writeln!(out, "{answer}")?))?;
+        if context.output.is_closed() {
+            break;
+        }
+    }
+    match refused {
+        0 => Ok(Exit::Done),
+        _ => Err(Failure::usage(
+            format!("{refused} of {number} lines were refused"),
+            "each line's answer says why",
+        )),
+    }
+}
+
+/// The longest line that is read; an event says less.
+const LINE_MAX: u64 = 16 << 20;
+
+/// A text as it is given, from stdin (`-`) or from a file (`@FILE`).
+fn given(text: &str) -> Result<String> {
+    let bytes = match text {
+        "-" => {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().take(LINE_MAX).read_to_end(&mut bytes)?;
+            bytes
+        }
+        _ => match text.strip_prefix('@') {
+            None => return Ok(text.to_owned()),
+            Some(path) => std::fs::read(path).map_err(|error| {
+                Failure::failed(format!("cannot read {}: {error}", clean(path)))
+            })?,
+        },
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn given_opt(text: Option<&String>) -> Result<Option<String>> {
+    text.map(|text| given(text)).transpose()
+}
+
+/// JSON, or the text itself where it is none.
+fn loose_json(text: Option<&String>) -> Result<Value> {
+    let text = given_opt(text)?;
+    Ok(text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap_or(Value::String(text))))
+}
+
+impl Kind {
+    fn event(&self, rappel: &Rappel, session: &SessionId) -> Result<NewEvent> {
+        let mut id = None;
+        let body = match self {
+            Self::Thought(thought) => Body::Thought(payload::Thought {
+                kind: thought.kind.clone(),
+                content: thought.text.clone(),
+                confidence: thought.confidence,
+                parent: thought.parent.clone(),
+            }),
+            Self::Tool(tool) => {
+                if !tool.finished {
+                    id.clone_from(&tool.id);
+                }
+                tool.body()?
+            }
+            Self::Hypothesis(hypothesis) => hypothesis.body(),
+            Self::Evidence(evidence) => Body::Evidence(payload::Evidence {
+                text: evidence.text.clone(),
+                hypothesis: evidence.hypothesis.clone(),
+                supports: evidence.supports,
+                weight: evidence.weight,
+            }),
+            Self::Belief(belief) => belief.body(),
+            Self::Gap(Gap { id: Some(of), filled: Some(answer), .. }) => {
+                Body::GapFilled(payload::GapFilled { of: of.clone(), answer: answer.clone() })
+            }
+            Self::Gap(gap) => {
+                Body::Gap(payload::Gap { text: gap.text.clone().unwrap_or_default() })
+            }
+            Self::Verification(verification) => Body::Verification(payload::Verification {
+                text: verification.text.clone(),
+                passed: verification.passed,
+                hypothesis: verification.hypothesis.clone(),
+                output: given_opt(verification.output.as_ref())?,
+            }),
+            Self::Branch(branch) => branch.body(rappel, session)?,
+            Self::Note(note) => Body::Note(payload::Note { text: note.text.clone() }),
+            Self::Prompt(prompt) => Body::Prompt(payload::Prompt { text: prompt.text.clone() }),
+            Self::Command(command) => Body::Command(payload::Command {
+                command: command.line.clone(),
+                exit_code: command.exit_code,
+                working_dir: command.dir.clone(),
+                stdout_preview: given_opt(command.stdout.as_ref())?.unwrap_or_default(),
+                stderr_preview: given_opt(command.stderr.as_ref())?.unwrap_or_default(),
+            }),
+            Self::Context(ContextValue { unset: Some(key), .. }) => {
+                Body::ContextUnset(payload::ContextUnset { key: key.clone() })
+            }
+            Self::Context(context) => {
+                let (key, value) = context.value.clone().unwrap_or_default();
+                Body::ContextSet(payload::ContextSet { key, value })
+            }
+            Self::Progress(progress) => Body::Progress(payload::Progress {
+                step_number: progress.step,
+                text: progress.text.clone(),
+            }),
+            Self::Tokens(tokens) => Body::Tokens(payload::Tokens {
+                message: tokens.message.clone(),
+                model: tokens.model.clone(),
+                input: tokens.input,
+                output: tokens.output,
+                cache_read: tokens.cache_read,
+                cache_write: tokens.cache_write,
+            }),
+            Self::Compaction(compaction) => {
+                Body::Compaction(payload::Compaction { text: compaction.text.clone() })
+            }
+            Self::Code(code) => Body::Code(payload::Code { paths: code.paths.clone() }),
+        };
+        Ok(NewEvent { at: None, id, body })
+    }
+}
+
+impl Tool {
+    fn body(&self) -> Result<Body> {
+        let tool = self.name.clone().unwrap_or_default();
+        let arguments = loose_json(self.input.as_ref())?;
+        if self.started {
+            let background = self.background;
+            return Ok(Body::ToolStarted(payload::ToolStarted { tool, arguments, background }));
+        }
+        let result = loose_json(self.output.as_ref())?;
+        let (error, success) = (self.error.clone(), self.error.is_none());
+        Ok(match &self.id {
+            Some(of) if self.finished => {
+                Body::ToolFinished(payload::ToolFinished { of: of.clone(), result, success, error })
+            }
+            _ => Body::Tool(payload::Tool {
+                tool,
+                arguments,
+                result,
+                success,
+                error,
+                started_at: None,
+            }),
+        })
+    }
+}
+
+impl Hypothesis {
+    fn body(&self) -> Body {
+        match &self.id {
+            Some(of) => Body::HypothesisUpdated(payload::HypothesisUpdated {
+                of: of.clone(),
+                text: self.new_text.clone().or_else(|| self.text.clone()),
+                confidence: self.confidence,
+                status: self.status,
+                reason: self.reason.clone(),
+            }),
+            None => Body::Hypothesis(payload::Hypothesis {
+                text: self.text.clone().unwrap_or_default(),
+                confidence: self.confidence,
+                status: self.status.unwrap_or_default(),
+            }),
+        }
+    }
+}
+
+impl Belief {
+    fn body(&self) -> Body {
+        match (&self.id, &self.depends_on, self.kind) {
+            (Some(of), Some(on), Some(kind)) => Body::BeliefDependency(payload::BeliefDependency {
+                of: of.clone(),
+                on: on.clone(),
+                kind,
+            }),
+            (Some(of), ..) => Body::BeliefUpdated(payload::BeliefUpdated {
+                of: of.clone(),
+                text: self.new_text.clone().or_else(|| self.text.clone()),
+                confidence: self.confidence,
+            }),
+            _ => Body::Belief(payload::Belief {
+                text: self.text.clone().unwrap_or_default(),
+                confidence: self.confidence,
+            }),
+        }
+    }
+}
+
+impl Branch {
+    fn body(&self, rappel: &Rappel, session: &SessionId) -> Result<Body> {
+        let name = self.name.clone();
+        if let Some(into) = self.merge_into.clone() {
+            return Ok(Body::BranchMerged(payload::BranchMerged { name, into }));
+        }
+        let state = rappel.state_now(session, 0)?.state;
+        let is_there =
+            name == rappel::types::agents::MAIN_BRANCH || state.branches.get(&name).is_some();
+        Ok(match self.switch && is_there {
+            true => Body::BranchSwitched(payload::BranchSwitched { name }),
+            false => Body::BranchCreated(payload::BranchCreated { name, switch: self.switch }),
+        })
+    }
+}

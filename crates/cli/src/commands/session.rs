@@ -1,0 +1,214 @@
+//! `rappel session`.
+
+use clap::Subcommand;
+use rappel::types::agents::{ProcessId, SessionId, SessionStatus};
+use rappel::{Recorded, SessionStart, SessionView};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::errors::{Exit, Failure, Result};
+use crate::face;
+use crate::output::clean;
+use crate::process::{self, Context};
+use crate::values;
+
+/// Begin, pause, end and look at agents' sessions
+///
+/// A session is one agent's run. What happens in it is recorded with `rappel record`, and every
+/// checkpoint knows how far it was.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  export RAPPEL_SESSION=$(rappel session start --task \"fix the login\" -q)
+  rappel session list
+  rappel session end --status completed
+  rappel session resume ses_20261115_143022_k7f3")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Verb {
+    /// Begin a session, and print its id
+    Start(Start),
+    /// Say that a session waits
+    Pause(Which),
+    /// Say that a session goes on, and print the command that resumes its agent
+    Resume(Resume),
+    /// End a session
+    End(End),
+    /// List this workspace's sessions
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show one session
+    Show(Which),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Start {
+    /// Its id; one is made up otherwise
+    #[arg(long, value_name = "ID", value_parser = values::session)]
+    session: Option<SessionId>,
+    /// Whose agent it is: claude, codex, gemini …
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+    /// What it is to do
+    #[arg(long, value_name = "TEXT")]
+    task: Option<String>,
+    /// What the agent calls the conversation
+    #[arg(long, value_name = "ID")]
+    conversation_id: Option<String>,
+    /// What the agent calls the session
+    #[arg(long, value_name = "ID")]
+    assistant_session_id: Option<String>,
+    /// The session that began it (subagents)
+    #[arg(long, value_name = "ID", value_parser = values::session)]
+    parent: Option<SessionId>,
+    /// The agent's process
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Which {
+    /// Which [default: RAPPEL_SESSION, else the one that runs]
+    #[arg(value_name = "ID", value_parser = values::session)]
+    session: Option<SessionId>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Resume {
+    #[command(flatten)]
+    which: Which,
+    /// Run the agent's own resume command
+    #[arg(long)]
+    exec: bool,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct End {
+    #[command(flatten)]
+    which: Which,
+    /// How it ended: completed, failed
+    #[arg(long, default_value = "completed", value_parser = values::end_status)]
+    status: SessionStatus,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let mut rappel = context.open()?;
+    let named = |which: &Which| which.session.clone().or_else(|| context.session_id());
+    match &args.verb {
+        Verb::Start(start) => {
+            let process = start.pid.map(|pid| ProcessId { pid, started: process::started(pid) });
+            let (session, recorded) = rappel.start_session(SessionStart {
+                session: start.session.clone(),
+                provider: start.provider.clone(),
+                task: start.task.clone(),
+                conversation_id: start.conversation_id.clone(),
+                assistant_session_id: start.assistant_session_id.clone(),
+                parent: start.parent.clone().or_else(|| context.session_id()),
+                process,
+            })?;
+            let view = rappel.session(&session)?;
+            tell(context, &view, &recorded, &session.to_string())
+        }
+        Verb::Pause(which) => {
+            let session = rappel.session_meant(named(which).as_ref())?.id;
+            let recorded = rappel.pause_session(&session)?;
+            let text = format!("Session {session} is paused");
+            tell(context, &rappel.session(&session)?, &recorded, &text)
+        }
+        Verb::Resume(resume) => {
+            let view = rappel.session_looked_at(named(&resume.which).as_ref())?;
+            let command = rappel::resume_command(&view);
+            let recorded = match view.status {
+                SessionStatus::Paused => Some(rappel.resume_session(&view.id, None)?),
+                _ => None,
+            };
+            if resume.exec {
+                let Some(command) = command else { return Err(no_command(&view)) };
+                return Err(process::replace_by(&command, rappel.root()));
+            }
+            let view = rappel.session(&view.id)?;
+            if context.output.json {
+                let checkpoints = recorded.map(|recorded| recorded.checkpoints).unwrap_or_default();
+                context.output.answer_json(
+                    &json!({"session": view, "command": command, "checkpoints": checkpoints}),
+                )?;
+            } else if let Some(command) = command {
+                let line = command.iter().map(|word| process::quote(word)).collect::<Vec<_>>();
+                context.output.answer(|out| Ok(writeln!(out, "{}", line.join(" "))?))?;
+            } else {
+                return Err(no_command(&view));
+            }
+            Ok(Exit::Done)
+        }
+        Verb::End(end) => {
+            let session = rappel.session_meant(named(&end.which).as_ref())?.id;
+            let recorded = rappel.end_session(&session, end.status, end.reason.clone())?;
+            let text = format!("Session {session} ended ({})", end.status);
+            tell(context, &rappel.session(&session)?, &recorded, &text)
+        }
+        Verb::List => {
+            let sessions = rappel.sessions()?;
+            if context.output.json {
+                context
+                    .output
+                    .answer_json(&json!({"total": sessions.len(), "sessions": sessions}))?;
+            } else {
+                let text = face::agents::sessions(&sessions, context.now(), context.output.paint());
+                context.output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+            }
+            Ok(Exit::Done)
+        }
+        Verb::Show(which) => {
+            let view = rappel.session_looked_at(named(which).as_ref())?;
+            let found = rappel.state_now(&view.id, face::agents::SHOWN)?;
+            if context.output.json {
+                context
+                    .output
+                    .answer_json(&json!({"session": view, "now": rappel::at_json(&found)}))?;
+            } else {
+                let mut text = face::agents::session(&view, context.now(), context.output.paint());
+                text.push_str(&face::agents::state(&found, context.now(), context.output.paint()));
+                context.output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+            }
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn no_command(view: &SessionView) -> Failure {
+    let message = match &view.provider {
+        Some(provider) => format!("it is not known how {provider} resumes a session"),
+        None => format!("session {} does not say whose agent it is", view.id),
+    };
+    Failure::usage(message, "rappel recall gives its agent what it needs to go on")
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    session: &'a SessionView,
+    event: u64,
+    checkpoints: &'a [rappel::types::CheckpointId],
+    notes: &'a [String],
+}
+
+fn tell(context: &Context, session: &SessionView, recorded: &Recorded, text: &str) -> Result {
+    let output = context.output;
+    let Recorded { event, checkpoints, notes } = recorded;
+    if output.json {
+        output.answer_json(&Answer { session, event: event.number, checkpoints, notes })?;
+    } else {
+        output.answer(|out| Ok(writeln!(out, "{}", clean(text))?))?;
+        for note in notes {
+            output.warning(note);
+        }
+    }
+    Ok(Exit::Done)
+}
