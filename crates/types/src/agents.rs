@@ -15,6 +15,7 @@ mod items;
 mod lineage;
 mod part;
 pub mod raised;
+pub mod replay;
 mod session;
 mod state;
 
