@@ -334,8 +334,8 @@ mod tests {
         for count in [0, 1, 500] {
             let mut view = view(count);
             press(&mut view, &[KeyCode::End, KeyCode::PageDown]);
-            for width in [1, 2, 10, 71, 72, 300] {
-                for height in [1, 2, 3, 8, 11, 60] {
+            for width in [0, 1, 2, 10, 71, 72, 300] {
+                for height in [0, 1, 2, 3, 8, 11, 60] {
                     screen(&mut view, width, height);
                 }
             }
