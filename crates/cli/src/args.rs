@@ -103,6 +103,7 @@ commands! {
     Record(record),
     Recall(recall),
     At(at),
+    Replay(replay),
     Redo(redo),
     Show(show),
     Cat(cat),

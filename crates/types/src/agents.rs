@@ -16,6 +16,7 @@ mod lineage;
 mod part;
 mod plan;
 pub mod raised;
+pub mod replay;
 mod session;
 mod state;
 

@@ -7,6 +7,7 @@ pub mod diff;
 pub mod git;
 pub mod health;
 pub mod recover;
+pub mod replay;
 pub mod restore;
 pub mod saved;
 pub mod verify;

@@ -5,3 +5,4 @@ mod support;
 
 mod forks;
 mod journal;
+mod replay;
