@@ -25,10 +25,12 @@ pub(crate) use append::catch_up;
 pub use at::{StateAt, TemporalQuery};
 pub(crate) use auto::metadata;
 pub(crate) use capture::agents_part;
+pub(crate) use journal::Moment;
 pub use recall::resume_command;
 pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};
+pub(crate) use snapshot::fill_apart;
 
 /// A session as this process knows it.
 #[derive(Debug, Clone)]

@@ -67,8 +67,8 @@ pub use agents::{
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
 pub use diff::{
-    DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff, GitDiff, Moved,
-    TableDiff,
+    AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff,
+    GitDiff, Moved, SessionDiff, TableDiff,
 };
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};

@@ -15,6 +15,7 @@ mod items;
 mod lineage;
 mod part;
 pub mod raised;
+mod said;
 mod session;
 mod state;
 

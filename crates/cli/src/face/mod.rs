@@ -4,6 +4,7 @@ pub mod agents;
 pub mod checkpoint;
 pub mod databases;
 pub mod diff;
+pub mod diff_agents;
 pub mod git;
 pub mod health;
 pub mod recover;
