@@ -103,6 +103,8 @@ commands! {
     Record(record),
     Recall(recall),
     At(at),
+    Find(find),
+    Timeline(timeline),
     Redo(redo),
     Show(show),
     Cat(cat),

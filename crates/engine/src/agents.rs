@@ -8,12 +8,14 @@ mod append;
 mod at;
 mod auto;
 mod capture;
+mod find;
 mod journal;
 mod recall;
 mod running;
 mod sessions;
 mod shown;
 mod snapshot;
+mod stats;
 
 use std::collections::HashMap;
 
@@ -25,12 +27,14 @@ pub(crate) use append::catch_up;
 pub use at::{StateAt, TemporalQuery};
 pub(crate) use auto::metadata;
 pub(crate) use capture::agents_part;
+pub use find::{Found, FoundEvent};
 pub(crate) use journal::Moment;
 pub use recall::resume_command;
 pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};
 pub(crate) use snapshot::fill_apart;
+pub use stats::{AgentStats, ExecutionStats, ToolStats};
 
 /// A session as this process knows it.
 #[derive(Debug, Clone)]

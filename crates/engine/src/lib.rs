@@ -37,6 +37,7 @@
 
 mod adopt;
 mod agents;
+mod ancestry;
 mod browse;
 mod checkpoint;
 mod databases;
@@ -55,14 +56,15 @@ mod references;
 mod restore;
 mod save;
 mod status;
+mod timeline;
 mod undo;
 mod upkeep;
 mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    Notice, Recorded, SessionStart, SessionView, StateAt, TemporalQuery, at_json, process_started,
-    resume_command, state_json,
+    AgentStats, ExecutionStats, Found, FoundEvent, Notice, Recorded, SessionStart, SessionView,
+    StateAt, TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
@@ -87,5 +89,6 @@ pub use recover::{RecoverOptions, Recovered, Unfinished, UnfinishedRestore};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};
+pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use undo::Step;
 pub use workspace::find_root;

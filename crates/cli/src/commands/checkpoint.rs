@@ -3,7 +3,7 @@
 
 use clap::{CommandFactory, Subcommand};
 
-use super::{delete, diff, help, list, restore, save, show};
+use super::{at, delete, diff, help, list, restore, save, show, timeline};
 use crate::args::Cli;
 use crate::errors::Result;
 use crate::process::Context;
@@ -31,6 +31,8 @@ pub enum Verb {
     Show(show::Args),
     Diff(diff::Args),
     Restore(restore::Args),
+    At(at::Args),
+    Timeline(timeline::Args),
     Delete(delete::Args),
     /// Print this help
     Help,
@@ -44,6 +46,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Some(Verb::Show(args)) => show::run(args, context),
         Some(Verb::Diff(args)) => diff::run(args, context),
         Some(Verb::Restore(args)) => restore::run(args, context),
+        Some(Verb::At(args)) => at::run(args, context),
+        Some(Verb::Timeline(args)) => timeline::run(args, context),
         Some(Verb::Delete(args)) => delete::run(args, context),
         Some(Verb::Help) => help::of(&mut Cli::command(), &["checkpoint"], context.output),
     }

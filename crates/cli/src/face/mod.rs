@@ -5,11 +5,13 @@ pub mod checkpoint;
 pub mod databases;
 pub mod diff;
 pub mod diff_agents;
+pub mod found;
 pub mod git;
 pub mod health;
 pub mod recover;
 pub mod restore;
 pub mod saved;
+pub mod timeline;
 pub mod verify;
 
 use rappel::Checkpoint;

@@ -4,4 +4,7 @@
 mod support;
 
 mod diff;
+mod find;
 mod journal;
+mod stats;
+mod timeline;
