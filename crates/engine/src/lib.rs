@@ -37,6 +37,7 @@
 
 mod adopt;
 mod agents;
+mod ancestry;
 mod browse;
 mod checkpoint;
 mod databases;
@@ -56,20 +57,21 @@ mod replay;
 mod restore;
 mod save;
 mod status;
+mod timeline;
 mod undo;
 mod upkeep;
 mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    Notice, Recorded, SessionStart, SessionView, StateAt, TemporalQuery, at_json, process_started,
-    resume_command, state_json,
+    AgentStats, ExecutionStats, Found, FoundEvent, Notice, Recorded, SessionStart, SessionView,
+    StateAt, TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
 pub use diff::{
-    DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff, GitDiff, Moved,
-    TableDiff,
+    AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff,
+    GitDiff, Moved, SessionDiff, TableDiff,
 };
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};
@@ -89,5 +91,6 @@ pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};
+pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use undo::Step;
 pub use workspace::find_root;

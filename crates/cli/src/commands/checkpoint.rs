@@ -4,7 +4,7 @@
 use clap::{CommandFactory, Subcommand};
 use rappel_types::{Facet, Reference};
 
-use super::{at, delete, diff, help, list, restore, save, show};
+use super::{at, delete, diff, help, list, restore, save, show, timeline};
 use crate::args::Cli;
 use crate::errors::Result;
 use crate::process::Context;
@@ -33,8 +33,9 @@ pub enum Verb {
     Show(show::Args),
     Diff(diff::Args),
     Restore(restore::Args),
-    Delete(delete::Args),
     At(at::Args),
+    Timeline(timeline::Args),
+    Delete(delete::Args),
     /// Set agents' state back to a checkpoint, and leave the code alone
     Rollback(Rollback),
     /// Print this help
@@ -81,8 +82,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Some(Verb::Show(args)) => show::run(args, context),
         Some(Verb::Diff(args)) => diff::run(args, context),
         Some(Verb::Restore(args)) => restore::run(args, context),
-        Some(Verb::Delete(args)) => delete::run(args, context),
         Some(Verb::At(args)) => at::run(args, context),
+        Some(Verb::Timeline(args)) => timeline::run(args, context),
+        Some(Verb::Delete(args)) => delete::run(args, context),
         Some(Verb::Rollback(args)) => rollback(args, context),
         Some(Verb::Help) => help::of(&mut Cli::command(), &["checkpoint"], context.output),
     }
