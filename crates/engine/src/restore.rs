@@ -454,7 +454,10 @@ impl Rappel {
         plan.databases.clone_from(&databases.plan);
         plan.conflicts.extend(databases.conflicts.iter().cloned());
         plan.warnings.extend(databases.warnings.iter().cloned());
-        let agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
+        let mut agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
+        if let Limit::Options(options) = limit {
+            self.say_who_runs(options, &mut agents)?;
+        }
         plan.agents.clone_from(&agents.plan);
         plan.warnings.extend(agents.warnings.iter().cloned());
         Ok(Planned { plan, git, databases, agents })

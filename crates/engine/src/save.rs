@@ -234,10 +234,7 @@ impl Rappel {
         let trigger = options.trigger();
         let now = self.now();
         draft.mid_operation = mid_operation;
-        let state_dirs = match &files {
-            Some(files) => self.state_dirs_in(&files.tree)?,
-            None => Vec::new(),
-        };
+        let state_dirs = files.as_ref().map(|_| self.state_dirs()).unwrap_or_default();
         let evidence = &self.evidence;
         let begins = matches!(self.recognition, Recognition::New { .. });
         let mut made = None;

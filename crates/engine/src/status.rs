@@ -12,6 +12,7 @@ use rappel_types::size::{format_size, thousands};
 use rappel_types::{FacetState, Manifest, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
+use crate::agents::AgentStats;
 use crate::databases::not_restorable;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -90,6 +91,9 @@ pub struct Stats {
     pub workspaces: Vec<WorkspaceStats>,
     /// By day.
     pub days: BTreeMap<String, DayStats>,
+    /// What agents did and cost.
+    #[serde(flatten)]
+    pub agents: AgentStats,
     /// Checkpoints that cannot be read: only counted.
     pub unreadable: Vec<String>,
 }
@@ -195,7 +199,7 @@ impl Rappel {
     }
 
     /// The checkpoint with files that the workspace goes on from.
-    fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
+    pub(crate) fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
         let newest = rows.iter().rev().find(|row| row.holds_files);
         let Some(id) = self.workspace_id() else { return Ok(None) };
         let head = self.store.look_up(|index| parent_of(index, id, newest))?;
@@ -329,6 +333,7 @@ impl Rappel {
             stats.ratio = stats.logical_bytes as f64 / stats.stored_bytes as f64;
         }
         stats.workspaces = by_workspace.into_values().collect();
+        stats.agents = self.agent_stats()?;
         Ok(stats)
     }
 }

@@ -16,6 +16,8 @@ mod lineage;
 mod part;
 mod plan;
 pub mod raised;
+pub mod replay;
+mod said;
 mod session;
 mod state;
 

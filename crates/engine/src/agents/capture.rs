@@ -1,7 +1,8 @@
 //! The agents' part of a checkpoint: where the journals of its sessions stand.
 
+use std::os::unix::ffi::OsStrExt;
+
 use rappel_store::index::Index;
-use rappel_store::tree;
 use rappel_types::agents::{
     AgentsPart, Body, Event, Lineage, SessionId, SessionPart, SessionPosition, SessionState,
     payload,
@@ -75,15 +76,13 @@ impl Rappel {
         }
     }
 
-    /// The agents' state folders that a tree holds.
-    pub(crate) fn state_dirs_in(&self, tree: &ObjectId) -> Result<Vec<RelPath>> {
-        let mut found = Vec::new();
-        for path in &self.config.agents.state_dirs {
-            if tree::lookup(self.source(), tree, path)?.is_some() {
-                found.push(path.clone());
-            }
-        }
-        Ok(found)
+    /// The agents' state folders that are there.
+    pub(crate) fn state_dirs(&self) -> Vec<RelPath> {
+        let is_there = |path: &&RelPath| {
+            let path = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+            std::fs::symlink_metadata(path).is_ok()
+        };
+        self.config.agents.state_dirs.iter().filter(is_there).cloned().collect()
     }
 
     /// The workspace's id, which a session needs before the first checkpoint gives it one.

@@ -122,6 +122,31 @@ impl Rappel {
         Ok(planned)
     }
 
+    /// Says whose agents are at work, and what becomes of them.
+    pub(crate) fn say_who_runs(
+        &self,
+        options: &RestoreOptions,
+        planned: &mut AgentsPlanned,
+    ) -> Result<()> {
+        if options.agents().is_none() && !options.terminate_sessions {
+            return Ok(());
+        }
+        for view in self.running_agents(options.own_session.as_ref())? {
+            let pid = view.process.map_or(0, |process| process.pid);
+            match options.terminate_sessions {
+                true => planned
+                    .details
+                    .push(format!("session {} is ended first (process {pid})", view.id)),
+                false => planned.warnings.push(format!(
+                    "the agent of session {} is at work here (process {pid}) and is left running; \
+                     --terminate-sessions ends it",
+                    view.id
+                )),
+            }
+        }
+        Ok(())
+    }
+
     /// The events that set sessions back. Under the lock; those that a restore has written already are left out.
     pub(crate) fn restored_events(
         index: &Index,

@@ -1,7 +1,14 @@
 //! Agents' sessions through the library.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod diff;
+mod find;
+mod forks;
 mod journal;
+mod replay;
+mod stats;
+mod timeline;
 mod transcripts;
