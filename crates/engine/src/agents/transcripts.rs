@@ -92,7 +92,12 @@ impl Rappel {
         if self.options.root.is_absolute() && self.options.root != self.root {
             roots.push(&self.options.root);
         }
+        let before = memo.located.clone();
         let located = locate::locate(surroundings, &roots, &mut memo.located);
+        // Whose the others are is worth remembering even if none is this workspace's.
+        if memo.located != before && self.known().is_some() {
+            self.save_transcripts_memo(id, memo.clone());
+        }
         let any = !located.transcripts.is_empty() || !located.troubles.is_empty();
         Ok((any || !memo.read.is_empty()).then_some(Transcripts { located, memo }))
     }

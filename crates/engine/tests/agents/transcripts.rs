@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use rappel::types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
 use rappel::{
-    OpenOptions, Rappel, RecoverOptions, RestoreOptions, RestoreReport, SaveOptions, SessionStart,
-    Surroundings,
+    ListFilter, OpenOptions, Rappel, RecoverOptions, RestoreOptions, RestoreReport, SaveOptions,
+    SessionStart, Surroundings,
 };
 use rappel_store::disk::Op;
 use rappel_testing::{Fault, FaultDisk, Loss, Project};
@@ -168,18 +168,8 @@ fn what_a_transcript_tells_is_in_the_journal_of_a_session_that_nobody_began() {
     assert_eq!(done.started_at, "2026-11-15T14:20:02Z".parse().unwrap());
     assert_eq!(state.progress.tokens.output, 14);
     assert_eq!(state.ignored, 0);
-    assert_eq!(agents.open().rappel_checkpoints(), 1, "what is read makes no checkpoints");
-}
-
-trait Checkpoints {
-    fn rappel_checkpoints(&self) -> u64;
-}
-
-impl Checkpoints for Rappel {
-    fn rappel_checkpoints(&self) -> u64 {
-        let all = rappel::ListFilter { all: true, ..rappel::ListFilter::default() };
-        self.list(&all).unwrap().total as u64
-    }
+    let all = ListFilter { all: true, ..ListFilter::default() };
+    assert_eq!(agents.open().list(&all).unwrap().total, 1, "what is read makes no checkpoints");
 }
 
 #[test]
@@ -294,34 +284,38 @@ fn what_is_deleted_after_a_restore_comes_back_with_undo() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text(&other));
 }
 
+/// A transcript that is gone and one that is cut, and a restore that loses power at a step of putting them back: the
+/// first is before anything of it is written.
+fn interrupted(step: u64) -> (Agents, PathBuf, PathBuf) {
+    let agents = Agents::new();
+    let lines = agents.conversation();
+    let gone = agents.write("gone.jsonl", &lines);
+    let cut = agents.write("cut.jsonl", &lines);
+    let saved = agents.save().manifest.id.to_string();
+    agents.world.write("a", "b");
+    std::fs::remove_file(&gone).unwrap();
+    agents.write("cut.jsonl", &lines[..1]);
+    let disk = FaultDisk::new();
+    let inner = disk.clone();
+    let user = agents.user.path().to_owned();
+    disk.before(
+        move |op| matches!(op, Op::Create(path) if path.starts_with(&user)),
+        move || inner.set(Fault::Crash { at: 1 + step }),
+    );
+    let mut rappel = Rappel::open(OpenOptions { disk: disk.clone(), ..agents.options() }).unwrap();
+    let done = rappel.restore(&reference(&saved), &RestoreOptions::default());
+    drop(rappel);
+    disk.lose(Loss::all()[0]);
+    let unfinished = agents.open().unfinished().unwrap();
+    assert_eq!(unfinished.restores.len(), 1, "step {step}: {done:?}");
+    (agents, gone, cut)
+}
+
 #[test]
 fn a_crash_before_transcripts_are_put_back_leaves_something_to_finish() {
-    // The first is before anything of it is written, the others at each step further on.
     for step in 0..8 {
-        let agents = Agents::new();
+        let (agents, gone, cut) = interrupted(step);
         let lines = agents.conversation();
-        let gone = agents.write("gone.jsonl", &lines);
-        let cut = agents.write("cut.jsonl", &lines);
-        let saved = agents.save().manifest.id.to_string();
-        agents.world.write("a", "b");
-        std::fs::remove_file(&gone).unwrap();
-        agents.write("cut.jsonl", &lines[..1]);
-
-        let disk = FaultDisk::new();
-        let inner = disk.clone();
-        let user = agents.user.path().to_owned();
-        disk.before(
-            move |op| matches!(op, Op::Create(path) if path.starts_with(&user)),
-            move || inner.set(Fault::Crash { at: 1 + step }),
-        );
-        let mut rappel =
-            Rappel::open(OpenOptions { disk: disk.clone(), ..agents.options() }).unwrap();
-        let done = rappel.restore(&reference(&saved), &RestoreOptions::default());
-        drop(rappel);
-        disk.lose(Loss::all()[0]);
-        let unfinished = agents.open().unfinished().unwrap().restores.len();
-        assert_eq!(unfinished, 1, "step {step}: {done:?}");
-
         let recovered = agents.open().recover(&RecoverOptions::finish()).unwrap();
         assert_eq!(recovered.conflicts, [], "step {step}");
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
@@ -331,6 +325,21 @@ fn a_crash_before_transcripts_are_put_back_leaves_something_to_finish() {
         assert_eq!(agents.undo().conflicts, [], "step {step}");
         assert_eq!(read(&cut), text(&lines[..1]), "step {step}");
         assert_eq!(agents.world.read("a"), "b");
+    }
+}
+
+#[test]
+fn a_crash_while_transcripts_are_put_back_can_be_taken_back() {
+    for step in 0..8 {
+        let (agents, _, cut) = interrupted(step);
+        let recovered = agents.open().recover(&RecoverOptions::rollback()).unwrap();
+        assert_eq!(recovered.conflicts, [], "step {step}");
+        let now = std::fs::read_to_string(&cut).unwrap();
+        assert_eq!(now, text(&agents.conversation()[..1]), "step {step}");
+        assert_eq!(agents.world.read("a"), "b", "step {step}");
+        let names = std::fs::read_dir(agents.folder()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert!(!names.into_iter().any(|name| name.starts_with('.')), "step {step}");
     }
 }
 
