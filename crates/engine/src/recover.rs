@@ -205,7 +205,8 @@ impl Rappel {
                     transcripts: plan.agents.transcripts.is_some(),
                     made: plan.agents.transcripts,
                 };
-                self.plan_agents(&self.store.manifest(&row)?, Some(&wish))?.plan
+                let planned = self.plan_agents(&self.store.manifest(&row)?, Some(&wish))?;
+                AgentsPlan { made: wish.made, ..planned.plan }
             }
             _ => AgentsPlan::default(),
         };

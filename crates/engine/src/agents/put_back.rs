@@ -99,22 +99,34 @@ impl Rappel {
         held: &[CheckpointId],
         intent: Option<IntentId>,
     ) -> Vec<Conflict> {
-        let Some(tree) = &plan.transcripts else { return Vec::new() };
+        if plan.transcripts.is_none() && plan.made.is_none() {
+            return Vec::new();
+        }
         let Some(intent) = intent else {
             return nowhere("no transcript was put back: the restore's intent is gone".into());
         };
-        let mut conflicts = Vec::new();
-        let all = || -> Result<(raw::Plan, Vec<ObjectId>)> {
+        let look = || -> Result<(Vec<Planned>, Vec<ObjectId>)> {
+            let mut all = Vec::new();
+            // What is taken back may have been interrupted: first what that left is cleared away.
+            if let Some(made) = &plan.made {
+                all.extend(self.compare_transcripts(made, None)?.transcripts);
+                for one in &mut all {
+                    one.decision = Decision::Same;
+                }
+            }
+            if let Some(tree) = &plan.transcripts {
+                all.extend(self.compare_transcripts(tree, plan.made.as_ref())?.transcripts);
+            }
             let held = held.iter().map(|checkpoint| self.transcripts_of(checkpoint));
-            let held = held.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-            Ok((self.compare_transcripts(tree, plan.made.as_ref())?, held))
+            Ok((all, held.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()))
         };
-        let (compared, held) = match all() {
+        let (all, held) = match look() {
             Ok(found) => found,
             Err(error) => return nowhere(format!("no transcript was put back: {error}")),
         };
-        for (number, one) in compared.transcripts.iter().enumerate() {
-            match self.put_one_back(one, &format!(".rappel-{intent}-{number}"), &held) {
+        let mut conflicts = Vec::new();
+        for one in &all {
+            match self.put_one_back(one, intent, &held) {
                 Ok(None) => {}
                 Ok(Some(reason)) => conflicts.push(conflict(one, &reason)),
                 Err(error) => {
@@ -127,7 +139,12 @@ impl Rappel {
     }
 
     /// Puts one back, and removes what stood there; says what is in the way.
-    fn put_one_back(&self, one: &Planned, slot: &str, held: &[ObjectId]) -> Result<Option<String>> {
+    fn put_one_back(
+        &self,
+        one: &Planned,
+        intent: IntentId,
+        held: &[ObjectId],
+    ) -> Result<Option<String>> {
         let disk = &self.options.disk;
         let back = matches!(one.decision, Decision::PutBack(_));
         if back && !is_replaceable(one) {
@@ -139,11 +156,12 @@ impl Rappel {
             return Ok(None);
         }
         let root = Root::open(&one.root, disk.clone())?;
+        let slot = slot_of(one, intent)?;
         let beside = |name: &str| match one.path.parent() {
             Some(folder) => folder.join(name.as_bytes()).map_err(bad_path),
             None => RelPath::new(name).map_err(bad_path),
         };
-        let (slot, aside) = (beside(slot)?, beside(&format!("{slot}.old"))?);
+        let (slot, aside) = (beside(&slot)?, beside(&format!("{slot}.old"))?);
         // What an interrupted attempt left there.
         for left in [&slot, &aside] {
             if let Some(kept) = self.settle(&root, one, left, held)? {
@@ -240,6 +258,13 @@ fn is_replaceable(one: &Planned) -> bool {
 fn place_of(one: &Planned) -> Result<RelPath> {
     let path = [one.provider.as_str().as_bytes(), b"/", one.path.as_bytes()].concat();
     RelPath::new(path).map_err(bad_path)
+}
+
+/// What is staged or displaced for a transcript is called so. The same for every tree that holds it.
+fn slot_of(one: &Planned, intent: IntentId) -> Result<String> {
+    let hash = blake3::hash(place_of(one)?.as_bytes());
+    let number = hash.as_bytes()[..7].iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+    Ok(format!(".rappel-{intent}-{number}"))
 }
 
 fn conflict(one: &Planned, reason: &str) -> Conflict {
