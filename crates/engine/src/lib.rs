@@ -64,8 +64,9 @@ mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    AgentStats, ExecutionStats, Found, FoundEvent, Notice, Recorded, SessionStart, SessionView,
-    StateAt, TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
+    AgentStats, Connected, ConnectedError, CrashedSession, ExecutionStats, Found, FoundEvent,
+    Notice, Recorded, RecoveryPoint, RecoveryStep, SessionStart, SessionView, StateAt,
+    TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;

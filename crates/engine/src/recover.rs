@@ -10,7 +10,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Plan, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
-use crate::agents::AgentsWish;
+use crate::agents::{AgentsWish, CrashedSession};
 use crate::databases::Fates;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -22,8 +22,8 @@ use crate::save::SaveOptions;
 pub struct Unfinished {
     /// Restores.
     pub restores: Vec<UnfinishedRestore>,
-    /// Sessions; come with the agents facet.
-    pub sessions: Vec<String>,
+    /// Sessions of this workspace whose agent ended without saying so.
+    pub sessions: Vec<CrashedSession>,
     /// Intents that cannot be read.
     pub damaged: Vec<String>,
 }
@@ -124,7 +124,7 @@ impl Rappel {
             .into_iter()
             .map(|damaged| format!("{}: {}", damaged.path.display(), damaged.reason))
             .collect();
-        Ok(Unfinished { restores, sessions: Vec::new(), damaged })
+        Ok(Unfinished { restores, sessions: self.crashed_sessions()?, damaged })
     }
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.

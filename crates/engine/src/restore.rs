@@ -337,6 +337,9 @@ impl Rappel {
         report.warnings.clone_from(&outcome.warnings);
         report.warnings.extend(made);
         report.warnings.extend(ended);
+        if limit.agents().is_some() {
+            report.warnings.extend(self.restore_connected(target.manifest.agents.as_ref()));
+        }
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
         report.conflicts.extend(left);

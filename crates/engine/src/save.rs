@@ -22,7 +22,7 @@ use rappel_types::{
     secret,
 };
 
-use crate::agents::{CapturedTranscripts, Notice, Transcripts, agents_part, catch_up};
+use crate::agents::{CapturedTranscripts, Notice, Snapshots, Transcripts, agents_part, catch_up};
 use crate::checkpoint::Checkpoint;
 use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
@@ -65,6 +65,10 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
+        if self.is_detached() {
+            let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
+            return self.save_holding(&options, progress, &mut Holdings::default());
+        }
         self.save_holding(options, progress, &mut Holdings::default())
     }
 
@@ -234,6 +238,12 @@ impl Rappel {
         let trigger = options.trigger();
         let now = self.now();
         draft.mid_operation = mid_operation;
+        let connected = match options.wants(Facet::Agents) {
+            true => self.snapshot_connected(&writer)?,
+            false => Snapshots::default(),
+        };
+        draft.partial |= !connected.failed.is_empty();
+        draft.partial_reasons.extend(connected.failed);
         let state_dirs = files.as_ref().map(|_| self.state_dirs()).unwrap_or_default();
         let evidence = &self.evidence;
         let begins = matches!(self.recognition, Recognition::New { .. });
@@ -258,6 +268,7 @@ impl Rappel {
                 let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
                 part.state_dirs = state_dirs;
                 part.transcripts = transcripts_tree;
+                part.connected = connected.taken;
                 manifest.set_agents(part);
             }
             manifest.cost.new_bytes = moment.new_bytes;
@@ -438,7 +449,8 @@ impl Rappel {
         let partial = !files.scanned.partial.is_empty()
             || !git.captured.partial.is_empty()
             || !databases.partial.is_empty()
-            || transcripts.is_some_and(|transcripts| !transcripts.partial.is_empty());
+            || transcripts.is_some_and(|transcripts| !transcripts.partial.is_empty())
+            || !self.connected.is_empty();
         if !newest.holds_files || !(0..FRESH_MS).contains(&age) || partial {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! Writing journals. One event is one durable run of the store, whatever the session knows already; a checkpoint of
 //! agent state that it asks for is in the same run. What is told after the fact comes many events a run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use rappel_store::NewRecord;
 use rappel_store::index::Index;
@@ -125,6 +125,11 @@ impl Rappel {
         } else {
             writer.reuse(live.snapshot);
         }
+        // A checkpoint of state alone may be part of this run.
+        let connected = match told {
+            Told::Now => self.snapshot_connected(&writer)?.taken,
+            Told::Late => BTreeMap::new(),
+        };
         let now = self.now();
         let mut refused = None;
         let mut added = Added::default();
@@ -185,7 +190,7 @@ impl Rappel {
                     json,
                 });
             }
-            records.extend(Self::finish_state_checkpoints(manifests, live, index)?);
+            records.extend(Self::finish_state_checkpoints(manifests, live, index, connected)?);
             // All of it was known: there is nothing to write.
             if records.is_empty() { Err(rappel_store::Error::Refused) } else { Ok(records) }
         });

@@ -219,6 +219,11 @@ fn is_alive(view: &SessionView) -> bool {
     view.process.is_some_and(is_same)
 }
 
+/// Whether a session names a process, and that is gone.
+pub(super) fn is_gone(view: &SessionView) -> bool {
+    view.process.is_some_and(|process| process.started != 0 && !is_same(process))
+}
+
 fn is_same(process: ProcessId) -> bool {
     match process_started(process.pid) {
         None => false,

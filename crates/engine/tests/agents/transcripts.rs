@@ -1,4 +1,5 @@
 //! Transcripts of agents: their bytes are in checkpoints and come back, and what they tell is in the journals.
+#![allow(clippy::needless_pass_by_value, reason = "lines are written on the spot")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
