@@ -273,9 +273,9 @@ fn admit(
         }
     }
     let id = new.id.as_deref();
-    let legal = match (told, &new.body) {
-        (Told::Now, _) | (_, Body::SessionEnded(_)) => live.state.check(id, &new.body),
-        (Told::Late, _) => live.state.check_late(id, at, &new.body),
+    let legal = match told {
+        Told::Now => live.state.check(id, &new.body),
+        Told::Late => live.state.check_late(id, at, &new.body),
     };
     legal.map_err(Refusal::Illegal)?;
     Ok(live.state.fork)

@@ -89,11 +89,21 @@ impl SessionState {
         self.fits(id, body)
     }
 
-    /// The same for something that is told after the fact: a session's end does not bar what happened before it.
+    /// The same for something that may be told after the fact: a session's end does not bar what transcripts tell of
+    /// before it.
     pub fn check_late(&self, id: Option<&str>, at: Timestamp, body: &Body) -> Result<(), Illegal> {
-        match self.is_over(at) {
-            true => self.check(id, body),
-            false => self.fits(id, body),
+        let told_late = matches!(
+            body,
+            Body::Prompt(_)
+                | Body::Thought(_)
+                | Body::ToolStarted(_)
+                | Body::ToolFinished(_)
+                | Body::Tokens(_)
+                | Body::Compaction(_)
+        );
+        match told_late && !self.is_over(at) {
+            true => self.fits(id, body),
+            false => self.check(id, body),
         }
     }
 

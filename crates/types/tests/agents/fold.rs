@@ -239,11 +239,11 @@ proptest! {
         let (mut state, mut ignored, mut unknown) = (fresh(), 0, 0);
         for (number, (id, body, at)) in bodies.into_iter().enumerate() {
             unknown += u64::from(matches!(body, Body::Unknown { .. }));
-            ignored += u64::from(state.check(id.as_deref(), &body).is_err());
             let before = state.clone();
             let at = moment(at % 1_000_000_000);
+            let illegal = before.check_late(id.as_deref(), at, &body).is_err();
+            ignored += u64::from(illegal);
             let event = Event { number: number as u64 + 1, fork: 0, at, id, body };
-            let illegal = before.check(event.id.as_deref(), &event.body).is_err();
             state.apply(&event);
             if illegal {
                 let mut same = before;
