@@ -10,6 +10,7 @@ pub mod copy_out;
 pub mod drive;
 pub mod dump;
 pub mod error;
+pub mod lookup;
 pub mod postgres;
 pub mod sql;
 pub mod sqlite;
@@ -44,8 +45,8 @@ pub trait Database: Send + Sync {
     /// then [`Database::create`] makes an empty one.
     fn restoring(&self, how: &How<'_>) -> Result<Box<dyn Restoring>>;
 
-    /// Makes an empty one where there is none.
-    fn create(&self) -> Result<()>;
+    /// Makes an empty one where there is none, as `target` knew it. What could not be made like that is told.
+    fn create(&self, target: &DatabasePart) -> Result<Vec<String>>;
 
     /// What became of a restore's commit.
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate>;

@@ -76,6 +76,8 @@ fn restored(stop: Stop) -> (Scene, Result<()>, bool) {
         tree: scene.store.tree(&scene.target),
         digest: digest.clone(),
         location: None,
+        definition: None,
+        obstacle: None,
     };
     let plan = DatabasePlan {
         name: "app".into(),

@@ -24,12 +24,13 @@ fn everything_is_there_to_the_byte() {
     for name in ["absent", "absent/twice/deep"] {
         let to = folder.path().join(name);
         let cancel = AtomicBool::new(false);
-        let outcome = restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel);
+        let outcome = restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel);
         if name == "absent" {
             let copied = outcome.unwrap();
             assert_eq!(snapshot(&to), target.snapshot());
             assert_eq!(copied.files + copied.folders, target.snapshot().len() as u64);
-            let error = restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel).unwrap_err();
+            let error =
+                restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel).unwrap_err();
             assert!(error.is_conflict(), "{error}");
         } else {
             outcome.unwrap();
@@ -44,7 +45,7 @@ fn a_part_of_it_brings_its_folders() {
     let tree = store.tree(&store.take(target.root(), &|_| true));
     let to = tempfile::tempdir().unwrap();
     let scope = Scope::Paths(vec![rel("a/b")]);
-    restore_to(to.path(), &real(), &store, &tree, &scope, &AtomicBool::new(false)).unwrap();
+    restore_to(to.path(), &real(), &store, Some(&tree), &scope, &AtomicBool::new(false)).unwrap();
     assert_eq!(snapshot(to.path()).into_keys().collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
 }
 
@@ -56,7 +57,7 @@ fn a_file_in_the_place_is_not_overwritten() {
     let to = folder.path().join("f");
     std::fs::write(&to, "mine").unwrap();
     let cancel = AtomicBool::new(false);
-    assert!(restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel).is_err());
+    assert!(restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel).is_err());
     assert_eq!(read(&to), b"mine");
 }
 
@@ -71,7 +72,7 @@ fn a_stop_or_an_error_leaves_nothing_behind() {
         let disk = FaultDisk::in_memory(Fault::Fail { at, failure: Failure::NoSpace });
         let gate: Arc<dyn Disk> = disk.clone();
         let cancel = AtomicBool::new(false);
-        match restore_to(&to, &gate, &store, &tree, &Scope::All, &cancel) {
+        match restore_to(&to, &gate, &store, Some(&tree), &Scope::All, &cancel) {
             Ok(_) => {
                 assert!(disk.count() < at);
                 return;
@@ -90,7 +91,7 @@ fn a_stop_is_heard() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("to");
     let cancel = AtomicBool::new(true);
-    assert!(restore_to(&to, &real(), &store, &tree, &Scope::All, &cancel).is_err());
+    assert!(restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel).is_err());
     assert!(!to.exists());
 }
 
@@ -111,7 +112,7 @@ fn hostile_trees_write_nothing_outside_and_no_git() {
     let tree = store.tree(&entries);
     let to = tempfile::tempdir().unwrap();
     let copied =
-        restore_to(to.path(), &real(), &store, &tree, &Scope::All, &AtomicBool::new(false))
+        restore_to(to.path(), &real(), &store, Some(&tree), &Scope::All, &AtomicBool::new(false))
             .unwrap();
     assert_eq!(copied.warnings.len(), 2, "{copied:?}");
     let names: Vec<_> = snapshot(to.path()).into_keys().collect();

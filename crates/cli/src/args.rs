@@ -104,6 +104,8 @@ commands! {
     Recall(recall),
     At(at),
     Replay(replay),
+    Find(find),
+    Timeline(timeline),
     Redo(redo),
     Show(show),
     Cat(cat),

@@ -8,12 +8,16 @@ mod append;
 mod at;
 mod auto;
 mod capture;
+mod find;
+mod folders;
 mod journal;
 mod recall;
+mod restore;
 mod running;
 mod sessions;
 mod shown;
 mod snapshot;
+mod stats;
 
 use std::collections::HashMap;
 
@@ -25,10 +29,16 @@ pub(crate) use append::catch_up;
 pub use at::{StateAt, TemporalQuery};
 pub(crate) use auto::metadata;
 pub(crate) use capture::agents_part;
+pub use find::{Found, FoundEvent};
+pub(crate) use folders::include as include_folders;
+pub(crate) use journal::Moment;
 pub use recall::resume_command;
+pub(crate) use restore::{AgentsPlanned, AgentsWish};
 pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};
+pub(crate) use snapshot::fill_apart;
+pub use stats::{AgentStats, ExecutionStats, ToolStats};
 
 /// A session as this process knows it.
 #[derive(Debug, Clone)]

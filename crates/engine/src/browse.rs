@@ -1,13 +1,17 @@
 //! Looking at checkpoints: listing, showing, reading files out of them.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 
 use rappel_store::index::CheckpointRow;
 use rappel_store::{content, tree};
-use rappel_types::{Entry, Node, Reference, RelPath, Timestamp, Trigger};
+use rappel_types::{Entry, Node, Reference, RelPath, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
+use crate::agents::FoundEvent;
+use crate::ancestry::Ancestry;
 use crate::checkpoint::Checkpoint;
+use crate::databases::refuse_as_file;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -26,12 +30,43 @@ pub struct ListFilter {
     pub until: Option<Timestamp>,
     /// Only of this session.
     pub session: Option<String>,
-    /// Those of agent state alone too.
+    /// Only those that are the first to hold a call of this tool.
+    pub tool: Option<String>,
+    /// Only those that are the first to hold something that says this, whatever the case of its letters.
+    pub text: Option<String>,
+    /// Only those whose files differ here, or below, from the checkpoint that they follow.
+    pub path: Option<RelPath>,
+    /// Those of agent state alone and of single tool calls too, instead of counting them.
     pub all: bool,
     /// Of every workspace in the home.
     pub all_workspaces: bool,
     /// Those that were deleted and can still be brought back, instead.
     pub deleted: bool,
+}
+
+impl ListFilter {
+    /// Whether it asks what happened in sessions.
+    fn asks_for_events(&self) -> bool {
+        self.tool.is_some() || self.text.is_some()
+    }
+
+    /// Whether what it means is shown even if it would be folded otherwise.
+    fn unfolds(&self) -> bool {
+        self.all
+            || self.deleted
+            || self.tag.is_some()
+            || self.trigger.is_some()
+            || self.asks_for_events()
+    }
+}
+
+/// Whether a checkpoint belongs to another in a list: one of a single tool call, or of agent state alone and not
+/// because somebody asked for just a part.
+pub(crate) fn is_folded(row: &CheckpointRow) -> bool {
+    let trigger: Option<Trigger> = row.trigger.parse().ok();
+    trigger.is_some_and(|trigger| {
+        trigger == Trigger::ToolExecuted || (!row.holds_files && !trigger.takes_files())
+    })
 }
 
 /// Checkpoints, newest first.
@@ -43,13 +78,41 @@ pub struct Listing {
     pub checkpoints: Vec<Checkpoint>,
     /// What `latest` means.
     pub latest: Option<String>,
+    /// How many checkpoints of agent state alone and of single tool calls belong to one of these, by its id.
+    pub folded: BTreeMap<String, usize>,
+    /// How many of them are newer than all of these.
+    pub folded_since: usize,
     /// Those that would be among them and cannot be read: damaged, or made by a later version.
     pub unreadable: Vec<String>,
+}
+
+impl Listing {
+    /// Takes those out that belong to others, and counts them with the next newer one that stays.
+    fn fold(&mut self, rows: &mut Vec<CheckpointRow>) {
+        let mut newer: HashMap<WorkspaceId, String> = HashMap::new();
+        rows.retain(|row| {
+            let is_latest = self.latest.as_deref() == Some(row.id.as_str());
+            if !is_folded(row) || is_latest {
+                newer.insert(row.workspace, row.id.to_string());
+                return true;
+            }
+            match newer.get(&row.workspace) {
+                Some(newer) => *self.folded.entry(newer.clone()).or_default() += 1,
+                None => self.folded_since += 1,
+            }
+            false
+        });
+    }
 }
 
 impl Rappel {
     /// Lists checkpoints, newest first.
     pub fn list(&self, filter: &ListFilter) -> Result<Listing> {
+        Ok(self.look_for(filter)?.0)
+    }
+
+    /// The checkpoints that a filter means, and the events for which it means them.
+    pub(crate) fn look_for(&self, filter: &ListFilter) -> Result<(Listing, Vec<FoundEvent>)> {
         let mut rows = match (filter.deleted, filter.all_workspaces) {
             (true, _) => self.deleted_rows()?,
             (false, true) => self.store.look_up(|index| index.checkpoints(None))?,
@@ -68,42 +131,130 @@ impl Rappel {
             rows.sort_by_key(|row| std::cmp::Reverse(row.sequence));
         }
         rows.retain(|row| {
-            (filter.all || row.holds_files)
-                && filter.trigger.is_none_or(|trigger| row.trigger == trigger.as_str())
+            filter.trigger.is_none_or(|trigger| row.trigger == trigger.as_str())
                 && filter.since.is_none_or(|since| row.created_at >= since.as_millis())
                 && filter.until.is_none_or(|until| row.created_at <= until.as_millis())
         });
-        let limit = filter.limit.unwrap_or(usize::MAX);
-        let picky = filter.tag.is_some() || filter.session.is_some();
-        let mut checkpoints = Vec::new();
-        let mut unreadable = Vec::new();
-        let mut total = 0;
-        for row in &rows {
-            if checkpoints.len() >= limit && !picky {
-                break;
+        if let Some(path) = &filter.path {
+            self.retain_differing(&mut rows, path)?;
+        }
+        let mut listing = Listing {
+            total: 0,
+            checkpoints: Vec::new(),
+            latest,
+            folded: BTreeMap::new(),
+            folded_since: 0,
+            unreadable: Vec::new(),
+        };
+        self.retain_labelled(&mut rows, filter, &mut listing)?;
+        let mut events = Vec::new();
+        if filter.asks_for_events() {
+            events = self.find_events(filter, &rows)?;
+            let held: HashSet<&str> =
+                events.iter().filter_map(|event| event.checkpoint.as_deref()).collect();
+            rows.retain(|row| held.contains(row.id.as_str()));
+        }
+        if !filter.unfolds() {
+            listing.fold(&mut rows);
+        }
+        listing.total = rows.len();
+        for row in rows.iter().take(filter.limit.unwrap_or(usize::MAX)) {
+            listing.checkpoints.extend(self.view_readable(row, &mut listing.unreadable)?);
+        }
+        let shown = &listing.checkpoints;
+        listing.folded.retain(|id, _| shown.iter().any(|one| one.manifest.id.as_str() == id));
+        Ok((listing, events))
+    }
+
+    /// A checkpoint; if it cannot be read, its id is noted instead.
+    pub(crate) fn view_readable(
+        &self,
+        row: &CheckpointRow,
+        unreadable: &mut Vec<String>,
+    ) -> Result<Option<Checkpoint>> {
+        match self.view(row) {
+            Ok(checkpoint) => Ok(Some(checkpoint)),
+            Err(error) if error.is_unreadable() => {
+                let id = row.id.to_string();
+                if !unreadable.contains(&id) {
+                    unreadable.push(id);
+                }
+                Ok(None)
             }
-            let checkpoint = match self.view(row) {
-                Ok(checkpoint) => checkpoint,
-                Err(error) if error.is_unreadable() => {
-                    unreadable.push(row.id.to_string());
-                    continue;
-                }
-                Err(error) => return Err(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps those with the tag and of the session that are asked for.
+    fn retain_labelled(
+        &self,
+        rows: &mut Vec<CheckpointRow>,
+        filter: &ListFilter,
+        listing: &mut Listing,
+    ) -> Result<()> {
+        // Whoever asks for what happened in a session means events, whoever saved them.
+        let session = filter.session.as_ref().filter(|_| !filter.asks_for_events());
+        if filter.tag.is_none() && session.is_none() {
+            return Ok(());
+        }
+        let mut kept = Vec::new();
+        for row in rows.drain(..) {
+            let Some(Checkpoint { manifest, .. }) =
+                self.view_readable(&row, &mut listing.unreadable)?
+            else {
+                continue;
             };
-            let tagged = |tag: &String| checkpoint.manifest.tags.contains(tag);
-            let of_session =
-                |session: &String| checkpoint.manifest.session_id.as_ref() == Some(session);
-            if filter.tag.as_ref().is_none_or(tagged)
-                && filter.session.as_ref().is_none_or(of_session)
+            if filter.tag.as_ref().is_none_or(|tag| manifest.tags.contains(tag))
+                && session.is_none_or(|session| manifest.session_id.as_ref() == Some(session))
             {
-                total += 1;
-                if checkpoints.len() < limit {
-                    checkpoints.push(checkpoint);
-                }
+                kept.push(row);
             }
         }
-        let total = if picky { total } else { rows.len() };
-        Ok(Listing { total, checkpoints, latest, unreadable })
+        *rows = kept;
+        Ok(())
+    }
+
+    /// Keeps those whose files differ at or below a path from the checkpoint that they follow.
+    fn retain_differing(&self, rows: &mut Vec<CheckpointRow>, path: &RelPath) -> Result<()> {
+        let ancestry = self.ancestry()?;
+        let mut kept = Vec::new();
+        for row in rows.drain(..).filter(|row| row.holds_files) {
+            match self.changes_of(&row, &ancestry) {
+                Ok(changes) if changes.iter().any(|change| change.path.is_within(path)) => {
+                    kept.push(row);
+                }
+                Ok(_) => {}
+                Err(error) if error.is_unreadable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        *rows = kept;
+        Ok(())
+    }
+
+    /// What a checkpoint changed in the files of the one that it follows; all of them if it is the first.
+    pub(crate) fn changes_of(
+        &self,
+        row: &CheckpointRow,
+        ancestry: &Ancestry,
+    ) -> Result<Vec<tree::Change>> {
+        let Some(files) = self.store.manifest(row)?.files else { return Ok(Vec::new()) };
+        let before = match ancestry.parent(row, |row| row.holds_files) {
+            Some(parent) => self.store.manifest(parent)?.files,
+            None => None,
+        };
+        match before {
+            Some(before) => Ok(tree::diff(self.source(), &before.tree, &files.tree)?),
+            None => {
+                let entries = tree::read(self.source(), &files.tree)?.into_iter();
+                let added = |entry: Entry| tree::Change {
+                    path: entry.path,
+                    old: None,
+                    new: Some(entry.node),
+                };
+                Ok(entries.map(added).collect())
+            }
+        }
     }
 
     /// One checkpoint with everything known about it.
@@ -124,7 +275,11 @@ impl Rappel {
     pub fn cat(&self, reference: &Reference, path: &RelPath, out: &mut dyn Write) -> Result<()> {
         let row = self.resolve(reference, true)?;
         let missing = || Error::NoPath { checkpoint: row.id.to_string(), path: path.to_string() };
-        match self.node_at(&row, path)?.ok_or_else(missing)? {
+        let node = self.node_at(&row, path)?;
+        if node.is_none() {
+            refuse_as_file(&self.store.manifest(&row)?, path)?;
+        }
+        match node.ok_or_else(missing)? {
             Node::File { size, content, .. } => {
                 Ok(content::write_to(self.source(), &content, size, out)?)
             }

@@ -1,5 +1,6 @@
 //! Databases as part of a checkpoint.
 
+mod candidates;
 mod found;
 mod memo;
 mod plan;
@@ -11,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
 use rappel_store::sink::Sink;
-use rappel_types::database::DatabasePart;
+use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
-use rappel_types::{CheckpointId, Facet, FacetState, ObjectId, Trigger, WorkspaceId};
+use rappel_types::{
+    CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
+};
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -22,6 +25,7 @@ use memo::{Memo, Remembered};
 pub(crate) use plan::{
     DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, plan_databases,
 };
+pub(crate) use recover::Fates;
 use sources::{Named, Source};
 
 /// A database that takes no longer than this to read is read again with every checkpoint.
@@ -112,29 +116,24 @@ impl Rappel {
         Ok(captured)
     }
 
-    /// Reads what is held for a restore, which nobody changes any more.
+    /// Takes hold of what a restore may change and reads it, which nobody changes any more then. Commands
+    /// cannot be held: they are read before, so that nobody waits for them.
     pub(crate) fn capture_held(
         &self,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
         sink: &dyn Sink,
         reading: &Reading<'_>,
     ) -> Result<CapturedDatabases> {
         let mut captured = CapturedDatabases::default();
+        if holdings.all.is_empty() {
+            return Ok(captured);
+        }
         let memo = self.database_memo(reading)?;
-        for holding in holdings {
-            captured.any = true;
-            let start = Instant::now();
-            let prior = memo.entries.get(&holding.named.name).map(|known| &known.part);
-            let Some(restoring) = &mut holding.restoring else { continue };
-            // What cannot be saved is not touched: the restore ends here.
-            let read = match restoring.capture(sink, prior, &reading.watch) {
-                Err(DatabaseError::Absent(_)) => continue,
-                other => other
-                    .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
-            };
-            holding.now = Some(read.part.clone());
-            let part = read.part.clone();
-            captured.add(part, Remembered::of(read, start.elapsed()));
+        for commands in [true, false] {
+            let meant = |one: &Holding| (one.named.kind == DatabaseKind::Command) == commands;
+            self.take_hold(holdings, meant)?;
+            let held = holdings.all.iter_mut().filter(|one| meant(one));
+            read_held(held, sink, reading, &memo, &mut captured)?;
         }
         Ok(captured)
     }
@@ -261,6 +260,59 @@ impl Rappel {
     fn databases_path(&self, id: WorkspaceId) -> std::path::PathBuf {
         self.cache_path(id).with_extension("databases")
     }
+}
+
+/// Reads what is held.
+fn read_held<'h>(
+    held: impl Iterator<Item = &'h mut Holding>,
+    sink: &dyn Sink,
+    reading: &Reading<'_>,
+    memo: &Memo,
+    captured: &mut CapturedDatabases,
+) -> Result<()> {
+    for holding in held {
+        captured.any = true;
+        let start = Instant::now();
+        let prior = memo.entries.get(&holding.named.name).map(|known| &known.part);
+        if let Some(reason) = &holding.unreadable {
+            captured.fail(&holding.named.name, reason);
+        }
+        let Some(restoring) = &mut holding.restoring else { continue };
+        // What cannot be saved is not touched: the restore ends here.
+        let read = match restoring.capture(sink, prior, &reading.watch) {
+            Err(DatabaseError::Absent(_)) => continue,
+            other => other
+                .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
+        };
+        holding.now = Some(read.part.clone());
+        let part = read.part.clone();
+        captured.add(part, Remembered::of(read, start.elapsed()));
+    }
+    Ok(())
+}
+
+/// Who asks for the file of a database is told that it is one.
+pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> {
+    let text = path.to_string();
+    let is_here = |part: &&DatabasePart| {
+        part.kind == DatabaseKind::Sqlite && part.location.as_deref() == Some(&text)
+    };
+    let Some(part) = manifest.databases.iter().find(is_here) else { return Ok(()) };
+    let (id, name) = (&manifest.id, &part.name);
+    Err(Error::Usage {
+        message: format!("{path} is a database, which {id} holds as such and not as a file"),
+        hint: Some(format!(
+            "rappel restore {id} --database {name}; with --to DIR it is written there instead"
+        )),
+    })
+}
+
+/// A sentence for each database of a checkpoint that could not be restored as it was when it was read.
+pub(crate) fn not_restorable(parts: &[DatabasePart]) -> impl Iterator<Item = String> {
+    parts.iter().filter_map(|part| {
+        let obstacle = part.obstacle.as_ref()?;
+        Some(format!("database {} is saved, but could not be restored: {obstacle}", part.name))
+    })
 }
 
 /// What is known of a database that has not changed since it was last read.

@@ -1,28 +1,43 @@
 //! What changed between two checkpoints, or since one.
 
+mod agents;
 mod others;
 
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
-use rappel_types::{Manifest, Node, Reference, RelPath};
+use rappel_types::agents::SessionId;
+use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::databases::PresentDatabases;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::rappel::Rappel;
+use agents::Side;
+pub use agents::{AgentsCompared, SessionDiff};
 pub use others::{DatabaseDiff, GitDiff, Moved, TableDiff};
 
 /// Files beyond this size are compared, but not line by line.
 const TEXT_MAX: u64 = 1 << 20;
+/// What the summary says where there was nothing of files to compare, or nobody asked.
+pub const FILES_NOT_COMPARED: &str = "files were not compared";
 
 /// What to compare.
 #[derive(Debug, Clone, Default)]
 pub struct DiffOptions {
     /// Only these paths and what lies below them; empty is all.
     pub paths: Vec<RelPath>,
+    /// Only these facets; empty is all. With agents alone, every checkpoint counts and not just those with files.
+    pub only: Vec<Facet>,
+    /// Of the agents only this session.
+    pub session: Option<SessionId>,
+}
+
+impl DiffOptions {
+    fn wants(&self, facet: Facet) -> bool {
+        self.only.is_empty() || self.only.contains(&facet)
+    }
 }
 
 /// Paths that differ. Folders count only where nothing in them tells the story.
@@ -54,8 +69,8 @@ pub struct Diff {
     /// What could not be compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The agents facet; not built yet.
-    pub agents: Option<Value>,
+    /// What agents learnt; `null` if that was not compared.
+    pub agents: Option<AgentsCompared>,
     /// All of it in a sentence.
     pub summary: String,
     /// Every path that differs, with what stands there on both sides.
@@ -64,6 +79,9 @@ pub struct Diff {
     /// Whether the second side is the workspace itself.
     #[serde(skip)]
     pub against_workspace: bool,
+    /// Whether files were compared.
+    #[serde(skip)]
+    pub files_compared: bool,
 }
 
 /// How one file differs, for people.
@@ -79,7 +97,42 @@ pub struct FileText {
     pub lines: Option<(usize, usize)>,
 }
 
+impl Diff {
+    /// Says which checkpoints hold no files.
+    fn lack_files<'m>(&mut self, of: impl IntoIterator<Item = &'m Manifest>) {
+        let lacking = of.into_iter().filter(|manifest| tree_of(manifest).is_none());
+        self.warnings.extend(lacking.map(|manifest| format!("{} holds no files", manifest.id)));
+        self.files_compared = false;
+    }
+
+    /// Files and agents in a sentence.
+    fn sentence(&self, options: &DiffOptions) -> String {
+        let FilesDiff { added, modified, deleted } = &self.files;
+        let learnt = self.agents.as_ref().map(|agents| agents.all.summary());
+        let learnt = learnt.filter(|learnt| !learnt.is_empty());
+        let files = match (added.len(), modified.len(), deleted.len()) {
+            _ if !options.wants(Facet::Files) && self.agents.is_some() => {
+                return learnt.unwrap_or_else(|| "no difference in agents".to_owned());
+            }
+            _ if !self.files_compared => FILES_NOT_COMPARED.to_owned(),
+            (0, 0, 0) => "no difference in files".to_owned(),
+            (added, modified, deleted) => {
+                format!("{added} added, {modified} modified, {deleted} deleted")
+            }
+        };
+        match learnt {
+            Some(learnt) => format!("{files}; agents: {learnt}"),
+            None => files,
+        }
+    }
+}
+
 impl Rappel {
+    /// Compares two checkpoints in everything that both hold.
+    pub fn compare(&self, from: &Reference, to: &Reference) -> Result<Diff> {
+        self.diff(from, Some(to), &DiffOptions::default())
+    }
+
     /// Compares a checkpoint with another, or with the workspace as it is now.
     pub fn diff(
         &self,
@@ -87,53 +140,129 @@ impl Rappel {
         to: Option<&Reference>,
         options: &DiffOptions,
     ) -> Result<Diff> {
-        let from = self.view(&self.resolve(from, true)?)?;
-        let old = tree_of(&from)?;
-        let mut unknown = Vec::new();
-        let (name, at, changes, git, databases) = match to {
-            Some(to) => {
-                let to = self.view(&self.resolve(to, true)?)?;
-                let changes = tree::diff(self.source(), &old, &tree_of(&to)?)?;
-                let Manifest { id, created_at, git, databases, .. } = to.manifest;
-                (id.to_string(), created_at, changes, git, databases)
-            }
-            None => {
-                let id = self.require_known()?;
-                let scratch = Scratch::over(self.source());
-                let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
-                let changes = tree::diff(&scratch, &old, &now.tree)?;
-                let git = self.look_at_git(&now, None, &scratch)?.root_part();
-                let PresentDatabases { parts: databases, unknown: not_compared } =
-                    self.present_databases(&from.manifest.databases, &scratch)?;
-                unknown = not_compared;
-                ("workspace".to_owned(), self.now(), changes, git, databases)
-            }
+        let files_only = options.only != [Facet::Agents];
+        let from = self.view(&self.resolve(from, files_only)?)?.manifest;
+        let to = match to {
+            Some(to) => Some(self.view(&self.resolve(to, files_only)?)?.manifest),
+            None => None,
         };
+        let at = to.as_ref().map_or_else(|| self.now(), |to| to.created_at);
+        let mut diff = Diff {
+            from: from.id.to_string(),
+            to: to.as_ref().map_or_else(|| "workspace".to_owned(), |to| to.id.to_string()),
+            time_delta_ms: at.millis_since(from.created_at),
+            files: FilesDiff::default(),
+            git: None,
+            databases: Vec::new(),
+            warnings: Vec::new(),
+            agents: None,
+            summary: String::new(),
+            changes: Vec::new(),
+            against_workspace: to.is_none(),
+            files_compared: options.wants(Facet::Files),
+        };
+        match &to {
+            Some(to) => self.diff_stored(&from, to, options, &mut diff)?,
+            None => self.diff_present(&from, options, &mut diff)?,
+        }
+        if options.wants(Facet::Agents) {
+            self.diff_agents(&from, to.as_ref(), at, options, &mut diff)?;
+        }
         let meant = |path: &RelPath| {
             options.paths.is_empty() || options.paths.iter().any(|chosen| path.is_within(chosen))
         };
-        let changes: Vec<Change> =
-            changes.into_iter().filter(|change| meant(&change.path)).collect();
-        let files = summarise(&changes);
-        let summary = match (files.added.len(), files.modified.len(), files.deleted.len()) {
-            (0, 0, 0) => "no difference in files".to_owned(),
-            (added, modified, deleted) => {
-                format!("{added} added, {modified} modified, {deleted} deleted")
+        diff.changes.retain(|change| meant(&change.path));
+        diff.files = summarise(&diff.changes);
+        diff.summary = diff.sentence(options);
+        Ok(diff)
+    }
+
+    /// Two checkpoints, agents apart.
+    fn diff_stored(
+        &self,
+        from: &Manifest,
+        to: &Manifest,
+        options: &DiffOptions,
+        diff: &mut Diff,
+    ) -> Result<()> {
+        if options.wants(Facet::Databases) {
+            match (holds_databases(from), holds_databases(to)) {
+                (true, true) => {
+                    diff.databases = others::databases(&from.databases, &to.databases);
+                }
+                (false, false) => {}
+                // What one of them did not look at is no difference.
+                (_, held) => {
+                    let id = if held { &from.id } else { &to.id };
+                    diff.warnings.push(format!("{id} holds no databases; they are not compared"));
+                }
             }
+        }
+        if options.wants(Facet::Git) {
+            diff.git = others::git(from.git.as_ref(), to.git.as_ref());
+        }
+        if options.wants(Facet::Files) {
+            match (tree_of(from), tree_of(to)) {
+                (Some(old), Some(new)) => diff.changes = tree::diff(self.source(), &old, &new)?,
+                _ => diff.lack_files([from, to]),
+            }
+        }
+        Ok(())
+    }
+
+    /// A checkpoint and what is there now, agents apart.
+    fn diff_present(&self, from: &Manifest, options: &DiffOptions, diff: &mut Diff) -> Result<()> {
+        let id = self.require_known()?;
+        let scratch = Scratch::over(self.source());
+        if options.wants(Facet::Files) || options.wants(Facet::Git) {
+            let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+            if options.wants(Facet::Git) {
+                let git = self.look_at_git(&now, None, &scratch)?.root_part();
+                diff.git = others::git(from.git.as_ref(), git.as_ref());
+            }
+            match tree_of(from) {
+                _ if !options.wants(Facet::Files) => {}
+                Some(old) => diff.changes = tree::diff(&scratch, &old, &now.tree)?,
+                None => diff.lack_files([from]),
+            }
+        }
+        if options.wants(Facet::Databases) {
+            let PresentDatabases { parts, unknown } =
+                self.present_databases(&from.databases, &scratch)?;
+            diff.warnings.extend(unknown);
+            if holds_databases(from) {
+                diff.databases = others::databases(&from.databases, &parts);
+            }
+        }
+        Ok(())
+    }
+
+    fn diff_agents(
+        &self,
+        from: &Manifest,
+        to: Option<&Manifest>,
+        now: Timestamp,
+        options: &DiffOptions,
+        diff: &mut Diff,
+    ) -> Result<()> {
+        let old = Side::of(from);
+        let new = match to {
+            Some(to) => Side::of(to),
+            None => Some(Side::now(now)),
         };
-        Ok(Diff {
-            from: from.manifest.id.to_string(),
-            to: name,
-            time_delta_ms: at.millis_since(from.manifest.created_at),
-            files,
-            git: others::git(from.manifest.git.as_ref(), git.as_ref()),
-            databases: others::databases(&from.manifest.databases, &databases),
-            warnings: unknown,
-            agents: None,
-            summary,
-            changes,
-            against_workspace: to.is_none(),
-        })
+        match (old, new) {
+            (Some(old), Some(new)) => {
+                diff.agents = Some(self.compare_agents(&old, &new, options.session.as_ref())?);
+            }
+            (None, Some(held)) if !held.is_empty() || !options.only.is_empty() => {
+                diff.warnings.push(format!("{} holds no agents; they are not compared", from.id));
+            }
+            (Some(held), None) if !held.is_empty() || !options.only.is_empty() => {
+                diff.warnings.push(format!("{} holds no agents; they are not compared", diff.to));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The changed files of a comparison one after the other, with their lines where they have any.
@@ -173,14 +302,13 @@ impl Rappel {
     }
 }
 
-fn tree_of(checkpoint: &crate::Checkpoint) -> Result<rappel_types::ObjectId> {
-    match &checkpoint.manifest.files {
-        Some(files) => Ok(files.tree),
-        None => Err(Error::Usage {
-            message: format!("{} holds no files", checkpoint.manifest.id),
-            hint: None,
-        }),
-    }
+fn tree_of(manifest: &Manifest) -> Option<ObjectId> {
+    manifest.files.as_ref().map(|files| files.tree)
+}
+
+/// Whether it is known which databases there were.
+fn holds_databases(manifest: &Manifest) -> bool {
+    matches!(manifest.state_of(Facet::Databases), FacetState::Captured | FacetState::Absent)
 }
 
 /// A file of the workspace as text, as [`Rappel::stored_text`] gives stored ones.

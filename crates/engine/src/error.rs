@@ -322,7 +322,11 @@ impl Error {
             ) => Some("rappel recover --finish or rappel recover --rollback".into()),
             Self::PastReturn { .. }
             | Self::Restore(rappel_capture::restore::Error::MustFinish { .. }) => {
-                Some("rappel recover --finish, and then rappel undo if that is wanted".into())
+                Some(
+                    "rappel recover --finish, and then rappel undo if that is wanted; --skip databases \
+                     finishes without those that cannot be restored"
+                        .into(),
+                )
             }
             Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
                 Some("name a folder that does not exist yet".into())

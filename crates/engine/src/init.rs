@@ -62,7 +62,7 @@ impl Rappel {
         file.write_all(text.as_bytes()).map_err(Error::io("write", &path))?;
         Ok(Initialised {
             git: self.root.join(".git").exists(),
-            databases: databases.into_iter().map(|found| found.variable).collect(),
+            databases: databases.into_iter().map(|found| found.name).collect(),
             state_folders,
             path,
         })

@@ -37,6 +37,7 @@
 
 mod adopt;
 mod agents;
+mod ancestry;
 mod browse;
 mod checkpoint;
 mod databases;
@@ -56,18 +57,22 @@ mod replay;
 mod restore;
 mod save;
 mod status;
+mod timeline;
 mod undo;
 mod upkeep;
 mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    Notice, Recorded, SessionStart, SessionView, StateAt, TemporalQuery, at_json, process_started,
-    resume_command, state_json,
+    AgentStats, ExecutionStats, Found, FoundEvent, Notice, Recorded, SessionStart, SessionView,
+    StateAt, TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
-pub use diff::{DatabaseDiff, Diff, DiffOptions, FileText, FilesDiff, GitDiff, Moved, TableDiff};
+pub use diff::{
+    AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff,
+    GitDiff, Moved, SessionDiff, TableDiff,
+};
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};
 pub use init::Initialised;
@@ -81,10 +86,11 @@ pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
-pub use recover::{Recovered, Unfinished, UnfinishedRestore};
+pub use recover::{RecoverOptions, Recovered, Unfinished, UnfinishedRestore};
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};
+pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use undo::Step;
 pub use workspace::find_root;

@@ -13,7 +13,7 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
 
-use crate::agents::{LiveSessions, Notice};
+use crate::agents::{self, LiveSessions, Notice};
 use crate::error::{Error, Result};
 use crate::knowledge;
 use crate::progress::RestoreProgress;
@@ -110,6 +110,7 @@ impl Rappel {
             Err(error) => (Config::default(), Some(error)),
         };
         knowledge::include(&mut config);
+        agents::include_folders(&mut config, &root);
         let store = Store::open(
             &options.home,
             rappel_store::Options {

@@ -9,6 +9,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Plan, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
+use crate::databases::Fates;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::restore::{KeptFile, describe, kept_files, mixed};
@@ -50,6 +51,29 @@ pub struct UnfinishedRestore {
     pub past_return: bool,
     /// Whether a process is at work on it right now.
     pub running: bool,
+}
+
+/// How to end an unfinished restore.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RecoverOptions {
+    /// Carry it on to its end, instead of taking it back.
+    pub finish: bool,
+    /// Finish it without the databases that are not restored yet.
+    pub skip_databases: bool,
+    /// Disconnect others from databases that they hold.
+    pub terminate_connections: bool,
+}
+
+impl RecoverOptions {
+    /// Carry it on to its end.
+    pub fn finish() -> Self {
+        Self { finish: true, ..Self::default() }
+    }
+
+    /// Take it back.
+    pub fn rollback() -> Self {
+        Self::default()
+    }
 }
 
 /// How an unfinished restore was ended.
@@ -102,7 +126,14 @@ impl Rappel {
     }
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
-    pub fn recover(&mut self, finish: bool) -> Result<Recovered> {
+    pub fn recover(&mut self, options: &RecoverOptions) -> Result<Recovered> {
+        let RecoverOptions { finish, skip_databases, terminate_connections } = *options;
+        if skip_databases && !finish {
+            return Err(Error::Usage {
+                message: "databases can only be left out of a restore that is finished".into(),
+                hint: Some("rappel recover --finish --skip databases".into()),
+            });
+        }
         self.store.require_writable()?;
         let open = self.open_intents()?;
         let Some(intent) = open.iter().find(|intent| intent.header.root_path() == self.root) else {
@@ -117,29 +148,39 @@ impl Rappel {
         let id: IntentId = intent.header.id;
         let (before, target) = (intent.header.safety.clone(), intent.header.target.clone());
         let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
-        let plan = Plan {
+        let all = intent.header.databases.clone();
+        let mut plan = Plan {
             git: intent.header.git.clone(),
-            databases: intent.header.databases.clone(),
+            databases: all.clone(),
+            agents: intent.header.agents.clone(),
             ..Plan::default()
         };
         if let Some(row) = self.store.checkpoint(&target)? {
             self.borrow_config(&self.store.manifest(&row)?);
         }
-        let fates = self.fates_of(intent)?;
+        let (fates, mut warnings) = match skip_databases {
+            true => Fates::without_the_rest(intent),
+            false => (self.fates_of(intent)?, Vec::new()),
+        };
+        if skip_databases {
+            // What was never begun is nothing that `undo` has to take back.
+            plan.databases.retain(|one| fates.committed.contains(&one.name));
+        }
         if let (false, Some(name)) = (finish, fates.committed.first()) {
             return Err(Error::PastReturn { database: name.clone() });
         }
         let opened = self.intents().take(id)?;
         let wanted = if finish { &fates.open[..] } else { &[] };
-        let mut held = self.hold_again(&target, wanted)?;
+        let mut held = self.hold_again(&target, wanted, terminate_connections)?;
         let options = SaveOptions {
             message: Some("Pre-recover auto-save".into()),
             trigger: Some(Trigger::PreRestore),
             also,
             ..SaveOptions::default()
         };
-        let saved = self.save_holding(&options, None, &mut held.all)?;
-        let (databases, left) = self.drive_again(held, wanted, !fates.committed.is_empty())?;
+        let saved = self.save_holding(&options, None, &mut held)?;
+        let committed = !fates.committed.is_empty();
+        let (databases, left) = self.drive_again(held, wanted, committed, &mut warnings)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
         let job = Job {
@@ -184,8 +225,9 @@ impl Rappel {
             })?,
         };
         drop(databases);
-        self.clear_databases(&plan.databases, &target);
+        self.clear_databases(&all, &target);
         outcome.conflicts.extend(left);
+        outcome.warnings.extend(warnings);
         tracing::info!(intent = %id, finish, conflicts = outcome.conflicts.len(), "recovered");
         Ok(Recovered {
             id: id.to_string(),

@@ -31,7 +31,8 @@ use rappel_types::{
     CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
 
-use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases};
+use crate::agents::{AgentsPlanned, AgentsWish, Notice};
+use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases, refuse_as_file};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
 use crate::knowledge;
@@ -49,6 +50,7 @@ pub(crate) use report::{describe, kept_files};
 const RULE_FILE_MAX: u64 = 1 << 20;
 
 /// Which changes of a comparison a restore may carry out.
+#[allow(clippy::large_enum_variant, reason = "there is one, once")]
 pub(crate) enum Limit<'a> {
     /// What the options name.
     Options(&'a RestoreOptions),
@@ -58,6 +60,7 @@ pub(crate) enum Limit<'a> {
         paths: &'a HashSet<RelPath>,
         git: Option<GitWish>,
         databases: Option<DatabaseWish>,
+        agents: Option<AgentsWish>,
         kept: bool,
     },
 }
@@ -69,6 +72,13 @@ impl Limit<'_> {
             Self::Exactly { databases, .. } => databases.clone(),
         }
     }
+
+    fn agents(&self) -> Option<AgentsWish> {
+        match self {
+            Self::Options(options) => options.agents(),
+            Self::Exactly { agents, .. } => agents.clone(),
+        }
+    }
 }
 
 /// A plan over all facets, and what to say about it.
@@ -76,6 +86,7 @@ pub(crate) struct Planned {
     pub plan: Plan,
     pub git: GitPlanned,
     pub databases: DatabasesPlanned,
+    pub agents: AgentsPlanned,
 }
 
 impl Rappel {
@@ -91,7 +102,7 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
         self.refuse_if_unfinished()?;
-        let target = self.own_target(reference)?;
+        let target = self.own_target(reference, options)?;
         let scratch = Scratch::over(self.source());
         let limit = Limit::Options(options);
         let planned = self.plan_in_memory(&scratch, &target, &limit)?;
@@ -137,7 +148,7 @@ impl Rappel {
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        let target = self.own_target(reference)?;
+        let target = self.own_target(reference, options)?;
         options.check_facets()?;
         self.check_paths_early(&target, options)?;
         let expected = options.expected.as_deref();
@@ -151,11 +162,15 @@ impl Rappel {
         folder: &Path,
         options: &RestoreOptions,
     ) -> Result<Copied> {
-        let target = self.target(reference)?;
-        let files = target.files()?;
+        let target = self.target(reference, !options.only_agents())?;
+        let files = match options.paths.is_empty() {
+            true => target.manifest.files.as_ref(),
+            false => Some(target.files()?),
+        };
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         if options.paths.is_empty() {
-            progress.files_to_write.store(files.count, Ordering::Relaxed);
+            let count = files.map_or(0, |files| files.count);
+            progress.files_to_write.store(count, Ordering::Relaxed);
         }
         let disk: &Arc<dyn Disk> = &(Arc::new(Counted { disk, progress }) as Arc<dyn Disk>);
         let cancel = &self.options.cancel;
@@ -164,11 +179,11 @@ impl Rappel {
             true => options.scope(),
             false => Scope::Paths(Vec::new()),
         };
-        let mut copied =
-            restore::restore_to(folder, disk, self.source(), &files.tree, &scope, cancel)?;
-        if options.databases().is_some() {
+        let tree = files.map(|files| &files.tree);
+        let mut copied = restore::restore_to(folder, disk, self.source(), tree, &scope, cancel)?;
+        if let Some(wish) = options.databases() {
             let root = Root::open(folder, self.options.disk.clone())?;
-            for part in &target.manifest.databases {
+            for part in target.manifest.databases.iter().filter(|part| wish.means(&part.name)) {
                 match write_out(&root, self.source(), part) {
                     Ok(path) if Some(path.to_string()) == part.location => {}
                     Ok(path) => copied.notes.push(format!("database {} is in {path}", part.name)),
@@ -187,16 +202,20 @@ impl Rappel {
         Ok(copied)
     }
 
-    pub(crate) fn target(&self, reference: &Reference) -> Result<Target> {
-        let row = self.resolve(reference, true)?;
+    pub(crate) fn target(&self, reference: &Reference, files_only: bool) -> Result<Target> {
+        let row = self.resolve(reference, files_only)?;
         self.target_of(&row)
     }
 
     /// A checkpoint of this workspace, or of this folder before it adopted another history: another
     /// one's is not put over this one's files.
-    pub(crate) fn own_target(&self, reference: &Reference) -> Result<Target> {
+    pub(crate) fn own_target(
+        &self,
+        reference: &Reference,
+        options: &RestoreOptions,
+    ) -> Result<Target> {
         let id = self.require_known()?;
-        let target = self.target(reference)?;
+        let target = self.target(reference, !options.only_agents())?;
         self.borrow_config(&target.manifest);
         let of = target.manifest.workspace.id;
         if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
@@ -232,10 +251,10 @@ impl Rappel {
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
         let wish = limit.databases();
-        let mut held = self.hold_databases(&target.manifest, wish.as_ref())?;
+        let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         let (safety, present) = self.save_present(target, &mut held)?;
         let databases = plan_databases(&mut held, wish.as_ref());
-        let Planned { plan, git, databases } =
+        let Planned { plan, git, databases, agents } =
             self.plan(self.source(), &present, target, limit, databases)?;
         let hash = plan_hash(&target.manifest.id, &plan);
         if let Some(expected) = expected
@@ -244,6 +263,12 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
+        let ended = match limit {
+            Limit::Options(options) if options.terminate_sessions => {
+                self.end_agents(options.own_session.as_ref())?
+            }
+            _ => Vec::new(),
+        };
         let counts = plan.counts();
         let to_write = &self.options.progress.files_to_write;
         to_write.store(counts.create + counts.overwrite, Ordering::Relaxed);
@@ -256,8 +281,9 @@ impl Rappel {
             "the present is saved and the restore is planned"
         );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
+        let mut made = Vec::new();
         let drive = match plan.conflicts.is_empty() {
-            true => self.drive_of(held)?,
+            true => self.drive_of(held, &mut made)?,
             false => DatabaseDrive::default(),
         };
         let job = Job {
@@ -286,6 +312,8 @@ impl Rappel {
             let to = &target.manifest.id;
             self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)
         })?;
+        self.live.clear();
+        self.tell(&Notice::Restored { checkpoint: target.manifest.id.clone() });
         tracing::info!(
             checkpoint = %target.manifest.id,
             written = outcome.written.len(),
@@ -297,9 +325,11 @@ impl Rappel {
         );
         self.update_cache(&present, target, &outcome);
         let edited = [git.edited.clone(), databases.edited.clone()].concat();
-        let planned = Planned { plan, git, databases };
+        let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
         report.warnings.clone_from(&outcome.warnings);
+        report.warnings.extend(made);
+        report.warnings.extend(ended);
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
         report.done = Some(Done {
@@ -319,6 +349,7 @@ impl Rappel {
     fn check_paths_early(&self, target: &Target, options: &RestoreOptions) -> Result<()> {
         let root = Root::open(&self.root, self.options.disk.clone())?;
         for path in &options.paths {
+            refuse_as_file(&target.manifest, path)?;
             let here = root.stat(path).is_ok_and(|found| found.is_some());
             if !here && tree::lookup(self.source(), &target.files()?.tree, path)?.is_none() {
                 let checkpoint = target.manifest.id.to_string();
@@ -355,13 +386,16 @@ impl Rappel {
         if let Limit::Options(options) = limit {
             options.check_facets()?;
         }
-        let files = target.files()?;
         let knowledge = target.manifest.knowledge.iter().flat_map(|part| &part.paths);
         let knowledge: Vec<RelPath> =
             knowledge.chain(&self.config.knowledge.paths).cloned().collect();
-        let facet_of = |path: &RelPath| match knowledge::holds(&knowledge, path) {
-            true => Facet::Knowledge,
-            false => Facet::Files,
+        let folders = target.manifest.agents.iter().flat_map(|part| &part.state_dirs);
+        let folders: Vec<RelPath> =
+            folders.chain(&self.config.agents.state_dirs).cloned().collect();
+        let facet_of = |path: &RelPath| match path {
+            path if knowledge::holds(&knowledge, path) => Facet::Knowledge,
+            path if knowledge::holds(&folders, path) => Facet::Agents,
+            _ => Facet::Files,
         };
         let mut changes = present.changes.clone();
         let (scope, wish) = match limit {
@@ -379,6 +413,49 @@ impl Rappel {
             Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };
+        let mut plan = match &target.manifest.files {
+            Some(files) => {
+                self.plan_files(source, present, target, files, (&changes, &scope), &git)?
+            }
+            None => Plan {
+                warnings: match limit {
+                    Limit::Options(options) if options.wants(Facet::Files) => {
+                        let id = &target.manifest.id;
+                        vec![format!("{id} holds no files; they are left alone")]
+                    }
+                    _ => Vec::new(),
+                },
+                ..Plan::default()
+            },
+        };
+        for action in &mut plan.actions {
+            action.facet = facet_of(&action.path);
+        }
+        plan.git.clone_from(&git.plan);
+        plan.conflicts.extend(git.conflicts.iter().cloned());
+        plan.warnings.extend(git.warnings.iter().cloned());
+        plan.databases.clone_from(&databases.plan);
+        plan.conflicts.extend(databases.conflicts.iter().cloned());
+        plan.warnings.extend(databases.warnings.iter().cloned());
+        let mut agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
+        if let Limit::Options(options) = limit {
+            self.say_who_runs(options, &mut agents)?;
+        }
+        plan.agents.clone_from(&agents.plan);
+        plan.warnings.extend(agents.warnings.iter().cloned());
+        Ok(Planned { plan, git, databases, agents })
+    }
+
+    /// The part of a plan that is about files.
+    fn plan_files(
+        &self,
+        source: &dyn Source,
+        present: &Present,
+        target: &Target,
+        files: &FilesPart,
+        (changes, scope): (&[Change], &Scope),
+        git: &GitPlanned,
+    ) -> Result<Plan> {
         let selector = recorded_selector(source, files)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let here =
@@ -391,17 +468,7 @@ impl Rappel {
         let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
-        let mut plan = plan_files(&here, &there, &changes, &scope, &selects, &probe)?;
-        for action in &mut plan.actions {
-            action.facet = facet_of(&action.path);
-        }
-        plan.git.clone_from(&git.plan);
-        plan.conflicts.extend(git.conflicts.iter().cloned());
-        plan.warnings.extend(git.warnings.iter().cloned());
-        plan.databases.clone_from(&databases.plan);
-        plan.conflicts.extend(databases.conflicts.iter().cloned());
-        plan.warnings.extend(databases.warnings.iter().cloned());
-        Ok(Planned { plan, git, databases })
+        Ok(plan_files(&here, &there, changes, scope, &selects, &probe)?)
     }
 
     pub(crate) fn states_for_restore(
@@ -450,11 +517,19 @@ impl Rappel {
                     left: self.look_at_database(one),
                 })
                 .collect(),
+            sessions: plan.agents.sessions.iter().map(|one| one.id.to_string()).collect(),
+            transcripts: plan.agents.transcripts.is_some(),
             paths,
             at: self.now(),
         };
         let record = new_document(Kind::Undo, workspace.to_string(), &undo)?;
-        self.store.begin()?.commit(|_| Ok(vec![record]))?;
+        self.store.begin()?.commit(|moment| {
+            // What was saved before a restore belongs to no other one.
+            let mark = from.as_str();
+            let mut records = Self::restored_events(moment.index, &plan.agents, to, mark, undo.at)?;
+            records.push(record);
+            Ok(records)
+        })?;
         Ok(())
     }
 
@@ -462,8 +537,9 @@ impl Rappel {
     /// where the workspace now equals the target: otherwise the next save looks for itself.
     fn update_cache(&self, present: &Present, target: &Target, outcome: &Outcome) {
         let update = || -> Result<()> {
-            let Some(id) = self.workspace_id() else { return Ok(()) };
-            let files = target.files()?;
+            let (Some(id), Some(files)) = (self.workspace_id(), &target.manifest.files) else {
+                return Ok(());
+            };
             let written = outcome.written.iter().map(|written| Restored {
                 path: written.path.clone(),
                 node: Some(written.node.clone()),
@@ -502,6 +578,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Its files, for whoever asks for just those.
     pub fn files(&self) -> Result<&FilesPart> {
         self.manifest.files.as_ref().ok_or_else(|| Error::Usage {
             message: format!("{} holds no files", self.manifest.id),
@@ -547,8 +624,9 @@ fn check_paths(
     present: &Present,
     target: &Target,
 ) -> Result<()> {
-    let files = target.files()?;
     for path in &options.paths {
+        refuse_as_file(&target.manifest, path)?;
+        let files = target.files()?;
         let known = changes.iter().any(|change| change.path.is_within(path))
             || tree::lookup(source, &files.tree, path)?.is_some()
             || tree::lookup(source, &present.tree, path)?.is_some();
@@ -567,5 +645,6 @@ fn facets_of(plan: &Plan) -> Vec<Facet> {
     let mut facets = vec![Facet::Files];
     facets.extend((!plan.git.is_empty()).then_some(Facet::Git));
     facets.extend((!plan.databases.is_empty()).then_some(Facet::Databases));
+    facets.extend((!plan.agents.is_empty()).then_some(Facet::Agents));
     facets
 }

@@ -24,7 +24,7 @@ use rappel_types::{
 
 use crate::agents::{Notice, agents_part, catch_up};
 use crate::checkpoint::Checkpoint;
-use crate::databases::{CapturedDatabases, Found, Holding};
+use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
 use crate::git::CapturedGit;
 use crate::rappel::Rappel;
@@ -65,15 +65,15 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
-        self.save_holding(options, progress, &mut [])
+        self.save_holding(options, progress, &mut Holdings::default())
     }
 
-    /// The same, while a restore holds some of the databases.
+    /// The same, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
     ) -> Result<Saved> {
         if options.trigger() != Trigger::PreRestore
             && let Some(problem) = self.config_problem.take()
@@ -120,7 +120,7 @@ impl Rappel {
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
         distrust_cache: bool,
     ) -> Result<Saved> {
         let start = Instant::now();
@@ -145,7 +145,7 @@ impl Rappel {
         let distrust_cache = distrust_cache || news;
         let mut asking = self.asking_session(options)?;
         let writer = self.store.begin()?;
-        let held: Vec<RelPath> = holdings.iter().filter_map(Holding::path).collect();
+        let held: Vec<RelPath> = holdings.all.iter().filter_map(Holding::path).collect();
         let look = Look {
             held: &held,
             id,
@@ -184,6 +184,7 @@ impl Rappel {
             && let Some(existing) =
                 self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
         {
+            notes.extend(databases::not_restorable(&existing.manifest.databases));
             return Ok(Saved { checkpoint: existing, notes });
         }
         let interrupted = self.open_intents()?;
@@ -205,6 +206,7 @@ impl Rappel {
         let trigger = options.trigger();
         let now = self.now();
         draft.mid_operation = mid_operation;
+        let state_dirs = files.as_ref().map(|_| self.state_dirs()).unwrap_or_default();
         let evidence = &self.evidence;
         let begins = matches!(self.recognition, Recognition::New { .. });
         let mut made = None;
@@ -225,8 +227,8 @@ impl Rappel {
             place(&mut manifest, index, id, trigger, now)?;
             let event = asking.as_mut().map(|asking| asking.note_checkpoint(&mut manifest, now));
             if options.wants(Facet::Agents) {
-                let session = asking.as_ref().map(|asking| asking.state.session.clone());
-                let part = agents_part(index, id, session.as_ref(), asking.as_ref())?;
+                let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
+                part.state_dirs = state_dirs;
                 manifest.set_agents(part);
             }
             manifest.cost.new_bytes = moment.new_bytes;
@@ -282,6 +284,7 @@ impl Rappel {
         );
         notes.extend(self.config.notes.iter().cloned());
         notes.extend(self.refused_variables());
+        notes.extend(databases::not_restorable(&manifest.databases));
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
@@ -392,7 +395,7 @@ impl Rappel {
         };
         let manifest = &existing.manifest;
         let part =
-            self.store.look_up(|index| agents_part(index, manifest.workspace.id, None, None))?;
+            self.store.look_up(|index| agents_part(index, manifest.workspace.id, &[], None))?;
         let sessions = (!part.sessions.is_empty()).then_some(part.sessions);
         let same = manifest
             .files

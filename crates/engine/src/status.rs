@@ -7,10 +7,13 @@ use rappel_store::home::Footing;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
+use rappel_types::reference::Base;
 use rappel_types::size::{format_size, thousands};
-use rappel_types::{FacetState, Manifest, RelPath, Timestamp};
+use rappel_types::{FacetState, Manifest, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
+use crate::agents::AgentStats;
+use crate::databases::not_restorable;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::parent_of;
@@ -42,13 +45,16 @@ pub struct Status {
     pub reasons: Vec<String>,
     /// What to do about it.
     pub hints: Vec<String>,
-    /// The checkpoint that the workspace goes on from: the newest with files, or the restored one.
+    /// What `latest` means.
     pub latest: Option<String>,
     /// When that was.
     pub latest_at: Option<Timestamp>,
-    /// Paths that changed since.
+    /// The checkpoint that the workspace goes on from, where that is another one: it was restored since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub based_on: Option<String>,
+    /// Paths that changed since the checkpoint that the workspace goes on from.
     pub unsaved: usize,
-    /// Databases that changed since the newest checkpoint.
+    /// Databases that changed since that.
     pub unsaved_databases: Vec<String>,
     /// How many checkpoints there are.
     pub checkpoints: usize,
@@ -73,8 +79,10 @@ pub struct Status {
 pub struct Stats {
     /// Checkpoints in the home.
     pub checkpoints: usize,
-    /// Bytes of files that those hold, each counted as if it stood alone.
+    /// Bytes of files and databases that those hold, each counted as if it stood alone.
     pub logical_bytes: u64,
+    /// How many of those are of databases.
+    pub database_bytes: u64,
     /// Bytes on the disk.
     pub stored_bytes: u64,
     /// How many times smaller.
@@ -83,6 +91,9 @@ pub struct Stats {
     pub workspaces: Vec<WorkspaceStats>,
     /// By day.
     pub days: BTreeMap<String, DayStats>,
+    /// What agents did and cost.
+    #[serde(flatten)]
+    pub agents: AgentStats,
     /// Checkpoints that cannot be read: only counted.
     pub unreadable: Vec<String>,
 }
@@ -111,13 +122,19 @@ impl Rappel {
     pub fn status(&self) -> Result<Status> {
         let rows = self.rows()?;
         let newest = self.head(&rows)?;
+        let reference = Reference { base: Base::Latest, back: 0 };
+        let latest = self.resolve_base(&reference, &rows, true).ok();
         let mut status = Status {
             state: Health::Protected,
             since: None,
             reasons: Vec::new(),
             hints: Vec::new(),
-            latest: newest.as_ref().map(|row| row.id.to_string()),
-            latest_at: newest.as_ref().map(|row| Timestamp::from_millis(row.created_at)),
+            latest: latest.as_ref().map(|row| row.id.to_string()),
+            latest_at: latest.as_ref().map(|row| Timestamp::from_millis(row.created_at)),
+            based_on: newest
+                .as_ref()
+                .filter(|row| latest.as_ref().is_some_and(|latest| latest.id != row.id))
+                .map(|row| row.id.to_string()),
             unsaved: 0,
             unsaved_databases: Vec::new(),
             checkpoints: rows.len(),
@@ -182,7 +199,7 @@ impl Rappel {
     }
 
     /// The checkpoint with files that the workspace goes on from.
-    fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
+    pub(crate) fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
         let newest = rows.iter().rev().find(|row| row.holds_files);
         let Some(id) = self.workspace_id() else { return Ok(None) };
         let head = self.store.look_up(|index| parent_of(index, id, newest))?;
@@ -287,7 +304,13 @@ impl Rappel {
                 }
                 Err(error) => return Err(error),
             };
-            let bytes = manifest.files.as_ref().map_or(0, |files| files.bytes);
+            let mut databases = 0;
+            for part in &manifest.databases {
+                add(&mut databases, part.bytes);
+            }
+            let files = manifest.files.as_ref().map_or(0, |files| files.bytes);
+            let bytes = files.saturating_add(databases);
+            add(&mut stats.database_bytes, databases);
             let new = manifest.cost.new_bytes;
             add(&mut stats.logical_bytes, bytes);
             let share = by_workspace.entry(row.workspace.to_string()).or_insert_with(|| {
@@ -310,6 +333,7 @@ impl Rappel {
             stats.ratio = stats.logical_bytes as f64 / stats.stored_bytes as f64;
         }
         stats.workspaces = by_workspace.into_values().collect();
+        stats.agents = self.agent_stats()?;
         Ok(stats)
     }
 }
@@ -342,6 +366,9 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
         };
         let reason = format!("the last checkpoint is partial: {place}: {}{more}", first.reason);
         status.worsen(Health::Degraded, &reason, "rappel show latest");
+    }
+    for reason in not_restorable(&manifest.databases) {
+        status.worsen(Health::Degraded, &reason, "connect as who may restore it, or grant that");
     }
     if manifest.interrupted_restore {
         let reason = "the last checkpoint was made in the middle of a restore";

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use rappel::{ErrorKind, ListFilter, Rappel, RestoreOptions, SaveOptions};
+use rappel::{ErrorKind, ListFilter, Rappel, RecoverOptions, RestoreOptions, SaveOptions};
 use rappel_store::disk::Op;
 use rappel_testing::{Fault, FaultDisk, Loss, Project};
 use support::{World, reference};
@@ -41,7 +41,7 @@ fn undo_after_a_finished_recovery_goes_to_before_the_restore() {
     interrupt(&world, &first);
     let error = world.open().next_undo().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    let recovered = world.open().recover(true).unwrap();
+    let recovered = world.open().recover(&RecoverOptions::finish()).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
     assert_eq!((world.read("a"), world.read("b")), ("old a".into(), "old b".into()));
     assert!(!world.open().next_undo().unwrap().asks, "it takes back the restore");

@@ -330,7 +330,7 @@ fn a_spoilt_configuration_does_not_bar_the_way_back() {
 fn facets_that_are_not_built_cannot_be_asked_for() {
     let world = World::new(Project::new().file("a", "1"));
     let first = world.save("first");
-    let only = Some([rappel::types::Facet::Agents].into());
+    let only = Some([rappel::types::Facet::Process].into());
     let options = SaveOptions { only: only.clone(), ..SaveOptions::default() };
     assert_eq!(world.open().save(&options).unwrap_err().kind(), ErrorKind::Usage);
     let options = RestoreOptions { only, ..RestoreOptions::default() };
@@ -370,4 +370,18 @@ fn whoever_watches_sees_how_many_files_are_written() {
     let there = world.project.outside().join("there");
     rappel.restore_to(&reference(&first), &there, &RestoreOptions::default()).unwrap();
     assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (4, 4));
+}
+
+#[test]
+fn status_and_list_name_the_same_latest_after_a_restore() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    let second = world.save("second");
+    assert_eq!(world.open().status().unwrap().based_on, None);
+    world.restore(&first);
+    let status = world.open().status().unwrap();
+    assert_eq!(status.latest.as_ref(), Some(&second));
+    assert_eq!(status.latest, world.open().list(&rappel::ListFilter::default()).unwrap().latest);
+    assert_eq!((status.based_on, status.unsaved), (Some(first), 0));
 }

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use rappel::{ErrorKind, Rappel, RestoreOptions};
+use rappel::{ErrorKind, Rappel, RecoverOptions, RestoreOptions};
 use rappel_store::disk::{Disk, Op};
 use rappel_testing::{FaultDisk, Project};
 use support::{World, path, reference};
@@ -175,7 +175,8 @@ fn a_restore_killed_before_its_intent_is_closed_is_undone_once() {
         assert_eq!(world.open().next_undo().unwrap_err().kind(), ErrorKind::Conflict);
 
         world.clock.advance(1000);
-        let recovered = world.open().recover(finish).unwrap();
+        let recovered =
+            world.open().recover(&RecoverOptions { finish, ..RecoverOptions::default() }).unwrap();
         assert!(recovered.conflicts.is_empty(), "{recovered:?}");
         assert_eq!(world.read("a"), if finish { "2" } else { "3" });
         let report = world.undo();

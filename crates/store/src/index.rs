@@ -2,6 +2,7 @@
 //! documents say. It is never the only place where something is known: delete it, and it is built
 //! again from the packs.
 
+mod figures;
 mod journal;
 mod queries;
 mod take_in;
@@ -56,6 +57,7 @@ CREATE TABLE document (
 /// Everything the schema has, in the order in which it is made.
 const SCHEMAS: [&str; 2] = [SCHEMA, journal::SCHEMA];
 
+pub use figures::{ExecutionRow, ToolRow};
 pub use journal::{EventRow, Hit, SnapshotRow};
 
 /// Where an object is.

@@ -14,8 +14,10 @@ mod input;
 mod items;
 mod lineage;
 mod part;
+mod plan;
 pub mod raised;
 pub mod replay;
+mod said;
 mod session;
 mod state;
 
@@ -26,5 +28,6 @@ pub use input::{NewEvent, PREVIEW_MAX, TEXT_MAX};
 pub use items::{Item, Items, Long, Segment};
 pub use lineage::{Fork, Lineage};
 pub use part::{AgentsPart, SessionPart, SessionPosition};
+pub use plan::{AgentsPlan, SessionMove};
 pub use session::{ParseSessionIdError, SessionId, SessionStatus};
 pub use state::*;

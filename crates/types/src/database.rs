@@ -80,6 +80,52 @@ pub struct DatabasePart {
     /// and escaped like any path; a server's host and database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
+    /// What its server knows of it besides its content, to make it anew; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DatabaseDefinition>,
+    /// Why it could not be restored as it was when it was read, for people: the user may read it all, but not
+    /// replace it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
+}
+
+/// What a server knows of a database and its dump does not hold. A field that a later version adds is left
+/// out where it has nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseDefinition {
+    /// The role that it belongs to.
+    pub owner: String,
+    /// Its encoding, as the server calls it.
+    pub encoding: String,
+    /// How texts are sorted.
+    pub collate: String,
+    /// What letters are.
+    pub ctype: String,
+    /// Who does both, if not the C library: `icu` or `builtin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// What that calls the locale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locale: Option<String>,
+    /// Its comment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Settings that hold in it (`ALTER DATABASE … SET`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<DatabaseSetting>,
+}
+
+/// A setting that holds in a database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseSetting {
+    /// For whom; `None` is everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Which.
+    pub name: String,
+    /// Its value; `None` where it looks like a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
 }
 
 /// What a restore does to one database.

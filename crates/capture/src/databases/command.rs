@@ -92,6 +92,8 @@ impl Command {
             tree: stored.tree,
             digest: stored.digest,
             location: None,
+            definition: None,
+            obstacle: None,
         })
     }
 }
@@ -131,8 +133,8 @@ impl Database for Command {
         Ok(Box::new(Loading { command: self.clone(), input: None }))
     }
 
-    fn create(&self) -> Result<()> {
-        Ok(())
+    fn create(&self, _: &DatabasePart) -> Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     fn fate(&self, _: &DatabasePlan) -> Result<Fate> {

@@ -1,8 +1,8 @@
 //! PostgreSQL (13 and later), through its own `pg_dump` and `psql`.
 //!
-//! - [`url`]: addresses; [`lookup`]: what `env:NAME` means;
+//! - [`url`] is about addresses;
 //! - [`program`]: running the programs; [`session`]: a `psql` that is told one thing after the other;
-//! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store;
+//! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store; [`definition`]: what a dump leaves out;
 //! - [`restoring`]: a dump out of the store, in one transaction; with [`check`] and [`demands`] (may it?), [`lock`]
 //!   (holding writers off), [`inventory`] (did anything slip in?), `clear.sql` (dropping what is there) and [`fate`] (was it
 //!   committed?); [`create`]: a database that was dropped.
@@ -13,12 +13,12 @@
 pub mod capture;
 pub mod check;
 pub mod create;
+pub mod definition;
 pub mod demands;
 pub mod fate;
 pub mod fingerprint;
 pub mod inventory;
 pub mod lock;
-pub mod lookup;
 pub mod program;
 pub mod restoring;
 pub mod session;
@@ -27,13 +27,14 @@ pub mod url;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Ticket};
 
 use super::error::Result;
 use super::{Captured, Fate, Fingerprint, Restoring};
-use program::{Programs, Version};
+use program::{Programs, SILENCE, Version};
 use session::Session;
 
 pub use capture::Pace;
@@ -62,7 +63,7 @@ const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "docker-compose"];
 impl Database {
     /// The database that `rappel.toml` calls `name`. `tools` is put before the names of the programs.
     pub fn new(name: &str, address: Address, tools: Vec<String>) -> Self {
-        let programs = Programs { address, tools, cancel: Arc::default() };
+        let programs = Programs { address, tools, cancel: Arc::default(), silence: SILENCE };
         Self { name: name.to_owned(), programs }
     }
 
@@ -70,6 +71,13 @@ impl Database {
     #[must_use]
     pub fn until(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.programs.cancel = cancel;
+        self
+    }
+
+    /// The same, given up once its server has nothing to say for so long although it has little to do.
+    #[must_use]
+    pub fn given_up_after(mut self, silence: Duration) -> Self {
+        self.programs.silence = silence;
         self
     }
 
@@ -151,8 +159,8 @@ impl Database {
         fate::of(&self.programs, ticket)
     }
 
-    /// Makes it anew, empty, where it is absent.
-    pub fn create(&self) -> Result<()> {
-        create::create(&self.programs)
+    /// Makes it anew, empty, where it is absent, as `target` knew it. Tells what could not be made like that.
+    pub fn create(&self, target: &DatabasePart) -> Result<Vec<String>> {
+        create::create(&self.programs, target.definition.as_ref())
     }
 }

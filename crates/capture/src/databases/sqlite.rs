@@ -219,6 +219,8 @@ impl Database {
             tree: taken.write(sink, prior.map(|prior| &prior.tree))?,
             digest: taken.digest,
             location: self.location.clone(),
+            definition: None,
+            obstacle: None,
         })
     }
 

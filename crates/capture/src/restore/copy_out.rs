@@ -42,12 +42,15 @@ pub fn restore_to(
     folder: &Path,
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
-    tree: &ObjectId,
+    tree: Option<&ObjectId>,
     scope: &Scope,
     cancel: &AtomicBool,
 ) -> Result<Copied> {
     let mut warnings = Vec::new();
-    let entries = entries_of(source, tree, scope, &mut warnings)?;
+    let entries = match tree {
+        Some(tree) => entries_of(source, tree, scope, &mut warnings)?,
+        None => Vec::new(),
+    };
     let copied = write_entries(folder, disk, source, entries, cancel)?;
     Ok(Copied { warnings, ..copied })
 }

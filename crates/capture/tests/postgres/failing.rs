@@ -230,9 +230,106 @@ fn a_dropped_database_is_made_anew() {
     server.run("postgres", "DROP DATABASE app");
     assert!(matches!(database.restoring(patient()), Err(Error::Absent(_))));
     assert!(matches!(database.fingerprint(), Err(Error::Absent(_))));
-    database.create().unwrap();
+    assert_eq!(database.create(&target).unwrap(), [""; 0]);
     restore(&database, &store, &target).unwrap();
     assert_eq!(server.dump("app"), before);
+}
+
+/// What a server knows of a database besides its content.
+fn known(server: &Postgres) -> String {
+    server.run(
+        "postgres",
+        "SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datctype,
+           shobj_description(d.oid, 'pg_database'),
+           (SELECT string_agg(concat_ws(':', setrole::regrole, setconfig::text), ' ' ORDER BY setrole)
+            FROM pg_db_role_setting WHERE setdatabase = d.oid)
+         FROM pg_database d WHERE datname = 'app'",
+    )
+}
+
+#[test]
+fn a_dropped_database_is_made_as_it_was() {
+    let server = Postgres::start();
+    server.run("postgres", r#"CREATE ROLE "the ""owner"""; CREATE ROLE agent"#);
+    server.run(
+        "postgres",
+        r#"CREATE DATABASE app TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'POSIX' OWNER "the ""owner""""#,
+    );
+    server.run(
+        "app",
+        r#"CREATE SCHEMA "My Schema";
+        COMMENT ON DATABASE app IS E'it''s\na \\! comment';
+        ALTER DATABASE app SET search_path TO "My Schema", public, "$user";
+        ALTER DATABASE app SET statement_timeout = '20min';
+        ALTER DATABASE app SET app.mode TO E'fast\n\\! touch x; ''quoted''';
+        ALTER ROLE agent IN DATABASE app SET work_mem = '8MB';
+        ALTER DATABASE app SET default_transaction_read_only = on;"#,
+    );
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    assert_eq!(target.obstacle, None);
+    let before = known(&server);
+    assert!(before.contains("LATIN1") && before.contains("work_mem"), "{before}");
+    server.run("postgres", "DROP DATABASE app");
+    assert_eq!(database.create(&target).unwrap(), [""; 0]);
+    assert_eq!(known(&server), before);
+    restore(&database, &store, &target).unwrap();
+    assert_eq!(capture(&database, &store).part.digest, target.digest);
+    assert_eq!(known(&server), before);
+}
+
+#[test]
+fn what_cannot_be_made_as_it_was_is_told() {
+    let server = Postgres::start();
+    server.run("postgres", "CREATE ROLE agent LOGIN CREATEDB PASSWORD 'agent'; CREATE ROLE other");
+    server.run("postgres", "CREATE DATABASE app OWNER other");
+    server.run(
+        "app",
+        "ALTER DATABASE app SET app.jwt_secret = 'hunter2'; ALTER DATABASE app SET log_statement = 'all';",
+    );
+    let store = MemoryStore::default();
+    let target = capture(&database(&server, "app"), &store).part;
+    assert!(!format!("{target:?}").contains("hunter2"), "{target:?}");
+    server.run("postgres", "DROP DATABASE app");
+    let agent = at(&server.url_as("agent:agent", "app"));
+    let notes = agent.create(&target).unwrap().join("\n");
+    for words in ["it belonged to other", "jwt_secret", "looks like a secret", "log_statement"] {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+    assert!(known(&server).starts_with("agent|"), "{}", known(&server));
+
+    server.run("postgres", "DROP DATABASE app");
+    server.run("postgres", "DROP ROLE other");
+    let error = database(&server, "app").create(&target).unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { message, .. } if message.contains("other")),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_the_user_could_not_restore_is_foreseen_when_it_is_read() {
+    let server = Postgres::start();
+    server.run("postgres", "CREATE ROLE agent LOGIN PASSWORD 'agent'; CREATE ROLE other");
+    server.run("postgres", "CREATE DATABASE app OWNER agent");
+    let agent = at(&server.url_as("agent:agent", "app"));
+    let store = MemoryStore::default();
+    server.run("app", "CREATE TABLE mine (n int); ALTER TABLE mine OWNER TO agent");
+    assert_eq!(capture(&agent, &store).part.obstacle, None);
+    server.run(
+        "app",
+        "CREATE TABLE theirs (n int); ALTER TABLE theirs OWNER TO other; GRANT SELECT ON theirs TO agent",
+    );
+    let part = capture(&agent, &store).part;
+    let obstacle = part.obstacle.clone().unwrap();
+    assert!(obstacle.contains("public.theirs"), "{obstacle}");
+    let refused = agent.check(&store, &part, false).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    assert_eq!(capture(&database(&server, "app"), &store).part.obstacle, None, "a superuser may");
+    server.run("postgres", "GRANT other TO agent");
+    assert_eq!(capture(&agent, &store).part.obstacle, None);
+    agent.check(&store, &part, false).unwrap();
 }
 
 #[test]

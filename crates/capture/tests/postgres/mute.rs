@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use rappel_capture::databases::postgres::{Database, Pace};
+use rappel_capture::databases::postgres::{Database, Options, Pace};
 use rappel_capture::databases::{Error, Watch};
 use rappel_testing::{MemoryStore, Postgres};
 
@@ -58,8 +59,13 @@ impl Proxy {
     }
 
     fn database(&self) -> Database {
+        self.unattended().until(Arc::clone(&self.cancel))
+    }
+
+    /// The database as one sees it whom nobody stops.
+    fn unattended(&self) -> Database {
         let host = self.folder.path().to_str().unwrap().replace('/', "%2F");
-        at(&format!("postgres://postgres@{host}/app")).until(Arc::clone(&self.cancel))
+        at(&format!("postgres://postgres@{host}/app"))
     }
 
     fn go_mute(&self) {
@@ -109,5 +115,36 @@ fn a_restore_can_be_stopped_and_changes_nothing() {
     let error = restoring.stage(&store, &target).unwrap_err();
     assert!(is_cancelled(&error), "{error:?}");
     drop(restoring);
+    assert_eq!(capture(&database(&server, "app"), &store).part.digest, before.digest);
+}
+
+#[test]
+fn a_mute_server_is_given_up_where_it_has_little_to_do() {
+    let server = server_with("CREATE TABLE t (n int); INSERT INTO t VALUES (1);");
+    let store = MemoryStore::default();
+    let target = capture(&database(&server, "app"), &store).part;
+    server.run("app", "UPDATE t SET n = 2;");
+    let before = capture(&database(&server, "app"), &store).part;
+    let proxy = Proxy::before(&server);
+    let mut restoring =
+        proxy.unattended().given_up_after(Duration::from_secs(5)).restoring(patient()).unwrap();
+    restoring.capture(&store, Some(&target), &Watch::nobody()).unwrap();
+    proxy.go_mute();
+    let staged = restoring.stage(&store, &target).unwrap_err();
+    drop(restoring);
+    let soon = || proxy.unattended().given_up_after(Duration::from_millis(50));
+    let options = || Options { lock_timeout: Duration::from_millis(50), ..patient() };
+    for error in [
+        staged,
+        soon().fingerprint().unwrap_err(),
+        soon().check(&store, &target, false).unwrap_err(),
+        soon().restoring(options()).map(drop).unwrap_err(),
+        soon().create(&target).unwrap_err(),
+    ] {
+        assert!(
+            matches!(&error, Error::Unavailable(words) if words.contains("no answer")),
+            "{error:?}"
+        );
+    }
     assert_eq!(capture(&database(&server, "app"), &store).part.digest, before.digest);
 }

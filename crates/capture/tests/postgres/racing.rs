@@ -102,6 +102,8 @@ fn a_restore_to_be_killed() {
         tree: stored.tree,
         digest: stored.digest,
         location: None,
+        definition: None,
+        obstacle: None,
     };
     let database = at(&url);
     let mut restoring = database.restoring(patient()).unwrap();

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-use rappel::{Diff, DiffOptions, FileText, FilesDiff};
+use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff};
+use rappel_types::agents::SessionId;
 use rappel_types::{Facet, Reference, RelPath};
 
 use crate::errors::{Exit, Result};
@@ -17,7 +18,8 @@ Examples:
   rappel diff latest
   rappel diff latest~3 latest --stat
   rappel diff \"@{yesterday 18:00}\" --path src
-  rappel diff 41 42 --json | jq .files")]
+  rappel diff 41 42 --json | jq .files
+  rappel diff 41 --only agents")]
 pub struct Args {
     /// The checkpoint to compare from
     #[arg(value_name = "REF", value_parser = values::reference)]
@@ -31,30 +33,22 @@ pub struct Args {
     /// Only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Only these facets: files, git, databases
+    /// Only these facets: files, git, databases, agents
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
+    /// Of the agents, only this session
+    #[arg(long, value_name = "ID", value_parser = values::session)]
+    pub session: Option<SessionId>,
 }
 
 /// Longer names stand out of line.
 const STAT_WIDTH: usize = 60;
-const NOT_COMPARED: &str = "files were not compared";
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let paths = context.paths(rappel.root(), &args.paths)?;
-    let mut diff = rappel.diff(&args.from, args.to.as_ref(), &DiffOptions { paths })?;
-    if !args.only.is_empty() && !args.only.contains(&Facet::Files) {
-        diff.files = FilesDiff::default();
-        diff.changes.clear();
-        diff.summary = NOT_COMPARED.into();
-    }
-    if !args.only.is_empty() && !args.only.contains(&Facet::Git) {
-        diff.git = None;
-    }
-    if !args.only.is_empty() && !args.only.contains(&Facet::Databases) {
-        diff.databases.clear();
-    }
+    let options = DiffOptions { paths, only: args.only.clone(), session: args.session.clone() };
+    let mut diff = rappel.diff(&args.from, args.to.as_ref(), &options)?;
     let output = context.output;
     if output.json {
         output.answer_json(&diff)?;
@@ -75,6 +69,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
             writeln!(out, "{head}: {}", in_numbers(&diff))?;
             for line in face::diff::others(&diff) {
                 writeln!(out, "  {line}")?;
+            }
+            if let Some(agents) = &diff.agents {
+                let text = face::diff_agents::sessions(agents, args.stat, paint);
+                out.write_all(text.as_bytes())?;
             }
         }
         if args.stat {
@@ -107,7 +105,11 @@ fn in_numbers(diff: &Diff) -> String {
         (files.modified.len() as u64, "changed"),
         (files.deleted.len() as u64, "deleted"),
     ];
-    let nothing =
-        if diff.summary == NOT_COMPARED { NOT_COMPARED } else { "no difference in files" };
+    let nothing = match (diff.files_compared, &diff.agents) {
+        (true, _) => "no difference in files",
+        (false, Some(agents)) if agents.sessions.is_empty() => "no difference in agents",
+        (false, Some(_)) => "what agents learnt",
+        (false, None) => FILES_NOT_COMPARED,
+    };
     face::tally(&counts, nothing)
 }

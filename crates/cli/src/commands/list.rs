@@ -1,5 +1,7 @@
 //! `rappel list`.
 
+use std::ffi::OsString;
+
 use rappel::ListFilter;
 use rappel_types::{Trigger, When};
 
@@ -31,6 +33,15 @@ pub struct Args {
     /// Only those of this agent session
     #[arg(long)]
     pub session: Option<String>,
+    /// Only those that are the first to hold a call of this tool
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only those that are the first to hold an event that says this
+    #[arg(long, value_name = "TEXT")]
+    pub text: Option<String>,
+    /// Only those that changed this file, or something in this folder
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<OsString>,
     /// Only those made for this reason
     #[arg(long, value_parser = values::trigger)]
     pub trigger: Option<Trigger>,
@@ -40,7 +51,7 @@ pub struct Args {
     /// Only those made then or earlier
     #[arg(long, value_name = "WHEN", value_parser = values::when)]
     pub until: Option<When>,
-    /// Also those that hold agent state and no files
+    /// Also those of agent state alone and of single tool calls, which are counted otherwise
     #[arg(long)]
     pub all: bool,
     /// Those of every workspace
@@ -54,6 +65,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
+    let path = context.paths(rappel.root(), args.path.as_slice())?.pop();
     let listing = rappel.list(&ListFilter {
         limit: Some(usize::try_from(limit).unwrap_or(usize::MAX)),
         tag: args.tag.clone(),
@@ -61,6 +73,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         since: args.since.as_ref().map(|when| context.moment(when)).transpose()?,
         until: args.until.as_ref().map(|when| context.moment_end(when)).transpose()?,
         session: args.session.clone(),
+        tool: args.tool.clone(),
+        text: args.text.clone(),
+        path,
         all: args.all,
         all_workspaces: args.all_workspaces,
         deleted: args.deleted,
@@ -78,7 +93,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
             }
             return Ok(());
         }
-        if listing.checkpoints.is_empty() && listing.unreadable.is_empty() {
+        let folded = listing.folded_since > 0;
+        if listing.checkpoints.is_empty() && listing.unreadable.is_empty() && !folded {
             return Ok(out.write_all(nothing(args, context, &rappel).as_bytes())?);
         }
         let paint = output.paint();
@@ -124,6 +140,9 @@ fn filters(args: &Args) -> String {
     let values = [
         ("--tag", args.tag.clone()),
         ("--session", args.session.clone()),
+        ("--tool", args.tool.clone()),
+        ("--text", args.text.clone()),
+        ("--path", args.path.as_ref().map(|path| path.to_string_lossy().into_owned())),
         ("--trigger", args.trigger.map(|trigger| trigger.to_string())),
         ("--since", args.since.as_ref().map(ToString::to_string)),
         ("--until", args.until.as_ref().map(ToString::to_string)),

@@ -1,6 +1,6 @@
 //! `rappel recover`.
 
-use rappel::ErrorKind;
+use rappel::{ErrorKind, RecoverOptions};
 
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
@@ -16,6 +16,7 @@ use crate::progress;
 Examples:
   rappel recover
   rappel recover --finish
+  rappel recover --finish --skip databases
   rappel recover --rollback")]
 pub struct Args {
     /// Carry the unfinished restore on to its end
@@ -24,6 +25,12 @@ pub struct Args {
     /// Take the unfinished restore back
     #[arg(long, conflicts_with = "finish")]
     pub rollback: bool,
+    /// Finish it without the databases that are not restored yet (`databases`)
+    #[arg(long, value_name = "FACET", requires = "finish", value_parser = ["databases"])]
+    pub skip: Option<String>,
+    /// Disconnect others from a database that they hold
+    #[arg(long)]
+    pub terminate_connections: bool,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -50,8 +57,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         return Ok(Exit::Done);
     }
+    let options = RecoverOptions {
+        finish: args.finish,
+        skip_databases: args.skip.is_some(),
+        terminate_connections: args.terminate_connections,
+    };
     context.stop_cleanly();
-    let recovered = progress::spinner(context, "Recovering", || rappel.recover(args.finish))?;
+    let recovered = progress::spinner(context, "Recovering", || rappel.recover(&options))?;
     if output.json {
         output.answer_json(&recovered)?;
     } else if !output.quiet {

@@ -31,6 +31,7 @@ Examples:
   rappel restore \"@{10 minutes ago}\" --path src/auth
   rappel restore 42 --patch
   rappel restore latest --only databases
+  rappel restore latest --database app
   rappel restore latest --to /tmp/as-it-was")]
 pub struct Args {
     /// Which checkpoint
@@ -70,9 +71,15 @@ pub struct How {
     /// without being asked for; repeatable
     #[arg(long = "worktree", value_name = "NAME")]
     pub worktrees: Vec<String>,
+    /// Restore only this database; repeatable
+    #[arg(long = "database", value_name = "NAME", conflicts_with = "paths")]
+    pub databases: Vec<String>,
     /// Disconnect others from a database that they hold
     #[arg(long)]
     pub terminate_connections: bool,
+    /// End the processes of other agents' sessions that are at work here
+    #[arg(long)]
+    pub terminate_sessions: bool,
     /// Restore this database although it is on another machine; repeatable
     #[arg(long = "allow-remote-database", value_name = "NAME")]
     pub allow_remote_databases: Vec<String>,
@@ -100,10 +107,13 @@ impl How {
             expected: self.plan.clone(),
             prune_refs: self.prune_refs,
             worktrees: self.worktrees.clone(),
+            only_databases: self.databases.clone(),
             terminate_connections: self.terminate_connections,
             allow_remote_databases: self.allow_remote_databases.clone(),
             allow_stale: self.allow_stale,
             trust_dump: self.trust_dump,
+            terminate_sessions: self.terminate_sessions,
+            own_session: context.session_id(),
         })
     }
 
@@ -122,12 +132,16 @@ impl How {
         for name in &self.worktrees {
             command.push_str(&format!(" --worktree {}", quote(name)));
         }
+        for name in &self.databases {
+            command.push_str(&format!(" --database {}", quote(name)));
+        }
         for name in &self.allow_remote_databases {
             command.push_str(&format!(" --allow-remote-database {}", quote(name)));
         }
         for (given, flag) in [
             (self.prune_refs, "--prune-refs"),
             (self.terminate_connections, "--terminate-connections"),
+            (self.terminate_sessions, "--terminate-sessions"),
             (self.allow_stale, "--allow-stale"),
             (self.trust_dump, "--trust-dump"),
         ] {
@@ -170,6 +184,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let head = head("Restore", &report.checkpoint, &rappel, context);
         if let Some(exit) = approve(&head, &report, &report, "undo", &args.how, context)? {
             return Ok(exit);
+        }
+        if !options.terminate_sessions
+            && !rappel.running_agents(options.own_session.as_ref())?.is_empty()
+        {
+            options.terminate_sessions = context.can_ask()
+                && confirm::ask("Other agents are at work here. End their processes first?")?;
         }
         // What was shown, whatever `latest` means by now.
         reference = exactly(&report.checkpoint);

@@ -4,12 +4,13 @@ use crate::errors::{Exit, Result};
 use crate::face;
 use crate::process::Context;
 
-/// Show what the checkpoints cost in space
+/// Show what checkpoints cost in space, and agents in tokens and calls
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   rappel stats
-  rappel stats --json | jq .ratio")]
+  rappel stats --json | jq .ratio
+  rappel stats --json | jq '.tools[] | select(.failed > 0)'")]
 pub struct Args {}
 
 pub fn run(_: &Args, context: &Context) -> Result {

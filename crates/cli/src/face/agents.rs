@@ -185,7 +185,7 @@ fn item(id: &str, sure: f64, text: &str) -> String {
     format!("{}  {sure:.2}  {}", clean(id), one_line(text))
 }
 
-fn call(one: &ToolCall) -> String {
+pub fn call(one: &ToolCall) -> String {
     let outcome = match (one.success, &one.error) {
         (Some(false), Some(error)) => format!(" failed: {}", one_line(error)),
         (Some(false), None) => " failed".into(),
@@ -224,7 +224,7 @@ fn section(out: &mut String, paint: Paint, name: &str, lines: &[String], more: u
 }
 
 /// The first line of a text, fit to be shown.
-fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = lines.next().unwrap_or_default();
     let more = if lines.next().is_some() { " …" } else { "" };

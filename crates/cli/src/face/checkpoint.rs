@@ -25,6 +25,9 @@ pub fn list(
 ) -> String {
     let mut text =
         format!("{} ({} total)\n", paint.strong(heading), thousands(listing.total as u64));
+    if listing.folded_since > 0 {
+        text.push_str(&format!("\n  {}\n", paint.faint(&folded(listing.folded_since, "since"))));
+    }
     let newest = listing.checkpoints.iter().map(|one| one.manifest.sequence).max();
     let width = newest.unwrap_or(0).to_string().len();
     for checkpoint in &listing.checkpoints {
@@ -42,9 +45,16 @@ pub fn list(
             facts.push(clean(&manifest.workspace.root));
         }
         facts.extend(in_brief(checkpoint));
+        facts
+            .extend(listing.folded.get(manifest.id.as_str()).map(|count| folded(*count, "before")));
         text.push_str(&format!("{indent}{}\n", paint.faint(&facts.join(" · "))));
     }
     text
+}
+
+/// `3 of agent state before (--all)`: what belongs to a checkpoint in a list.
+pub fn folded(count: usize, when: &str) -> String {
+    format!("{} of agent state {when} (--all)", thousands(count as u64))
 }
 
 /// Says which checkpoints are there and cannot be read.

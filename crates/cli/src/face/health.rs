@@ -1,6 +1,6 @@
 //! How well things are: `status`, `doctor`, `stats`.
 
-use rappel::{Check, GcReport, Health, Stats, Status};
+use rappel::{AgentStats, Check, GcReport, Health, Stats, Status};
 use rappel_types::size::format_size;
 use rappel_types::{Timestamp, time};
 
@@ -9,6 +9,8 @@ use crate::output::{Paint, clean};
 
 /// How many days `stats` shows.
 const DAYS: usize = 14;
+/// How many sessions and tools it shows.
+const SESSIONS: usize = 10;
 
 /// The answer of `status`.
 pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
@@ -24,6 +26,7 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     if let (Some(latest), Some(at)) = (&status.latest, status.latest_at) {
         fields.add("Latest", format!("{} ({})", paint.id(latest), time::age(now, at)));
+        fields.add_some("Based on", status.based_on.as_ref().map(|id| paint.id(id)));
         let mut unsaved = Vec::new();
         if status.unsaved > 0 {
             unsaved.push(count(status.unsaved as u64, "path", "paths"));
@@ -72,7 +75,11 @@ pub fn checks(checks: &[Check], paint: Paint) -> String {
 pub fn stats(stats: &Stats, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     fields.add("Checkpoints", thousands(stats.checkpoints as u64));
-    fields.add("They hold", format_size(stats.logical_bytes));
+    let databases = match stats.database_bytes {
+        0 => String::new(),
+        bytes => format!(", {} of it databases", format_size(bytes)),
+    };
+    fields.add("They hold", format!("{}{databases}", format_size(stats.logical_bytes)));
     let ratio = match stats.ratio >= 1.05 {
         true => format!(" ({:.1} times less)", stats.ratio),
         false => String::new(),
@@ -99,6 +106,52 @@ pub fn stats(stats: &Stats, paint: Paint) -> String {
                 count(share.checkpoints as u64, "checkpoint", "checkpoints"),
                 format_size(share.new_bytes)
             ));
+        }
+    }
+    text + &agents(&stats.agents, paint)
+}
+
+/// What agents did and cost; nothing if there were none.
+fn agents(stats: &AgentStats, paint: Paint) -> String {
+    let mut text = String::new();
+    if stats.checkpoints_per_hour > 0.0 {
+        let hours = format!("{:.1} in an hour that had any", stats.checkpoints_per_hour);
+        text.push_str(&format!("\n{}\n  {hours}\n", paint.strong("Checkpoints")));
+    }
+    if !stats.executions.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Sessions")));
+        for one in stats.executions.iter().take(SESSIONS) {
+            let provider = one.provider.as_deref().unwrap_or("agent");
+            text.push_str(&format!(
+                "  {}  {} {}  {}\n",
+                paint.id(&clean(&one.session)),
+                clean(provider),
+                one.status,
+                count(one.tokens.total(), "token", "tokens"),
+            ));
+        }
+        if stats.executions.len() > SESSIONS {
+            let more = thousands((stats.executions.len() - SESSIONS) as u64);
+            text.push_str(&format!("  … and {more} more\n"));
+        }
+        if let Some(average) = stats.tokens_per_execution {
+            let average = thousands(average.round() as u64);
+            text.push_str(&format!("  {average} tokens on average where they were counted\n"));
+        }
+    }
+    if !stats.tools.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Tools")));
+        for tool in stats.tools.iter().take(SESSIONS) {
+            let calls = count(tool.calls, "call", "calls");
+            let failed = match tool.failed {
+                0 => String::new(),
+                failed => format!(", {} failed", thousands(failed)),
+            };
+            text.push_str(&format!("  {}  {calls}{failed}\n", clean(&tool.tool)));
+        }
+        if stats.tools.len() > SESSIONS {
+            let more = thousands((stats.tools.len() - SESSIONS) as u64);
+            text.push_str(&format!("  … and {more} more\n"));
         }
     }
     text

@@ -4,12 +4,15 @@ pub mod agents;
 pub mod checkpoint;
 pub mod databases;
 pub mod diff;
+pub mod diff_agents;
+pub mod found;
 pub mod git;
 pub mod health;
 pub mod recover;
 pub mod replay;
 pub mod restore;
 pub mod saved;
+pub mod timeline;
 pub mod verify;
 
 use rappel::Checkpoint;

@@ -58,7 +58,7 @@ fn one(
         text.push_str(&format!("    Finish it with:     {}\n", suggest("recover --finish")));
         let back = match restore.past_return {
             false => format!("    Take it back with:  {}\n", suggest("recover --rollback")),
-            true => "    A database may be restored already; undo takes all of it back once it is finished.\n    One that cannot be restored is left out if rappel.toml does not name it.\n".to_owned(),
+            true => "    A database may be restored already; undo takes all of it back once it is finished.\n    --skip databases finishes it without those that cannot be restored.\n".to_owned(),
         };
         text.push_str(&back);
     } else {

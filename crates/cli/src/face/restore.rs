@@ -45,6 +45,12 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
             text.push_str(&format!("  {}\n", clean(line)));
         }
     }
+    if !report.sessions.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Agents:")));
+        for line in &report.sessions {
+            text.push_str(&format!("  {}\n", clean(line)));
+        }
+    }
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
         text.push_str(&actions(report, kind, paint));
     }
@@ -88,8 +94,10 @@ fn planned(counts: ActionCounts) -> String {
         (counts.delete, "to delete"),
     ];
     let mut text = tally(&planned, "nothing to change");
-    if counts.skip > 0 {
-        text.push_str(&format!(", {} left as they are", thousands(counts.skip)));
+    match counts.skip {
+        0 => {}
+        1 => text.push_str(", 1 left as it is"),
+        more => text.push_str(&format!(", {} left as they are", thousands(more))),
     }
     text
 }

@@ -39,10 +39,6 @@ impl Damaged {
         std::fs::write(outside.join(gate), "").unwrap();
     }
 
-    fn open(&self, gate: &str) {
-        std::fs::remove_file(self.scene.outside().join(gate)).unwrap();
-    }
-
     /// Waits until the command stands at its gate.
     fn wait_at_gate(&self) {
         let reached = self.scene.outside().join("reached");
@@ -135,7 +131,7 @@ fn killed_before_its_intent_it_has_changed_nothing() {
     assert_eq!(damaged.scene.unfinished(), 0);
     damaged.assert_now(&damaged.before, "waiting for a table");
 
-    // While the present is saved, with everything held.
+    // While the present is saved.
     damaged.close("gate-capture");
     let restore = damaged.start();
     damaged.wait_at_gate();
@@ -168,18 +164,20 @@ fn killed_while_a_dump_is_loaded_it_goes_either_way() {
 
 #[test]
 fn killed_in_the_middle_of_a_commit_the_server_is_asked_for_its_outcome() {
-    let damaged = Damaged::new();
+    let mut damaged = Damaged::new();
+    // Waits for a sequence once it has its transaction.
+    let holder = damaged.scene.holder("SELECT nextval('conversations_id_seq')");
+    damaged.before = damaged.scene.portrait();
     let server = &damaged.scene.server;
-    damaged.close("gate-capture");
     let restore = damaged.start();
-    damaged.wait_at_gate();
+    damaged.wait_for_a_lock();
     // From here on a commit is written down and then waits for a standby that never comes.
     server.run("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server.run("postgres", "SELECT pg_reload_conf()");
     wait_until("the server has read its settings", || {
         server.run("postgres", "SHOW synchronous_standby_names") == "nobody"
     });
-    damaged.open("gate-capture");
+    drop(holder);
     wait_until("the commit waits", || {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
         server.run("postgres", waiting) != "0"

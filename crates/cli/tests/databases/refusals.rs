@@ -156,32 +156,47 @@ fn one_that_was_not_read_for_its_checkpoint_is_left_alone_unless_asked_for() {
 }
 
 #[test]
-fn without_room_for_the_present_nothing_is_restored() {
-    // A small disk of its own needs a mount, which needs root.
+fn a_server_without_room_takes_everything_back() {
+    let scene = Scene::whole();
+    // The view is refreshed at the end of the dump; a role tells whether the server says then what it says of a full disk.
+    scene.server.run(
+        "app",
+        "CREATE FUNCTION room() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+           IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'full') THEN
+             RAISE disk_full USING MESSAGE = 'could not extend file: No space left on device';
+           END IF;
+           RETURN 1;
+         END $$;
+         CREATE MATERIALIZED VIEW last AS SELECT public.room() AS one",
+    );
+    let id = scene.world.save("whole");
+    scene.damage();
+    scene.server.run("app", "CREATE ROLE \"full\"");
+    let before = scene.portrait();
+    let failed = scene.run(&["restore", &id, "--confirm"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.words.contains("No space left on device"), "{failed:?}");
+    assert!(failed.words.contains("free some space on the server's disk"), "{failed:?}");
+    assert_eq!(scene.portrait(), before);
+    assert_eq!(scene.unfinished(), 0);
+    scene.server.run("app", "DROP ROLE \"full\"");
+    scene.world.json(&["restore", &id, "--confirm"]);
+    assert_eq!(scene.server.run("app", "SELECT one FROM last"), "1");
+}
+
+/// Runs a script with the home on a disk of 8 MiB, where `$RAPPEL` and `$PSQL` are the programs. What it says and what it
+/// complains about; `None` where no disk can be mounted, which needs root.
+fn on_a_small_disk(scene: &Scene, script: &str) -> Option<(String, String)> {
     let may_mount = || Command::new("unshare").args(["-m", "true"]).output();
     if !geteuid().is_root() || !may_mount().is_ok_and(|tried| tried.status.success()) {
         println!("skipped: a small disk cannot be mounted here");
-        return;
+        return None;
     }
-    let scene = Scene::new();
     let home = scene.world.home.to_str().unwrap();
     std::fs::create_dir(home).unwrap();
     let psql = scene.server.psql_command("app");
     let words: Vec<_> = psql.get_args().map(|word| word.to_str().unwrap()).collect();
-    let psql = format!("{} {}", psql.get_program().to_str().unwrap(), words.join(" "));
-    let script = format!(
-        "set -e
-         mount -t tmpfs -o size=8m,mode=0700 tmpfs {home}
-         {rappel} save first >&2
-         {psql} -c \"DELETE FROM sessions; CREATE TABLE large AS
-            SELECT md5(n::text) || md5(n::text || 'x') FROM generate_series(1, 400000) n\" >&2
-         set +e
-         {rappel} restore 1 --confirm >&2
-         echo restored $?
-         {rappel} recover --json
-         {rappel} list --quiet >&2 && echo readable",
-        rappel = env!("CARGO_BIN_EXE_rappel"),
-    );
+    let script = format!("set -e\nmount -t tmpfs -o size=8m,mode=0700 tmpfs {home}\n{script}");
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &script]);
     let ours = scene.world.command::<&str>(&[]);
@@ -189,14 +204,59 @@ fn without_room_for_the_present_nothing_is_restored() {
     for (name, value) in ours.get_envs() {
         command.env(name, value.unwrap_or_default());
     }
+    command.env("RAPPEL", env!("CARGO_BIN_EXE_rappel"));
+    command.env("PSQL", format!("{} {}", psql.get_program().to_str().unwrap(), words.join(" ")));
     let output = command.output().unwrap();
-    let (said, words) = (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some((text(&output.stdout), text(&output.stderr)))
+}
+
+/// A table that does not fit on such a disk.
+const LARGE: &str = "CREATE TABLE large AS \
+    SELECT md5(n::text) || md5(n::text || 'x') FROM generate_series(1, 400000) n";
+
+#[test]
+fn without_room_for_the_present_nothing_is_restored() {
+    let scene = Scene::new();
+    let script = format!(
+        "$RAPPEL save first >&2
+         $PSQL -c \"DELETE FROM sessions; {LARGE}\" >&2
+         set +e
+         $RAPPEL restore 1 --confirm >&2
+         echo restored $?
+         $RAPPEL recover --json
+         $RAPPEL list --quiet >&2 && echo readable"
     );
+    let Some((said, words)) = on_a_small_disk(&scene, &script) else { return };
     assert!(said.contains("restored 1\n"), "{said}{words}");
     assert!(said.contains("\"restores\":[]") && said.contains("readable"), "{said}{words}");
     assert!(words.contains("space"), "{words}");
     let rows = "SELECT (SELECT count(*) FROM large), (SELECT count(*) FROM sessions)";
     assert_eq!(scene.server.run("app", rows), "400000|0");
+}
+
+#[test]
+fn without_room_for_a_dump_nothing_is_saved_and_nothing_is_damaged() {
+    let scene = Scene::new();
+    let script = format!(
+        "$RAPPEL save first >&2
+         $PSQL -c \"{LARGE}\" >&2
+         set +e
+         $RAPPEL save second >&2
+         echo saved $?
+         $RAPPEL verify >&2 && echo sound
+         echo checkpoints $($RAPPEL list --quiet)
+         $PSQL -c 'DROP TABLE large' >&2
+         $RAPPEL gc --now >&2
+         $RAPPEL save third >&2 && echo again
+         $RAPPEL restore 1 --confirm >&2 && echo restored"
+    );
+    let Some((said, words)) = on_a_small_disk(&scene, &script) else { return };
+    assert!(said.contains("saved 1\n"), "{said}{words}");
+    assert!(words.contains("space"), "{words}");
+    let listed = said.lines().find_map(|line| line.strip_prefix("checkpoints ")).unwrap();
+    assert_eq!(listed.split(' ').count(), 1, "{said}{words}");
+    for word in ["sound", "again", "restored"] {
+        assert!(said.lines().any(|line| line == word), "{word}: {said}{words}");
+    }
 }

@@ -55,9 +55,8 @@ impl Rappel {
         let (session, moment) = match query {
             TemporalQuery { timestamp: Some(at), tag_filter: None, .. } => {
                 let session = self.session_looked_at(query.session.as_ref())?.id;
-                let fork = self.fork_at(&session, *at)?;
-                let position = SessionPosition { fork, event: u64::MAX };
-                (session, Moment { position, at: Some(*at) })
+                let moment = self.moment_at(&session, *at)?;
+                (session, moment)
             }
             TemporalQuery { timestamp: Some(at), tag_filter: Some(tag), .. } => {
                 self.of_tagged(query, tag, |row| row.created_at <= at.as_millis())?
@@ -126,6 +125,12 @@ impl Rappel {
             }
         }
         Ok(None)
+    }
+
+    /// Where a session was at a time.
+    pub(crate) fn moment_at(&self, session: &SessionId, at: Timestamp) -> Result<Moment> {
+        let position = SessionPosition { fork: self.fork_at(session, at)?, event: u64::MAX };
+        Ok(Moment { position, at: Some(at) })
     }
 
     /// The fork that a session was on at a time.

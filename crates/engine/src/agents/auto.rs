@@ -100,7 +100,7 @@ impl Rappel {
     ) -> rappel_store::Result<Vec<NewRecord>> {
         let Some(first) = manifests.first() else { return Ok(Vec::new()) };
         let id = first.workspace.id;
-        let agents = agents_part(index, id, Some(&live.state.session), Some(live))?;
+        let agents = agents_part(index, id, &[], Some(live))?;
         let mut records = Vec::new();
         for mut manifest in manifests {
             manifest.agents = Some(agents.clone());

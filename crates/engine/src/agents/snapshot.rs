@@ -87,6 +87,30 @@ pub(crate) fn fill(source: &dyn Source, state: &mut SessionState, most: u64) -> 
     load(source, &mut state.tool_state.done, most)
 }
 
+/// Takes in of the long lists of two states of one session what they do not share: the older parts that both name are
+/// taken out of both.
+pub(crate) fn fill_apart(
+    source: &dyn Source,
+    old: &mut SessionState,
+    new: &mut SessionState,
+) -> Result<()> {
+    part_ways(&mut old.evidence, &mut new.evidence);
+    part_ways(&mut old.verification_results, &mut new.verification_results);
+    part_ways(&mut old.notes, &mut new.notes);
+    part_ways(&mut old.command_history, &mut new.command_history);
+    part_ways(&mut old.prompts, &mut new.prompts);
+    part_ways(&mut old.thought_chain, &mut new.thought_chain);
+    part_ways(&mut old.tool_state.done, &mut new.tool_state.done);
+    fill(source, old, u64::MAX)?;
+    fill(source, new, u64::MAX)
+}
+
+fn part_ways<T>(old: &mut Long<T>, new: &mut Long<T>) {
+    let shared = old.stored.iter().zip(&new.stored).take_while(|(a, b)| a == b).count();
+    old.stored.drain(..shared);
+    new.stored.drain(..shared);
+}
+
 /// Takes segments in, newest first, until there are `most` items. Those that stay stored are counted there.
 pub(crate) fn load<T: DeserializeOwned>(
     source: &dyn Source,

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rappel_capture::databases::postgres::{self, lookup};
+use rappel_capture::databases::{lookup, postgres};
 use rappel_types::RelPath;
 use rappel_types::config::{DatabaseUrl, POSTGRES_SCHEMES};
 
@@ -25,51 +25,71 @@ const MOST_LOOKED_AT: usize = 500;
 /// A database that was found and is not protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The variable that names it. Its value is never kept.
-    pub variable: String,
-    /// Where that is said.
-    pub place: String,
-    /// Whether it can be captured directly.
-    pub supported: bool,
-    /// Whether it is on another machine.
-    pub remote: bool,
-    /// A SQLite file that a rule leaves out, instead of a variable.
-    pub file: bool,
+    /// How people know it: a variable's name, or a path.
+    pub name: String,
+    by: By,
+}
+
+/// How a database was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum By {
+    /// A variable names it. Its value is never kept.
+    Variable {
+        /// Where that is said.
+        place: String,
+        /// Whether it can be captured directly.
+        supported: bool,
+        /// Whether it is on another machine.
+        remote: bool,
+    },
+    /// It is a SQLite file that a rule leaves out.
+    Path,
 }
 
 impl Found {
     /// In a sentence.
     pub fn note(&self) -> String {
-        let Self { variable, place, supported, .. } = self;
-        let address = self.address();
-        let how = match supported {
-            true => {
-                format!("add [[database]] with url = {address:?} to rappel.toml (or rappel init)")
-            }
+        let how = match self.is_supported() {
+            true => format!(
+                "add [[database]] with url = {:?} to rappel.toml (or rappel init)",
+                self.address()
+            ),
             false => "a [[command]] in rappel.toml can dump and load it".to_owned(),
         };
-        let where_to = if self.file { variable.clone() } else { format!("{variable} in {place}") };
-        format!("database found, not protected: {where_to}; {how}")
+        let name = &self.name;
+        match &self.by {
+            By::Variable { place, .. } => {
+                format!("database found, not protected: {name} in {place}; {how}")
+            }
+            By::Path => format!("database found, not protected: {name}; {how}"),
+        }
+    }
+
+    fn is_supported(&self) -> bool {
+        !matches!(self.by, By::Variable { supported: false, .. })
     }
 
     /// What `url` says.
     fn address(&self) -> String {
-        let scheme = if self.file { "sqlite" } else { "env" };
-        format!("{scheme}:{}", self.variable)
+        let scheme = if self.by == By::Path { "sqlite" } else { "env" };
+        format!("{scheme}:{}", self.name)
     }
 
     /// As it goes into a new `rappel.toml`.
     pub fn entry(&self) -> String {
-        let Self { variable, place, .. } = self;
-        if !self.supported {
-            return format!("\n# {variable} in {place} names a database; see [[command]] above.\n");
-        }
-        let name = if self.file { file_name(variable) } else { name_of(variable) };
-        let entry = format!("[[database]]\nname = {name:?}\nurl = {:?}\n", self.address());
-        match self.remote {
-            false if self.file => format!("\n# Git ignores it.\n{entry}"),
-            false => format!("\n# Named in {place}.\n{entry}"),
-            true => {
+        let found = &self.name;
+        let entry =
+            |name: String| format!("[[database]]\nname = {name:?}\nurl = {:?}\n", self.address());
+        match &self.by {
+            By::Path => format!("\n# Git ignores it.\n{}", entry(file_name(found))),
+            By::Variable { place, supported: false, .. } => {
+                format!("\n# {found} in {place} names a database; see [[command]] above.\n")
+            }
+            By::Variable { place, remote: false, .. } => {
+                format!("\n# Named in {place}.\n{}", entry(name_of(found)))
+            }
+            By::Variable { place, .. } => {
+                let entry = entry(name_of(found));
                 let entry: String = entry.lines().map(|line| format!("# {line}\n")).collect();
                 format!(
                     "\n# Named in {place}, on another machine: without the # every save reads all of it.\n{entry}"
@@ -102,11 +122,11 @@ impl Rappel {
             if protected.iter().any(|known| known == value) {
                 return;
             }
-            if !found.iter().any(|known| known.variable == variable) {
-                let (variable, place) = (variable.to_owned(), place.to_owned());
+            if !found.iter().any(|known| known.name == variable) {
                 let address = postgres::Address::parse(value);
                 let remote = address.is_ok_and(|address| !address.is_local());
-                found.push(Found { variable, place, supported, remote, file: false });
+                let by = By::Variable { place: place.to_owned(), supported, remote };
+                found.push(Found { name: variable.to_owned(), by });
             }
         };
         for (name, value, file) in lookup::all(&self.root, &|value| kind_of(value).is_some()) {
@@ -118,7 +138,7 @@ impl Rappel {
             }
         }
         // A command could be about anything.
-        found.retain(|one| one.supported || self.config.commands.is_empty());
+        found.retain(|one| one.is_supported() || self.config.commands.is_empty());
         found
     }
 
@@ -137,19 +157,11 @@ impl Rappel {
                 let below = Path::new(folder).join(&name);
                 let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { continue };
                 if !named.contains(&path) && !held.contains(&path) && is_sqlite(&entry.path()) {
-                    let variable = path.to_string();
-                    let place = folder.to_owned();
-                    found.push(Found {
-                        variable,
-                        place,
-                        supported: true,
-                        remote: false,
-                        file: true,
-                    });
+                    found.push(Found { name: path.to_string(), by: By::Path });
                 }
             }
         }
-        found.sort_by(|a, b| a.variable.cmp(&b.variable));
+        found.sort_by(|a, b| a.name.cmp(&b.name));
         found
     }
 

@@ -20,12 +20,12 @@ use crate::rappel::Rappel;
 
 /// How long a restore waits for others to let go of a database.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// More than this fit into no intent.
-const MOST: usize = 255;
 
 /// What a restore of databases is about.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DatabaseWish {
+    /// If there are any: only these.
+    pub only: Vec<String>,
     /// If given: only these, where they were when a restore changed them.
     pub touched: Option<Vec<UndoDatabase>>,
     /// How the restore that is taken back left them: one that is otherwise was changed since, and
@@ -41,24 +41,76 @@ pub(crate) struct DatabaseWish {
     pub trust_dump: bool,
 }
 
+impl DatabaseWish {
+    /// What a restore that is taken back did to the one of this name.
+    pub fn touched_by_name(&self, name: &str) -> Option<&UndoDatabase> {
+        self.touched.iter().flatten().find(|one| one.name == name)
+    }
+
+    /// Whether it is about the one of this name.
+    pub fn means(&self, name: &str) -> bool {
+        (self.only.is_empty() || self.only.iter().any(|one| one == name))
+            && (self.touched.is_none() || self.touched_by_name(name).is_some())
+    }
+}
+
 /// A database that a restore may change.
 pub(crate) struct Holding {
     pub named: Named,
     pub target: DatabasePart,
-    /// What holds it against writers; `None` in a dry run, and where there is nothing to hold yet.
+    /// What holds it against writers; `None` before it is held, in a dry run, and where there is nothing to
+    /// hold yet.
     pub restoring: Option<Box<dyn Restoring>>,
+    /// Why it cannot be saved first, if so: then it is not touched.
+    pub unreadable: Option<String>,
     /// What it holds now; `None` where there is none.
     pub now: Option<DatabasePart>,
     /// Whether a cheap look says that nobody changed it since the restore that is taken back.
     pub untouched: bool,
+    /// The digest of what a command gave right after that restore.
+    pub after: Option<String>,
 }
 
 impl Holding {
+    pub fn new(named: Named, target: DatabasePart) -> Self {
+        Self {
+            named,
+            target,
+            restoring: None,
+            unreadable: None,
+            now: None,
+            untouched: false,
+            after: None,
+        }
+    }
+
+    /// What may be said of it since the restore that is taken back left it with `left`.
+    fn since(&self, left: &Digest) -> Since {
+        let now = self.now.as_ref().map(|now| &now.digest);
+        if self.untouched || now == Some(left) {
+            return Since::Untouched;
+        }
+        match &self.after {
+            Some(after) if now.is_some_and(|now| now.to_string() == *after) => Since::Untouched,
+            Some(after) if *after != left.to_string() => Since::Unknown,
+            _ => Since::Changed,
+        }
+    }
+
     /// Where it lies inside the workspace today, if it does.
     pub fn path(&self) -> Option<RelPath> {
         let sqlite = self.named.kind == DatabaseKind::Sqlite;
         self.named.place.parse().ok().filter(|_| sqlite)
     }
+}
+
+/// What became of a database since a restore left it.
+enum Since {
+    Untouched,
+    Changed,
+    /// A command that gave something else right after it was given this: its output holds the time, or the
+    /// like, and comparing says nothing.
+    Unknown,
 }
 
 /// What databases hold now.
@@ -73,8 +125,12 @@ pub(crate) struct PresentDatabases {
 #[derive(Default)]
 pub(crate) struct Holdings {
     pub all: Vec<Holding>,
+    /// Whether others are disconnected from them.
+    terminate_connections: bool,
+    /// Whether one that cannot be held ends it all.
+    strict: bool,
     conflicts: Vec<Conflict>,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// A plan for all databases, and what to say about it.
@@ -93,36 +149,56 @@ pub(crate) struct DatabasesPlanned {
 }
 
 impl Holdings {
-    fn conflict(&mut self, name: &str, reason: impl Into<String>) {
+    pub(super) fn conflict(&mut self, name: &str, reason: impl Into<String>) {
         self.conflicts.push(conflict(name, reason));
+    }
+
+    /// None yet, for a recovery: one that cannot be held ends it.
+    pub fn strict(terminate_connections: bool) -> Self {
+        Self { terminate_connections, strict: true, ..Self::default() }
+    }
+
+    /// Lets go of all of them: others may write again.
+    pub fn let_go(&mut self) {
+        for holding in &mut self.all {
+            (holding.restoring, holding.now, holding.unreadable) = (None, None, None);
+        }
     }
 }
 
 impl Rappel {
-    /// Takes hold of the databases that a restore may change, against writers.
-    pub(crate) fn hold_databases(
+    /// The databases that a restore may change. None is held yet: that is for the safety checkpoint to do,
+    /// once it has read everything else.
+    pub(crate) fn databases_to_restore(
         &self,
         target: &Manifest,
         wish: Option<&DatabaseWish>,
     ) -> Result<Holdings> {
         let Some(wish) = wish else { return Ok(Holdings::default()) };
-        let mut holdings = self.candidates(target, wish)?;
-        let mut unread = Vec::new();
-        for at in 0..holdings.all.len() {
-            let named = &holdings.all[at].named;
-            match named.database.restoring(&self.how(wish.terminate_connections)) {
-                Ok(restoring) => holdings.all[at].restoring = Some(restoring),
+        let found = self.candidates(target, wish)?;
+        Ok(Holdings { terminate_connections: wish.terminate_connections, ..found })
+    }
+
+    /// Takes hold of those that `meant` names, against writers.
+    pub(super) fn take_hold(
+        &self,
+        holdings: &mut Holdings,
+        meant: impl Fn(&Holding) -> bool,
+    ) -> Result<()> {
+        let how = self.how(holdings.terminate_connections);
+        for holding in holdings.all.iter_mut().filter(|holding| meant(holding)) {
+            match holding.named.database.restoring(&how) {
+                Ok(restoring) => holding.restoring = Some(restoring),
                 Err(DatabaseError::Absent(_)) => {}
-                Err(DatabaseError::Unavailable(reason)) => {
-                    let name = named.name.clone();
-                    holdings.conflict(&name, format!("it cannot be saved first: {reason}"));
-                    unread.push(name);
+                Err(DatabaseError::Unavailable(reason)) if !holdings.strict => {
+                    holding.unreadable = Some(reason);
                 }
-                Err(error) => return Err(Error::Database { name: named.name.clone(), error }),
+                Err(error) => {
+                    return Err(Error::Database { name: holding.named.name.clone(), error });
+                }
             }
         }
-        holdings.all.retain(|holding| !unread.contains(&holding.named.name));
-        Ok(holdings)
+        Ok(())
     }
 
     /// The same in a dry run: nothing is held, each is only looked at.
@@ -132,29 +208,22 @@ impl Rappel {
         wish: Option<&DatabaseWish>,
         scratch: &Scratch<'_>,
     ) -> Result<Holdings> {
-        let Some(wish) = wish else { return Ok(Holdings::default()) };
-        let mut holdings = self.candidates(target, wish)?;
+        let mut holdings = self.databases_to_restore(target, wish)?;
         let memo = self.database_memo(&self.reading()?)?;
-        let mut unread = Vec::new();
-        for at in 0..holdings.all.len() {
-            let named = &holdings.all[at].named;
-            if let Some(known) = known_unchanged(named, &memo) {
-                holdings.all[at].now = Some(known);
+        for holding in &mut holdings.all {
+            let named = &holding.named;
+            holding.now = known_unchanged(named, &memo);
+            if holding.now.is_some() {
                 continue;
             }
             let prior = memo.entries.get(&named.name).map(|known| &known.part);
             match named.database.read(scratch, prior, &self.reading()?.watch) {
-                Ok(part) => holdings.all[at].now = Some(part),
+                Ok(part) => holding.now = Some(part),
                 Err(DatabaseError::Absent(_)) => {}
                 Err(DatabaseError::Store(error)) => return Err(error.into()),
-                Err(error) => {
-                    let name = named.name.clone();
-                    holdings.conflict(&name, format!("it cannot be saved first: {error}"));
-                    unread.push(name);
-                }
+                Err(error) => holding.unreadable = Some(error.to_string()),
             }
         }
-        holdings.all.retain(|holding| !unread.contains(&holding.named.name));
         Ok(holdings)
     }
 
@@ -186,128 +255,12 @@ impl Rappel {
         Ok(now)
     }
 
-    /// The databases of a checkpoint that a restore is about, where they are today, and what is in
-    /// the way. Those that hold the same already are not among them.
-    fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
-        let mut found = Holdings::default();
-        let memo = self.database_memo(&self.reading()?)?;
-        if target.databases.is_empty() && !self.configured_databases().is_empty() {
-            let id = &target.id;
-            found.warnings.push(format!("{id} holds no databases; they are left alone"));
-        }
-        let touched = |part: &DatabasePart| {
-            wish.touched.as_ref().map(|all| all.iter().find(|one| one.name == part.name))
-        };
-        let meant = |part: &&DatabasePart| touched(part).is_none_or(|one| one.is_some());
-        for one in wish.touched.iter().flatten() {
-            if target.databases.iter().all(|part| part.name != one.name) {
-                let name = &one.name;
-                found
-                    .warnings
-                    .push(format!("database {name}, which that restore made, is left as it is"));
-            }
-        }
-        // Those that are where they were come first: they have the better claim to a place.
-        let mut parts: Vec<&DatabasePart> = target.databases.iter().filter(meant).collect();
-        parts.sort_by_key(|part| {
-            let here = |named: Named| Some(&named.place) == part.location.as_ref();
-            !self.database_of(part).is_some_and(|source| source.is_ok_and(here))
-        });
-        let mut places: Vec<(DatabaseKind, String)> = Vec::new();
-        for part in parts {
-            let name = &part.name;
-            if part.stale && !wish.allow_stale {
-                let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
-                found.warnings.push(format!(
-                    "database {name} was not read for this checkpoint; it has one of an earlier \
-                     moment{of}, which is left alone unless --allow-stale is given"
-                ));
-                continue;
-            }
-            let was_at = touched(part).flatten().map(|one| one.place.as_str());
-            let named = match self.database_at_place(part, was_at, target) {
-                Some(Ok(named)) => named,
-                Some(Err((_, error))) => {
-                    found.conflict(name, error.to_string());
-                    continue;
-                }
-                None if was_at.is_some() => {
-                    let place = was_at.unwrap_or_default();
-                    found.conflict(
-                        name,
-                        format!("rappel.toml does not lead to {place} any more, where it was"),
-                    );
-                    continue;
-                }
-                None => {
-                    let reason = "is not in rappel.toml any more; it is left alone";
-                    found.warnings.push(format!("database {name} {reason}"));
-                    continue;
-                }
-            };
-            let place = (named.kind, named.place.clone());
-            if named.kind != DatabaseKind::Command && places.contains(&place) {
-                let at = &named.place;
-                found.conflict(
-                    name,
-                    format!("it is {at} now, which the checkpoint holds as another one"),
-                );
-                continue;
-            }
-            places.push(place);
-            if known_unchanged(&named, &memo).is_some_and(|now| now.digest == part.digest) {
-                continue;
-            }
-            if was_at.is_none() && part.location.as_ref().is_some_and(|then| *then != named.place) {
-                let then = part.location.as_deref().unwrap_or_default();
-                found.warnings.push(format!(
-                    "{name} was {then} then, and is {} now: that is what will be overwritten",
-                    named.place
-                ));
-            }
-            if !named.database.is_local() && !wish.allow_remote.contains(name) {
-                found.conflict(
-                    name,
-                    format!(
-                        "it is not on this machine; --allow-remote-database {name} restores it all \
-                         the same, --skip databases leaves it alone"
-                    ),
-                );
-                continue;
-            }
-            if target.trigger == Trigger::Imported && !wish.trust_dump {
-                found.conflict(name, "its dump came from elsewhere, and restoring it runs what it says; --trust-dump does so");
-                continue;
-            }
-            match named.database.check(self.source(), part) {
-                Err(DatabaseError::Refused { message, hint }) => {
-                    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                    found.conflict(name, format!("{message}{hint}"));
-                    continue;
-                }
-                // What is not there, or cannot be asked, is found out when it is taken hold of.
-                Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => {}
-                Err(error) => return Err(Error::Database { name: name.clone(), error }),
-            }
-            let left = touched(part).flatten().and_then(|one| one.left.as_ref());
-            let untouched = left.is_some_and(|left| {
-                named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
-            });
-            let target = part.clone();
-            found.all.push(Holding { named, target, restoring: None, now: None, untouched });
-        }
-        found.all.sort_by_key(|holding| holding.named.kind);
-        if found.all.len() > MOST {
-            return Err(Error::Usage {
-                message: format!("more than {MOST} databases cannot be restored at once"),
-                hint: None,
-            });
-        }
-        Ok(found)
-    }
-
     /// What carries a plan out: everything that is held, and what has to be made first.
-    pub(crate) fn drive_of(&self, held: Holdings) -> Result<DatabaseDrive> {
+    pub(crate) fn drive_of(
+        &self,
+        held: Holdings,
+        warnings: &mut Vec<String>,
+    ) -> Result<DatabaseDrive> {
         let mut all = Vec::new();
         for (place, holding) in held.all.into_iter().enumerate() {
             let name = &holding.named.name;
@@ -315,7 +268,7 @@ impl Rappel {
             let (restoring, from) = match holding.restoring {
                 Some(restoring) => (restoring, from),
                 None => self
-                    .made_anew(&holding.named)
+                    .made_anew(&holding.named, &holding.target, warnings)
                     .map_err(|error| Error::Database { name: name.clone(), error })?,
             };
             let plan = DatabasePlan {
@@ -336,8 +289,11 @@ impl Rappel {
     pub(super) fn made_anew(
         &self,
         named: &Named,
+        target: &DatabasePart,
+        warnings: &mut Vec<String>,
     ) -> rappel_capture::databases::Result<(Box<dyn Restoring>, Option<Digest>)> {
-        named.database.create()?;
+        let notes = named.database.create(target)?;
+        warnings.extend(notes.iter().map(|note| format!("database {}: {note}", named.name)));
         let mut restoring = named.database.restoring(&self.how(false))?;
         let scratch = Scratch::over(self.source());
         let bytes = AtomicU64::default();
@@ -349,11 +305,18 @@ impl Rappel {
         }
     }
 
-    /// A cheap look at a database that was just restored.
+    /// A look at a database that was just restored: a cheap one, or where there is no such look, what a
+    /// command gives now.
     pub(crate) fn look_at_database(&self, plan: &DatabasePlan) -> Option<String> {
         let all = self.configured_databases().into_iter().flatten();
         let mut fitting = all.filter(|one| (&one.name, &one.place) == (&plan.name, &plan.place));
-        Some(fitting.next()?.database.fingerprint().ok()??.0)
+        let named = fitting.next()?;
+        if named.kind != DatabaseKind::Command {
+            return Some(named.database.fingerprint().ok()??.0);
+        }
+        let scratch = Scratch::over(self.source());
+        let read = named.database.read(&scratch, None, &self.reading().ok()?.watch);
+        Some(read.ok()?.digest.to_string())
     }
 
     /// How a restore takes hold of databases.
@@ -389,23 +352,37 @@ pub(crate) fn plan_databases(
     let left = wish.and_then(|wish| wish.left.as_ref());
     holdings.all.retain(|holding| {
         let (name, target) = (&holding.named.name, &holding.target);
+        if let Some(reason) = &holding.unreadable {
+            planned.conflicts.push(conflict(name, format!("it cannot be saved first: {reason}")));
+            return false;
+        }
         let from = holding.now.as_ref().map(|now| now.digest.clone());
         if from.as_ref() == Some(&target.digest) {
             return false;
         }
         if let Some(left) = left
             && let Some(before) = left.iter().find(|part| part.name == *name)
-            && from.as_ref() != Some(&before.digest)
-            && !holding.untouched
         {
-            let reason = "it was changed since; it is kept (--overwrite takes it too)";
-            planned.edited.push(conflict(name, reason));
-            return false;
+            match holding.since(&before.digest) {
+                Since::Untouched => {}
+                Since::Unknown => planned.warnings.push(format!(
+                    "{name}: its command never gives the same twice, so nobody can tell whether it was \
+                     changed since; what it gives now is saved first"
+                )),
+                Since::Changed => {
+                    let reason = "it was changed since; it is kept (--overwrite takes it too)";
+                    planned.edited.push(conflict(name, reason));
+                    return false;
+                }
+            }
         }
-        if from.is_none() && target.kind == DatabaseKind::Postgres {
+        if from.is_none()
+            && target.kind == DatabaseKind::Postgres
+            && target.definition.is_none()
+        {
             planned.warnings.push(format!(
                 "database {name} is made anew with the server's defaults: its owner, encoding and \
-                 settings (ALTER DATABASE) are not part of a dump"
+                 settings (ALTER DATABASE) are not known"
             ));
         }
         let lines = differences(holding.now.as_ref(), target);

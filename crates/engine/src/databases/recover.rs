@@ -3,7 +3,7 @@
 use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held};
 use rappel_capture::restore::Intent;
 use rappel_store::sink::Scratch;
-use rappel_types::database::DatabasePlan;
+use rappel_types::database::{DatabaseKind, DatabasePlan};
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Manifest};
 
@@ -19,6 +19,30 @@ pub(crate) struct Fates {
     pub committed: Vec<String>,
     /// Those that are to be restored yet, with their places in the intent.
     pub open: Vec<(usize, DatabasePlan)>,
+}
+
+impl Fates {
+    /// What is known of the databases of an intent without asking them, for a recovery that leaves out those
+    /// that are not restored. A sentence for each of those.
+    pub fn without_the_rest(intent: &Intent) -> (Self, Vec<String>) {
+        let (mut fates, mut said) = (Self::default(), Vec::new());
+        for (place, plan) in intent.header.databases.iter().enumerate() {
+            let name = &plan.name;
+            let noted = |marks: &[u8]| marks.iter().any(|mark| usize::from(*mark) == place);
+            match (noted(&intent.done), noted(&intent.begun)) {
+                (true, _) => fates.committed.push(name.clone()),
+                (false, true) => {
+                    fates.committed.push(name.clone());
+                    said.push(format!(
+                        "database {name} is left as it is, restored, in part or not at all; rappel undo \
+                         brings back what it held before"
+                    ));
+                }
+                (false, false) => said.push(format!("database {name} is not restored")),
+            }
+        }
+        (fates, said)
+    }
 }
 
 impl Rappel {
@@ -100,13 +124,14 @@ impl Rappel {
         Ok(row.map(|row| self.store.manifest(&row)).transpose()?)
     }
 
-    /// Takes hold of the databases that a restore has not come to yet.
+    /// The databases that a restore has not come to yet, to be held again.
     pub(crate) fn hold_again(
         &self,
         target: &CheckpointId,
         open: &[(usize, DatabasePlan)],
+        terminate_connections: bool,
     ) -> Result<Holdings> {
-        let mut holdings = Holdings::default();
+        let mut holdings = Holdings::strict(terminate_connections);
         let target = self.manifest_of(target)?;
         for (_, plan) in open {
             let parts = target.iter().flat_map(|target| &target.databases);
@@ -114,13 +139,7 @@ impl Rappel {
             let source = self.database_of_plan(plan, target.as_ref());
             let (Some(part), Some(source)) = (part, source) else { continue };
             let named = source.map_err(|(name, error)| Error::Database { name, error })?;
-            let restoring = match named.database.restoring(&self.how(false)) {
-                Ok(restoring) => Some(restoring),
-                Err(rappel_capture::databases::Error::Absent(_)) => None,
-                Err(error) => return Err(Error::Database { name: plan.name.clone(), error }),
-            };
-            let (target, now) = (part, None);
-            holdings.all.push(Holding { named, target, restoring, now, untouched: false });
+            holdings.all.push(Holding::new(named, part));
         }
         Ok(holdings)
     }
@@ -131,6 +150,7 @@ impl Rappel {
         held: Holdings,
         open: &[(usize, DatabasePlan)],
         committed: bool,
+        warnings: &mut Vec<String>,
     ) -> Result<(DatabaseDrive, Vec<Conflict>)> {
         let mut left = Vec::new();
         let mut all = Vec::new();
@@ -145,7 +165,9 @@ impl Rappel {
             if now.as_ref() == Some(&plan.to) {
                 continue;
             }
-            if now != plan.from && now.is_some() {
+            // What a command did in part, or gives otherwise every time, was saved before.
+            let comparable = plan.kind != DatabaseKind::Command;
+            if now != plan.from && now.is_some() && comparable {
                 left.push(conflict(&plan.name, "it was changed since; it is left as it is"));
                 continue;
             }
@@ -153,7 +175,7 @@ impl Rappel {
             let restoring = match restoring {
                 Some(restoring) => restoring,
                 None => {
-                    let made = self.made_anew(&named);
+                    let made = self.made_anew(&named, &target, warnings);
                     made.map_err(|error| Error::Database { name: named.name.clone(), error })?.0
                 }
             };

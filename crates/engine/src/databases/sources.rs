@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use rappel_capture::databases::command::Command;
-use rappel_capture::databases::postgres::{self, lookup};
-use rappel_capture::databases::{Database, Error as DatabaseError, sqlite};
+use rappel_capture::databases::{Database, Error as DatabaseError, lookup, postgres, sqlite};
 use rappel_store::beneath::Root;
 use rappel_store::{content, tree};
 use rappel_types::config::{Config, DatabaseConfig, DatabaseUrl};

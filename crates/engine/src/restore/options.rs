@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rappel_capture::restore::Scope;
+use rappel_types::agents::SessionId;
 use rappel_types::{Facet, RelPath};
 
 use crate::databases::DatabaseWish;
@@ -25,6 +26,8 @@ pub struct RestoreOptions {
     pub prune_refs: bool,
     /// Other work trees to restore, by name; `all` is every one.
     pub worktrees: Vec<String>,
+    /// Only these databases, by name, and nothing else unless `only` asks for it; empty is all.
+    pub only_databases: Vec<String>,
     /// Disconnect others from databases that they hold.
     pub terminate_connections: bool,
     /// Databases on other machines that may be restored, by name.
@@ -33,11 +36,19 @@ pub struct RestoreOptions {
     pub allow_stale: bool,
     /// Run dumps that came from elsewhere.
     pub trust_dump: bool,
+    /// End the processes of other sessions that are running.
+    pub terminate_sessions: bool,
+    /// The session that asks: it is never ended.
+    pub own_session: Option<SessionId>,
 }
 
 impl RestoreOptions {
-    pub(super) fn wants(&self, facet: Facet) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    pub(crate) fn wants(&self, facet: Facet) -> bool {
+        let asked = match &self.only {
+            Some(only) => only.contains(&facet),
+            None => self.only_databases.is_empty() || facet == Facet::Databases,
+        };
+        asked && !self.skip.contains(&facet)
     }
 
     /// What to do about repositories; paths are about files alone.
@@ -53,7 +64,10 @@ impl RestoreOptions {
     pub(crate) fn databases(&self) -> Option<DatabaseWish> {
         let only = |facet| self.only.as_ref().is_some_and(|only| only.contains(&facet));
         (self.wants(Facet::Databases) && self.paths.is_empty()).then(|| DatabaseWish {
-            allow_stale: self.allow_stale || only(Facet::Databases),
+            allow_stale: self.allow_stale
+                || only(Facet::Databases)
+                || !self.only_databases.is_empty(),
+            only: self.only_databases.clone(),
             allow_remote: self.allow_remote_databases.clone(),
             terminate_connections: self.terminate_connections,
             trust_dump: self.trust_dump,
@@ -64,11 +78,11 @@ impl RestoreOptions {
     /// Facets that are not built yet cannot be asked for.
     pub(super) fn check_facets(&self) -> Result<()> {
         let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
-        if files || self.git().is_some() || self.databases().is_some() {
+        if files || self.git().is_some() || self.databases().is_some() || self.agents().is_some() {
             return Ok(());
         }
         Err(Error::Usage {
-            message: "there is nothing to restore: this version restores files, git, databases and knowledge"
+            message: "there is nothing to restore: this version restores files, git, databases, agents and knowledge"
                 .into(),
             hint: Some("leave out --only and --skip".into()),
         })

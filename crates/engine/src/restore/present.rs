@@ -2,7 +2,7 @@
 
 use rappel_capture::git::State;
 use rappel_store::beneath::Root;
-use rappel_store::sink::Scratch;
+use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
 use rappel_types::manifest::PartialReason;
 use rappel_types::{CheckpointId, Facet, FacetState, Node, ObjectId, RelPath, Trigger};
@@ -45,7 +45,7 @@ impl Rappel {
         let mut known: Option<(ObjectId, Vec<Change>)> = None;
         let mut also = Vec::new();
         if let Some(cache) = self.load_cache(self.require_known()?)? {
-            let changes = tree::diff(self.source(), cache.base(), &target.files()?.tree)?;
+            let changes = changes_to(self.source(), cache.base(), target)?;
             also = self.unheld(&changes)?;
             known = Some((*cache.base(), changes));
             self.keep_cache(cache);
@@ -56,16 +56,22 @@ impl Rappel {
                 trigger: Some(Trigger::PreRestore),
                 also: also.clone(),
                 also_git: target.manifest.git.clone(),
+                also_sessions: target
+                    .manifest
+                    .agents
+                    .iter()
+                    .flat_map(|agents| agents.sessions.iter().map(|part| part.id.clone()))
+                    .collect(),
                 ..SaveOptions::default()
             };
-            let saved = self.save_holding(&options, None, &mut held.all)?;
+            let saved = self.save_holding(&options, None, held)?;
             let manifest = saved.checkpoint.manifest;
             let Some(files) = manifest.files else {
                 return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
             };
             let changes = match known.take() {
                 Some((tree, changes)) if tree == files.tree => changes,
-                _ => tree::diff(self.source(), &files.tree, &target.files()?.tree)?,
+                _ => changes_to(self.source(), &files.tree, target)?,
             };
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
@@ -103,7 +109,7 @@ impl Rappel {
         loop {
             let files = self.scan(scratch, self.load_cache(id)?, &also, None)?;
             let tree = files.tree;
-            let changes = tree::diff(scratch, &tree, &target.files()?.tree)?;
+            let changes = changes_to(scratch, &tree, target)?;
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
                 let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
@@ -133,5 +139,13 @@ impl Rappel {
             .filter(|change| change.old.is_none() && exists(&change.path))
             .map(|change| change.path.clone())
             .collect())
+    }
+}
+
+/// From a tree to what the target holds of files; nothing, if it holds none.
+fn changes_to(source: &dyn Source, from: &ObjectId, target: &Target) -> Result<Vec<Change>> {
+    match &target.manifest.files {
+        Some(files) => Ok(tree::diff(source, from, &files.tree)?),
+        None => Ok(Vec::new()),
     }
 }

@@ -13,7 +13,7 @@ use rappel_types::manifest::FilesPart;
 use rappel_types::{CheckpointId, Entry, Facet, ObjectId, RelPath, WorkspaceId};
 
 use super::SaveOptions;
-use crate::databases::{CapturedDatabases, Holding, Reading};
+use crate::databases::{CapturedDatabases, Holdings, Reading};
 use crate::error::Result;
 use crate::git::{CapturedGit, Known};
 use crate::rappel::Rappel;
@@ -68,12 +68,13 @@ impl CapturedFiles {
 }
 
 impl Rappel {
-    /// Looks at everything; at the databases that are known beforehand beside the files.
+    /// Looks at everything; at the databases that are known beforehand beside the files. What a restore may
+    /// change is held and read last, so that others wait for nothing else.
     pub(super) fn capture_all(
         &self,
         look: &Look<'_>,
         sink: &dyn Sink,
-        holdings: &mut [Holding],
+        holdings: &mut Holdings,
     ) -> Result<(CapturedFiles, Option<CapturedGit>, Option<CapturedDatabases>)> {
         if !look.options.wants(Facet::Databases) {
             let (files, git) = self.capture_files_and_git(look, sink)?;
@@ -91,7 +92,8 @@ impl Rappel {
                 },
             },
         };
-        let held: Vec<String> = holdings.iter().map(|one| one.named.name.clone()).collect();
+        holdings.let_go();
+        let held: Vec<String> = holdings.all.iter().map(|one| one.named.name.clone()).collect();
         let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
         let (found, configured) = std::thread::scope(|scope| {
             let beside = any.then(|| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rappel::types::database::DatabaseKind;
 use rappel::types::{Facet, FacetState};
-use rappel::{ErrorKind, RestoreOptions, SaveOptions, Saved};
+use rappel::{ErrorKind, RecoverOptions, RestoreOptions, SaveOptions, Saved};
 use rappel_testing::Project;
 
 use crate::support::{World, reference};
@@ -269,13 +269,96 @@ fn a_loader_that_fails_leaves_a_restore_to_be_finished() {
     assert!(error.hint().unwrap().contains("recover --finish"), "{error}");
     assert_eq!(scene.get(), "three");
 
-    let error = scene.world.open().recover(false).unwrap_err();
+    let error = scene.world.open().recover(&RecoverOptions::rollback()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     scene.configure(&["cat", state], &scene.loader());
-    let recovered = scene.world.open().recover(true).unwrap();
+    let recovered = scene.world.open().recover(&RecoverOptions::finish()).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
     assert_eq!(scene.get(), "two");
     let _ = (first, paths);
+}
+
+#[test]
+fn a_loader_that_fails_can_be_left_out() {
+    let scene = Scene::new("one");
+    let state = scene.state();
+    let state = state.to_str().unwrap();
+    // Begins, and fails in the middle.
+    let half = format!("head -c 2 > '{state}'; echo broken >&2; exit 3");
+    scene.configure(&["cat", state], &["sh".into(), "-c".into(), half]);
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.write("code", "2");
+    let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
+    let hint = restored.unwrap_err().hint().unwrap();
+    assert!(hint.contains("--skip databases"), "{hint}");
+    assert_eq!((scene.get(), scene.world.read("code")), ("on".into(), "1".into()));
+
+    let skip = RecoverOptions { skip_databases: true, ..RecoverOptions::rollback() };
+    assert_eq!(scene.world.open().recover(&skip).unwrap_err().kind(), ErrorKind::Usage);
+    let skip = RecoverOptions { skip_databases: true, ..RecoverOptions::finish() };
+    let recovered = scene.world.open().recover(&skip).unwrap();
+    assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
+    assert!(recovered.warnings.iter().any(|line| line.contains("rappel undo")), "{recovered:?}");
+    assert_eq!((scene.get(), scene.world.read("code")), ("on".into(), "1".into()));
+
+    // What it held before is in the safety checkpoint, and comes back once it can be loaded.
+    scene.configure(&["cat", state], &scene.loader());
+    scene.world.undo();
+    assert_eq!((scene.get(), scene.world.read("code")), ("two".into(), "2".into()));
+}
+
+#[test]
+fn what_a_loader_did_in_part_is_done_again() {
+    let scene = Scene::new("one");
+    let state = scene.state();
+    let state = state.to_str().unwrap();
+    let mended = scene.outside.path().join("mended");
+    let words = format!(
+        "[ -e '{}' ] || exec head -c 2 > '{state}' /nonexistent - ; cat > '{state}'",
+        mended.display()
+    );
+    scene.configure(&["cat", state], &["sh".into(), "-c".into(), words]);
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
+    assert_ne!(scene.get(), "two", "something was loaded");
+    std::fs::write(&mended, "").unwrap();
+    let recovered = scene.world.open().recover(&RecoverOptions::finish()).unwrap();
+    assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
+    assert_eq!(scene.get(), "one");
+    scene.world.undo();
+    assert_eq!(scene.get(), "two");
+}
+
+#[test]
+fn one_whose_output_is_never_the_same_can_be_undone() {
+    let scene = Scene::new("one");
+    let (state, count) = (scene.state(), scene.outside.path().join("count"));
+    // Counts its runs, as others would tell the time.
+    let dump =
+        format!("echo x >> '{0}'; wc -l < '{0}'; cat '{1}'", count.display(), state.display());
+    let load = format!("tail -n +2 > '{}'", state.display());
+    scene.configure(&["sh", "-c", &dump], &["sh".into(), "-c".into(), load]);
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.restore(&first);
+    assert_eq!(scene.get(), "one");
+    let told = |report: &rappel::RestoreReport| {
+        report.warnings.iter().any(|line| line.contains("never gives the same twice"))
+    };
+    let rappel = scene.world.open();
+    let step = rappel.next_undo().unwrap();
+    let plan = rappel.plan_step(&step, false, &RestoreOptions::default()).unwrap();
+    assert!(told(&plan) && plan.conflicts.is_empty(), "{plan:?}");
+    drop(rappel);
+    // Whatever somebody did since is in the checkpoint that the undo makes.
+    scene.set("three");
+    let report = scene.world.undo();
+    assert_eq!((scene.get(), &report.conflicts[..]), ("two".into(), &[][..]));
+    let safety = report.done.unwrap().safety_checkpoint.to_string();
+    scene.world.restore(&safety);
+    assert_eq!(scene.get(), "three");
 }
 
 #[test]

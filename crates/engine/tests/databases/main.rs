@@ -1,6 +1,7 @@
 //! Databases in checkpoints: what is captured of them, and how it comes back with everything else.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
+mod alone;
 mod command;
 mod knowledge;
 mod postgres;

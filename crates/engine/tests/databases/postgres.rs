@@ -164,8 +164,29 @@ fn a_dropped_database_is_made_again() {
     let world = world_with(&server);
     let first = world.save("first");
     server.run("postgres", "DROP DATABASE app");
-    world.restore(&first);
+    let report = world.restore(&first);
     assert_eq!(count(&server, "talks"), "15");
+    assert_eq!(report.warnings, [""; 0], "it is as it was");
+}
+
+#[test]
+fn one_that_its_user_could_not_restore_is_told_before_that_is_needed() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    server.run("app", "CREATE ROLE agent LOGIN PASSWORD 'agent'; GRANT pg_read_all_data TO agent");
+    let url = server.url_as("agent:agent", "app");
+    world.write(".env", format!("DATABASE_URL='{url}'\n"));
+    let words = "could not be restored: the user does not own";
+    let saved = world.open().save(&SaveOptions::default()).unwrap();
+    assert!(!saved.checkpoint.manifest.partial, "{saved:?}");
+    assert!(saved.notes.iter().any(|note| note.contains(words)), "{:?}", saved.notes);
+    let status = world.open().status().unwrap();
+    assert!(status.reasons.iter().any(|reason| reason.contains(words)), "{status:?}");
+
+    world.write(".env", format!("DATABASE_URL='{}'\n", server.url("app")));
+    world.save("as the owner");
+    let status = world.open().status().unwrap();
+    assert!(!status.reasons.iter().any(|reason| reason.contains(words)), "{status:?}");
 }
 
 #[test]
@@ -226,4 +247,47 @@ fn search(folder: &Path) {
             assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{}", entry.display());
         }
     }
+}
+
+#[test]
+fn writers_wait_for_nothing_but_the_databases_themselves() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let outside = tempfile::tempdir().unwrap();
+    let at = |name: &str| outside.path().join(name);
+    let (gate, reached, state) = (at("gate"), at("reached"), at("state"));
+    std::fs::write(&state, "one").unwrap();
+    // Tells that it runs, and waits for as long as the gate is closed.
+    let capture = format!(
+        "if [ -e '{gate}' ]; then touch '{}'; while [ -e '{gate}' ]; do sleep 0.02; done; fi; cat '{}'",
+        reached.display(),
+        state.display(),
+        gate = gate.display(),
+    );
+    let config = format!(
+        "{}[[command]]\nname = \"state\"\ncapture = {:?}\nrestore = [\"cp\", \"/dev/stdin\", {:?}]\n",
+        world.read("rappel.toml"),
+        ["sh", "-c", &capture],
+        state.to_str().unwrap(),
+    );
+    world.write("rappel.toml", config);
+    let first = world.save("first");
+    server.run("app", "DELETE FROM talks");
+    std::fs::write(&state, "two").unwrap();
+    std::fs::write(&gate, "").unwrap();
+    std::thread::scope(|scope| {
+        let restore = scope.spawn(|| world.restore(&first));
+        while !reached.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let late = "SET lock_timeout = '20s'; INSERT INTO talks (text) VALUES ('late')";
+        server.run("app", late);
+        std::fs::remove_file(&gate).unwrap();
+        restore.join().unwrap();
+    });
+    assert_eq!(count(&server, "talks"), "15");
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), "one");
+    // What was written meanwhile is in the safety checkpoint.
+    assert_eq!(world.undo().conflicts, []);
+    assert_eq!(server.run("app", "SELECT string_agg(text, ',') FROM talks"), "late");
 }

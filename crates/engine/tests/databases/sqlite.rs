@@ -255,3 +255,66 @@ fn one_file_under_two_names_is_named_once() {
     assert_eq!(saved.databases.len(), 1);
     assert!(saved.partial_reasons[0].reason.contains("the same as one"), "{saved:?}");
 }
+
+#[test]
+fn one_of_several_is_restored_by_its_name() {
+    let world = World::new(Project::new().file("code", "1"));
+    let execute = |name: &str, statements: &str| {
+        Connection::open(world.project.path(name)).unwrap().execute_batch(statements).unwrap();
+    };
+    let rows = |name: &str| -> i64 {
+        let connection = Connection::open(world.project.path(name)).unwrap();
+        connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
+    };
+    for name in ["a.db", "b.db"] {
+        execute(name, "CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+    }
+    let first = world.save("first");
+    for name in ["a.db", "b.db"] {
+        execute(name, "DELETE FROM t");
+    }
+    world.write("code", "2");
+    let only = |name: &str| RestoreOptions {
+        only_databases: vec![name.to_owned()],
+        ..RestoreOptions::default()
+    };
+    let error = world.open().restore(&reference(&first), &only("c.db")).unwrap_err();
+    assert_eq!(error.hint().unwrap(), "it holds a.db, b.db");
+    world.open().restore(&reference(&first), &only("b.db")).unwrap();
+    assert_eq!((rows("a.db"), rows("b.db"), world.read("code")), (0, 1, "2".into()));
+    let elsewhere = tempfile::tempdir().unwrap();
+    world.open().restore_to(&reference(&first), elsewhere.path(), &only("a.db")).unwrap();
+    let written = std::fs::read_dir(elsewhere.path()).unwrap();
+    let written: Vec<_> = written.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(written, ["a.db"]);
+    assert_eq!(world.undo().conflicts, []);
+    assert_eq!((rows("a.db"), rows("b.db")), (0, 0));
+
+    // An undo of everything can be narrowed like a restore.
+    world.restore(&first);
+    let mut rappel = world.open();
+    let step = rappel.next_undo().unwrap();
+    rappel.step(&step, false, &only("a.db")).unwrap();
+    assert_eq!((rows("a.db"), rows("b.db"), world.read("code")), (0, 1, "1".into()));
+}
+
+#[test]
+fn who_asks_for_its_file_is_told_that_it_is_a_database() {
+    let world = World::new(Project::new().file("code", "1"));
+    let connection = Connection::open(world.project.path("app.db")).unwrap();
+    connection.execute_batch("CREATE TABLE t (x)").unwrap();
+    let first = world.save("first");
+    let (rappel, reference) = (world.open(), reference(&first));
+    let path = crate::support::path("app.db");
+    let options = RestoreOptions { paths: vec![path.clone()], ..RestoreOptions::default() };
+    for error in [
+        rappel.cat(&reference, &path, &mut Vec::new()).unwrap_err(),
+        rappel.plan_restore(&reference, &options).unwrap_err(),
+        world.open().restore(&reference, &options).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("app.db is a database"), "{error}");
+        assert!(error.hint().unwrap().contains("--database app.db"), "{error}");
+    }
+    let stats = rappel.stats().unwrap();
+    assert!(stats.database_bytes > 0 && stats.logical_bytes > stats.database_bytes, "{stats:?}");
+}

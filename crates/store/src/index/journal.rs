@@ -395,8 +395,9 @@ impl Index {
         )
     }
 
-    /// The events whose JSON contains all of `needle`, whatever the case of its letters.
-    pub fn events_saying(&self, needle: &str, limit: usize) -> Result<Vec<EventRow>> {
+    /// Shows `visit` every event whose JSON may say `needle`, whatever the case of its letters. Whether it does, and
+    /// not in a key or an id, is for the event to say.
+    pub fn events_saying(&self, needle: &str, visit: &mut dyn FnMut(EventRow)) -> Result<()> {
         let fail = self.fail();
         let wanted = Needle::new(needle);
         let mut statement = self
@@ -404,17 +405,23 @@ impl Index {
             .prepare_cached("SELECT session, number, fork, kind, body FROM event")
             .map_err(&fail)?;
         let mut rows = statement.query([]).map_err(&fail)?;
-        let mut found = Vec::new();
         while let Some(row) = rows.next().map_err(&fail)? {
             let body = row.get_ref(4).map_err(&fail)?.as_bytes().unwrap_or_default();
             if wanted.is_in(body) {
-                found.push(event_row(row).map_err(&fail)?);
-                if found.len() >= limit {
-                    break;
-                }
+                visit(event_row(row).map_err(&fail)?);
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// Every place in a session's journal that a checkpoint holds, in order.
+    pub fn held(&self, session: &str) -> Result<Vec<Hit>> {
+        self.hits(
+            "SELECT checkpoint, fork, event FROM held WHERE session = ?1 AND event >= ?2
+             ORDER BY event",
+            session,
+            0,
+        )
     }
 
     fn event_rows(&self, rest: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<EventRow>> {
@@ -438,29 +445,61 @@ fn event_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
-/// A text that is looked for without regard to the case of ASCII letters.
+/// Bytes that every JSON has that says a text, whatever the case of its letters.
 struct Needle {
     lower: Vec<u8>,
-    first: [u8; 2],
+    /// Its rarest byte: where it is, and how it looks in either case.
+    place: usize,
+    rarest: [u8; 2],
 }
 
 impl Needle {
     fn new(text: &str) -> Self {
         // As it stands in JSON, without its quotes.
         let json = serde_json::to_string(text).unwrap_or_default();
-        let lower = json.trim_matches('"').to_ascii_lowercase().into_bytes();
-        let one = lower.first().copied().unwrap_or_default();
-        Self { first: [one, one.to_ascii_uppercase()], lower }
+        let json = json.get(1..json.len().saturating_sub(1)).unwrap_or_default();
+        // Letters beyond ASCII look different in bytes when their case does; the longest part between them will do.
+        let part = json.split(|char: char| !char.is_ascii()).max_by_key(|part| part.len());
+        let lower = part.unwrap_or_default().to_ascii_lowercase().into_bytes();
+        let place = (0..lower.len()).min_by_key(|at| commonness(lower[*at])).unwrap_or_default();
+        let rarest = lower.get(place).copied().unwrap_or_default();
+        Self { rarest: [rarest, rarest.to_ascii_uppercase()], place, lower }
     }
 
     fn is_in(&self, body: &[u8]) -> bool {
-        let length = self.lower.len();
-        if length == 0 {
+        if self.lower.is_empty() {
             return true;
         }
-        let mut places = memchr::memchr2_iter(self.first[0], self.first[1], body);
+        let mut places = memchr::memchr2_iter(self.rarest[0], self.rarest[1], body);
         places.any(|at| {
-            body.get(at..at + length).is_some_and(|found| found.eq_ignore_ascii_case(&self.lower))
+            let found = at.checked_sub(self.place).and_then(|start| body.get(start..));
+            found
+                .and_then(|found| found.get(..self.lower.len()))
+                .is_some_and(|found| found.eq_ignore_ascii_case(&self.lower))
         })
+    }
+}
+
+/// How common a byte is in JSON and in words.
+fn commonness(byte: u8) -> usize {
+    const COMMON: &[u8] =
+        br#"zqxjkvbypgfw~^`@#$%&*+=?!<>|;()mucldrhsn/'[]ioat0123456789_-.{}:, e\""#;
+    COMMON.iter().position(|known| *known == byte).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Needle;
+
+    #[test]
+    fn a_needle_is_found_in_any_case_and_at_any_place() {
+        let found = |needle: &str, body: &str| Needle::new(needle).is_in(body.as_bytes());
+        assert!(found("Stale Cache", r#"{"text":"the stale CACHE"}"#));
+        assert!(found("x", "x") && found("", "anything"));
+        assert!(!found("stale cache", r#"{"text":"stale, cache"}"#));
+        assert!(found("say \"hi\"", r#"{"text":"I say \"hi\""}"#));
+        // The part without letters beyond ASCII decides; the event itself has the last word.
+        assert!(found("ÄNDERN", r#"{"text":"ändern"}"#));
+        assert!(!found("ändern", r#"{"text":"lassen"}"#));
     }
 }

@@ -6,12 +6,13 @@ use std::process::ChildStdout;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rappel_store::sink::Sink;
-use rappel_types::database::{DatabaseKind, DatabasePart};
+use rappel_types::database::{DatabaseDefinition, DatabaseKind, DatabasePart};
 
 use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
 use super::super::sql::Watch;
-use super::Database;
+use super::session::Session;
+use super::{Database, check, definition};
 
 /// How long `pg_dump` waits for a table that somebody has to himself (a migration under way), in milliseconds.
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
@@ -37,13 +38,27 @@ pub fn dump(
     prior: Option<&DatabasePart>,
     pace: &Pace<'_>,
 ) -> Result<DatabasePart> {
-    match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
-        // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
-        Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
-            dump_with(&[LOCK_WAIT], database, sink, prior, pace)
-        }
-        other => other,
-    }
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| around(database));
+        let dumped = match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
+            // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
+            Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
+                dump_with(&[LOCK_WAIT], database, sink, prior, pace)
+            }
+            other => other,
+        };
+        let (definition, obstacle) = beside.join().unwrap_or_default();
+        Ok(DatabasePart { definition, obstacle, ..dumped? })
+    })
+}
+
+/// What the dump does not say: how the database is made, and what would be in the way of a restore. A server that does not
+/// tell is no reason not to have the dump.
+fn around(database: &Database) -> (Option<DatabaseDefinition>, Option<String>) {
+    let Ok(mut session) = Session::open(&database.programs) else { return (None, None) };
+    let definition = definition::read(&mut session).ok().flatten();
+    let obstacle = definition.as_ref().and_then(|_| check::foreseen(&mut session).ok()?);
+    (definition, obstacle)
 }
 
 fn dump_with(
@@ -92,6 +107,8 @@ fn dump_with(
         tree: stored.tree,
         digest: stored.digest,
         location: Some(programs.address.to_string()),
+        definition: None,
+        obstacle: None,
     })
 }
 

@@ -34,14 +34,48 @@ pub fn check(
     let mut session = Session::open(&database.programs)?;
     let superuser = is_superuser(&mut session)?;
     roles(&mut session, &demands, superuser)?;
-    extensions(&mut session, &demands, superuser)?;
+    extensions(&mut session, &demands.extensions, superuser)?;
     tablespaces(&mut session, &demands)?;
     subscriptions(&mut session)?;
     if !superuser {
-        event_triggers(&mut session, &demands)?;
+        event_triggers(&mut session, demands.event_triggers)?;
         owned_by_others(&mut session)?;
     }
     locks(&mut session, &demands)
+}
+
+/// What is known to be in the way of any restore of the database as it is now, in a sentence.
+pub fn foreseen(session: &mut Session) -> Result<Option<String>> {
+    if is_superuser(session)? {
+        return Ok(None);
+    }
+    let installed =
+        names(session, "SELECT extname FROM pg_catalog.pg_extension WHERE oid >= 16384")?;
+    let installed: BTreeSet<String> = installed.into_iter().collect();
+    let found = owned_by_others(session)
+        .and_then(|()| event_triggers(session, false))
+        .and_then(|()| extensions(session, &installed, false))
+        .and_then(|()| large_objects(session));
+    match found {
+        Ok(()) => Ok(None),
+        Err(Error::Refused { message, hint }) => {
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            Ok(Some(format!("{message}{hint}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Who is no superuser cannot hold them against writers.
+fn large_objects(session: &mut Session) -> Result<()> {
+    let any = session.value("SELECT EXISTS (SELECT FROM pg_catalog.pg_largeobject_metadata);")?;
+    match any.as_str() {
+        "t" => Err(refused(
+            "it has large objects, which the user may not lock".to_owned(),
+            "connect as a superuser",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn refused(message: String, hint: impl Into<String>) -> Error {
@@ -99,8 +133,8 @@ fn roles(session: &mut Session, demands: &Demands, superuser: bool) -> Result<()
     ))
 }
 
-fn extensions(session: &mut Session, demands: &Demands, superuser: bool) -> Result<()> {
-    let wanted = array(&demands.extensions);
+fn extensions(session: &mut Session, wanted: &BTreeSet<String>, superuser: bool) -> Result<()> {
+    let wanted = array(wanted);
     let missing = names(
         session,
         &format!(
@@ -171,9 +205,9 @@ fn subscriptions(session: &mut Session) -> Result<()> {
     ))
 }
 
-fn event_triggers(session: &mut Session, demands: &Demands) -> Result<()> {
+fn event_triggers(session: &mut Session, in_the_dump: bool) -> Result<()> {
     let found = names(session, "SELECT evtname FROM pg_catalog.pg_event_trigger")?;
-    if found.is_empty() && !demands.event_triggers {
+    if found.is_empty() && !in_the_dump {
         return Ok(());
     }
     let message = match found.first() {

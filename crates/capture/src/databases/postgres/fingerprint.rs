@@ -44,5 +44,5 @@ SELECT pg_catalog.concat_ws(' ',
 /// Looks at a database.
 pub fn look(programs: &Programs) -> Result<Fingerprint> {
     let mut session = Session::open(programs)?;
-    Ok(Fingerprint(session.ask_soon(QUERY)?.into_iter().next().unwrap_or_default()))
+    Ok(Fingerprint(session.ask(QUERY)?.into_iter().next().unwrap_or_default()))
 }

@@ -92,7 +92,7 @@ fn in_order(
         let mut heard = session.hear(Some(patience * 4 / 5))?;
         if heard.is_none() {
             in_the_way = who_blocks(programs, own).unwrap_or_default();
-            heard = session.hear(None)?;
+            heard = Some(session.answer(patience)?);
         }
         match heard.unwrap_or_default().last().map(String::as_str) {
             Some("00000") => {}
@@ -151,7 +151,7 @@ pub fn wait(
         Ok(None) => who_blocks(programs, own).unwrap_or_default(),
         Err(failure) => return Err(busy(programs, failure, &[])),
     };
-    match session.hear(None) {
+    match session.answer(patience) {
         Ok(_) => Ok(()),
         Err(failure) => Err(busy(programs, failure, &in_the_way)),
     }

@@ -6,8 +6,9 @@
 //! never an argument. Without a password in the URL the user's own ways (`~/.pgpass`, a service file)
 //! work as they do everywhere; of the other `PG…` variables around us none is heeded.
 //!
-//! A server that is gone is noticed by the network (`ALIVE`). One that is there and says nothing is the user's to
-//! give up: then the program is killed, so that whoever waits for it finds its end.
+//! A server that is gone is noticed by the network (`ALIVE`). One that is there and says nothing is given up after a while
+//! if it has little to do (`silence`); while it reads or loads data it is the user's to give up: then the program is killed, so
+//! that whoever waits for it finds its end.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -49,7 +50,12 @@ pub struct Programs {
     pub tools: Vec<String>,
     /// Set when the user wants to stop.
     pub cancel: Arc<AtomicBool>,
+    /// How long a server may be silent that has little to do.
+    pub silence: Duration,
 }
+
+/// How long that is, unless told otherwise.
+pub const SILENCE: Duration = Duration::from_secs(60);
 
 impl Programs {
     /// Starts a program that is connected to the database. `defaults` are connection
@@ -321,7 +327,8 @@ mod tests {
     #[test]
     fn words_of_the_programs_are_explained() {
         let address = Address::parse("postgres://u:s3cret@h/d").unwrap_or_default();
-        let programs = Programs { address, tools: Vec::new(), cancel: Arc::default() };
+        let (tools, cancel, silence) = (Vec::new(), Arc::default(), SILENCE);
+        let programs = Programs { address, tools, cancel, silence };
         let explain = |words: &str| programs.explain("pg_dump", words);
         let older = explain(
             "pg_dump: error: aborting because of server version mismatch\n\

@@ -165,7 +165,7 @@ impl Restore {
                 None => error,
             });
         }
-        let settled = self.session.ask(LOADED);
+        let settled = self.session.ask_long(LOADED);
         settled.map(drop).map_err(|failure| self.not_loaded(failure))
     }
 }
@@ -230,21 +230,21 @@ impl Restoring for Restore {
         }
         self.session.ask(include_str!("event_triggers.sql"))?;
         self.lock_sequences()?;
-        let cleared = self.session.ask(include_str!("clear.sql"));
+        let cleared = self.session.ask_long(include_str!("clear.sql"));
         cleared.map_err(|failure| self.not_loaded(failure))?;
         self.load(source, target)
     }
 
     fn commit(&mut self) -> Result<()> {
         self.session.see_through();
-        let still = self.session.ask_soon("SELECT pg_catalog.pg_current_xact_id_if_assigned();")?;
+        let still = self.session.ask("SELECT pg_catalog.pg_current_xact_id_if_assigned();")?;
         if still.first() != Some(&self.ticket.transaction) {
             self.session.kill();
             return Err(Error::Conflict(
                 "the dump ended the transaction it was loaded in".to_owned(),
             ));
         }
-        let Err(failure) = self.session.ask_soon("COMMIT;") else { return Ok(()) };
+        let Err(failure) = self.session.ask("COMMIT;") else { return Ok(()) };
         match fate::of(&self.database.programs, &self.ticket) {
             Ok(Fate::Committed) => Ok(()),
             Ok(Fate::Aborted) => Err(self.not_loaded(failure)),

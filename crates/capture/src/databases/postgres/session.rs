@@ -18,8 +18,6 @@ use super::program::{Programs, Running};
 
 /// The code of a database that does not exist.
 const NO_DATABASE: &str = "3D000";
-/// How long a server may be silent that has little to do.
-const SOON: Duration = Duration::from_secs(60);
 /// Our own for a session that was ended because the user wants to stop.
 const CANCELLED: &str = "cancelled";
 
@@ -140,19 +138,30 @@ impl Session {
         }
     }
 
-    /// Tells statements and returns the lines they answer.
+    /// Tells statements that any server has soon done, and returns the lines they answer.
     pub fn ask(&mut self, statements: &str) -> Result<Vec<String>, Failure> {
+        self.tell(statements);
+        self.answer(Duration::ZERO)
+    }
+
+    /// The same for statements that take as long as there is data.
+    pub fn ask_long(&mut self, statements: &str) -> Result<Vec<String>, Failure> {
         self.tell(statements);
         Ok(self.hear(None)?.unwrap_or_default())
     }
 
-    /// The same for statements that any server has soon done: one that stays silent is given up.
-    pub fn ask_soon(&mut self, statements: &str) -> Result<Vec<String>, Failure> {
-        self.tell(statements);
-        self.hear(Some(SOON))?.ok_or_else(|| {
+    /// The lines of the next answer that is due. A server that stays silent is given up, `longer` after it
+    /// should have answered.
+    pub fn answer(&mut self, longer: Duration) -> Result<Vec<String>, Failure> {
+        let patience = longer + self.programs.silence;
+        self.hear(Some(patience))?.ok_or_else(|| {
             self.kill();
-            let (place, soon) = (&self.programs.address, SOON.as_secs());
-            Failure { code: None, words: format!("{place}: no answer for {soon} seconds") }
+            let place = &self.programs.address;
+            let waited = rappel_types::duration::format_duration(patience.as_millis() as u64);
+            Failure {
+                code: None,
+                words: format!("{place}: the server is there, but gave no answer for {waited}"),
+            }
         })
     }
 
@@ -163,7 +172,7 @@ impl Session {
 
     /// Waits until everything that was written to [`Session::input`] is done.
     pub fn settle(&mut self) -> Result<(), Failure> {
-        self.ask("").map(drop)
+        self.ask_long("").map(drop)
     }
 
     /// The rows of a query whose only column is a JSON array.

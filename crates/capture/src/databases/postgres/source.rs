@@ -38,8 +38,8 @@ impl Database for Postgres {
         })
     }
 
-    fn create(&self) -> Result<()> {
-        self.create()
+    fn create(&self, target: &DatabasePart) -> Result<Vec<String>> {
+        self.create(target)
     }
 
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate> {

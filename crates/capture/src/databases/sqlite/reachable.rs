@@ -42,8 +42,8 @@ impl Database for Reachable {
         Ok(database.restoring(self.way.clone()))
     }
 
-    fn create(&self) -> Result<()> {
-        Ok(())
+    fn create(&self, _: &DatabasePart) -> Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate> {

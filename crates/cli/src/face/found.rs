@@ -1,0 +1,62 @@
+//! What `find` found: checkpoints, and what happened in them.
+
+use std::fmt::Write;
+
+use rappel::{Found, FoundEvent};
+use rappel_types::{Timestamp, time};
+
+use super::{count, thousands, title};
+use crate::output::{Paint, clean};
+
+/// How many events of each checkpoint are shown.
+const SHOWN: usize = 5;
+
+/// The checkpoints, each with its events.
+pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
+    if found.total == 0 && found.events.is_empty() {
+        return "Nothing like that was found.\n".into();
+    }
+    let mut text = paint.strong(&count(found.total as u64, "checkpoint", "checkpoints"));
+    if found.events_total > 0 {
+        text.push_str(&format!(", {}", count(found.events_total as u64, "event", "events")));
+    }
+    text.push('\n');
+    let unsaved: Vec<&FoundEvent> =
+        found.events.iter().filter(|event| event.checkpoint.is_none()).collect();
+    if !unsaved.is_empty() {
+        _ = writeln!(text, "\n  {}", paint.faint("in no checkpoint yet"));
+        events(&mut text, &unsaved, now, paint);
+    }
+    for checkpoint in &found.checkpoints {
+        let manifest = &checkpoint.manifest;
+        let number = paint.faint(&manifest.sequence.to_string());
+        let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
+        let (id, age) = (paint.id(manifest.id.as_str()), time::age(now, manifest.created_at));
+        _ = writeln!(text, "\n  {number}  {id}{title}  {}", paint.faint(&age));
+        let held: Vec<&FoundEvent> = found
+            .events
+            .iter()
+            .filter(|event| event.checkpoint.as_deref() == Some(manifest.id.as_str()))
+            .collect();
+        events(&mut text, &held, now, paint);
+    }
+    if found.total > found.checkpoints.len() + found.unreadable.len() {
+        let more = thousands((found.total - found.checkpoints.len()) as u64);
+        _ = writeln!(text, "\n{}", paint.faint(&format!("{more} more; give a number to see them")));
+    }
+    text
+}
+
+fn events(text: &mut String, events: &[&FoundEvent], now: Timestamp, paint: Paint) {
+    for event in events.iter().take(SHOWN) {
+        let (session, number) = (clean(&event.session), event.event);
+        let id = event.id.as_ref().map(|id| format!(" {}", clean(id))).unwrap_or_default();
+        let head =
+            format!("{session} #{number} {}{id}, {}", clean(&event.kind), time::age(now, event.at));
+        _ = writeln!(text, "      {}: {}", paint.faint(&head), clean(&event.excerpt));
+    }
+    if events.len() > SHOWN {
+        let more = thousands((events.len() - SHOWN) as u64);
+        _ = writeln!(text, "      … {more} more (--json has them)");
+    }
+}

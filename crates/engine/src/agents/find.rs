@@ -1,0 +1,162 @@
+//! Where something happened: which events say or do it, and which checkpoint holds each first.
+
+use std::collections::{HashMap, HashSet};
+
+use rappel_store::index::{CheckpointRow, EventRow, Hit};
+use rappel_types::Timestamp;
+use rappel_types::agents::{Body, Event, Lineage};
+use serde::Serialize;
+
+use crate::browse::{ListFilter, Listing};
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// What was looked for and found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Found {
+    /// How many checkpoints there are, whatever the limit.
+    pub total: usize,
+    /// The newest of them.
+    pub checkpoints: Vec<Checkpoint>,
+    /// How many events there are, whatever the limit.
+    pub events_total: usize,
+    /// The events in those checkpoints, and those that no checkpoint holds yet; newest first.
+    pub events: Vec<FoundEvent>,
+    /// Checkpoints that cannot be read.
+    pub unreadable: Vec<String>,
+}
+
+/// An event that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FoundEvent {
+    /// Its session.
+    pub session: String,
+    /// Its number there.
+    pub event: u64,
+    /// The id of what it made.
+    pub id: Option<String>,
+    /// What it is called.
+    pub kind: String,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What it says, where that was looked for, or how it begins.
+    pub excerpt: String,
+    /// The checkpoint that was the first to hold it, of those that were asked for.
+    pub checkpoint: Option<String>,
+    #[serde(skip)]
+    fork: u32,
+}
+
+impl Rappel {
+    /// The checkpoints where something holds, with the events that say so.
+    pub fn find(&self, filter: &ListFilter) -> Result<Found> {
+        let (listing, mut events) = self.look_for(filter)?;
+        let Listing { total, checkpoints, unreadable, .. } = listing;
+        let events_total = events.len();
+        let shown: HashSet<&str> = checkpoints.iter().map(|one| one.manifest.id.as_str()).collect();
+        events.retain(|event| event.checkpoint.as_deref().is_none_or(|id| shown.contains(id)));
+        Ok(Found { total, checkpoints, events_total, events, unreadable })
+    }
+
+    /// The events that a filter means, newest first, each with the first of `rows` that holds it.
+    pub(crate) fn find_events(
+        &self,
+        filter: &ListFilter,
+        rows: &[CheckpointRow],
+    ) -> Result<Vec<FoundEvent>> {
+        let mut events = match (&filter.tool, &filter.text) {
+            (Some(tool), text) => self.calls_of(tool, text.as_deref())?,
+            (None, Some(text)) => self.events_that_say(text)?,
+            (None, None) => return Ok(Vec::new()),
+        };
+        if let Some(session) = &filter.session {
+            events.retain(|event| event.session == *session);
+        }
+        if !filter.all_workspaces {
+            let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
+            let here = self.store.look_up(|index| index.sessions(&workspace.to_string()))?;
+            let here: HashSet<String> = here.into_iter().collect();
+            events.retain(|event| here.contains(&event.session));
+        }
+        self.find_holders(&mut events, rows)?;
+        events.sort_by(|a, b| (b.at, &b.session, b.event).cmp(&(a.at, &a.session, a.event)));
+        Ok(events)
+    }
+
+    fn events_that_say(&self, text: &str) -> Result<Vec<FoundEvent>> {
+        Ok(self.store.look_up(|index| {
+            let mut found = Vec::new();
+            index.events_saying(text, &mut |row| {
+                let event = Event::parse(&row.json).ok();
+                let said = event.and_then(|event| Some((event.body.excerpt(text)?, event)));
+                found.extend(said.map(|(excerpt, event)| FoundEvent::of(&row, event, excerpt)));
+            })?;
+            Ok(found)
+        })?)
+    }
+
+    /// The calls of a tool; with a text, those that say it in what they were given or gave.
+    fn calls_of(&self, tool: &str, text: Option<&str>) -> Result<Vec<FoundEvent>> {
+        Ok(self.store.look_up(|index| {
+            let mut found = Vec::new();
+            for row in index.tool_events(tool)? {
+                let Ok(event) = Event::parse(&row.json) else { continue };
+                let excerpt = match (text, &event.id) {
+                    (None, _) => Some(event.body.opening()),
+                    (Some(text), id) => {
+                        let mut said = event.body.excerpt(text);
+                        if let (None, Some(id), Body::ToolStarted(_)) = (&said, id, &event.body) {
+                            let about = index.events_about(&row.session, id)?;
+                            let ends = about.iter().filter_map(|row| Event::parse(&row.json).ok());
+                            said = ends
+                                .filter(|event| matches!(event.body, Body::ToolFinished(_)))
+                                .find_map(|event| event.body.excerpt(text));
+                        }
+                        said
+                    }
+                };
+                found.extend(excerpt.map(|excerpt| FoundEvent::of(&row, event, excerpt)));
+            }
+            Ok(found)
+        })?)
+    }
+
+    fn find_holders(&self, events: &mut [FoundEvent], rows: &[CheckpointRow]) -> Result<()> {
+        let counts: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let mut journals: HashMap<String, (Vec<Hit>, Lineage)> = HashMap::new();
+        for event in events {
+            if !journals.contains_key(&event.session) {
+                let (mut held, lineage) = self.store.look_up(|index| {
+                    let forks = index.forks(&event.session)?;
+                    Ok((index.held(&event.session)?, Lineage::new(forks)))
+                })?;
+                held.retain(|hit| counts.contains(&*hit.checkpoint));
+                journals.insert(event.session.clone(), (held, lineage));
+            }
+            let Some((held, lineage)) = journals.get(&event.session) else { continue };
+            let first = held.partition_point(|hit| hit.position.event < event.event);
+            let knows = |hit: &&Hit| {
+                let position = hit.position;
+                lineage.knows(position.fork, position.event, event.fork, event.event)
+            };
+            event.checkpoint = held[first..].iter().find(knows).map(|hit| hit.checkpoint.clone());
+        }
+        Ok(())
+    }
+}
+
+impl FoundEvent {
+    fn of(row: &EventRow, event: Event, excerpt: String) -> Self {
+        Self {
+            session: row.session.clone(),
+            event: event.number,
+            id: event.id,
+            kind: row.kind.clone(),
+            at: event.at,
+            excerpt,
+            checkpoint: None,
+            fork: event.fork,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Which databases of a checkpoint a restore is about: where each is today, and what is in the way.
+
+use rappel_capture::databases::Error as DatabaseError;
+use rappel_store::document::UndoDatabase;
+use rappel_types::database::{DatabaseKind, DatabasePart};
+use rappel_types::{Manifest, Trigger};
+
+use super::known_unchanged;
+use super::memo::Memo;
+use super::plan::{DatabaseWish, Holding, Holdings};
+use super::sources::Named;
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+
+/// More than this fit into no intent.
+const MOST: usize = 255;
+
+/// What becomes of one database.
+enum Candidate {
+    /// It may have to be restored; there may be something to say about that.
+    Meant(Box<Holding>, Option<String>),
+    /// It holds the same already.
+    Same,
+    /// It is left alone, and this is said.
+    Left(String),
+    /// Nothing can be restored because of it.
+    Barred(String),
+}
+
+/// What was found out about the others.
+struct Others {
+    memo: Memo,
+    /// Where they are.
+    places: Vec<(DatabaseKind, String)>,
+}
+
+impl Rappel {
+    /// The databases of a checkpoint that a restore is about, where they are today, and what is in
+    /// the way. Those that hold the same already are not among them.
+    pub(super) fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
+        check_names(target, wish)?;
+        let mut found = Holdings::default();
+        found.warnings = self.not_held(target, wish);
+        let memo = self.database_memo(&self.reading()?)?;
+        let mut others = Others { memo, places: Vec::new() };
+        for part in self.in_order_of_claim(target, wish) {
+            match self.candidate(part, target, wish, &mut others)? {
+                Candidate::Meant(holding, said) => {
+                    found.all.push(*holding);
+                    found.warnings.extend(said);
+                }
+                Candidate::Same => {}
+                Candidate::Left(said) => found.warnings.push(said),
+                Candidate::Barred(reason) => found.conflict(&part.name, reason),
+            }
+        }
+        found.all.sort_by_key(|holding| holding.named.kind);
+        if found.all.len() > MOST {
+            return Err(Error::Usage {
+                message: format!("more than {MOST} databases cannot be restored at once"),
+                hint: None,
+            });
+        }
+        Ok(found)
+    }
+
+    /// What the checkpoint lacks of what there is, or of what is to be taken back.
+    fn not_held(&self, target: &Manifest, wish: &DatabaseWish) -> Vec<String> {
+        let mut said = Vec::new();
+        if target.databases.is_empty() && !self.configured_databases().is_empty() {
+            said.push(format!("{} holds no databases; they are left alone", target.id));
+        }
+        for one in wish.touched.iter().flatten() {
+            if target.databases.iter().all(|part| part.name != one.name) {
+                let name = &one.name;
+                said.push(format!("database {name}, which that restore made, is left as it is"));
+            }
+        }
+        said
+    }
+
+    /// Those that are meant. Those that are where they were come first: they have the better claim to a place.
+    fn in_order_of_claim<'m>(
+        &self,
+        target: &'m Manifest,
+        wish: &DatabaseWish,
+    ) -> Vec<&'m DatabasePart> {
+        let all = target.databases.iter();
+        let mut parts: Vec<_> = all.filter(|part| wish.means(&part.name)).collect();
+        parts.sort_by_key(|part| {
+            let here = |named: Named| Some(&named.place) == part.location.as_ref();
+            !self.database_of(part).is_some_and(|source| source.is_ok_and(here))
+        });
+        parts
+    }
+
+    fn candidate(
+        &self,
+        part: &DatabasePart,
+        target: &Manifest,
+        wish: &DatabaseWish,
+        others: &mut Others,
+    ) -> Result<Candidate> {
+        let name = &part.name;
+        if part.stale && !wish.allow_stale {
+            let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
+            return Ok(Candidate::Left(format!(
+                "database {name} was not read for this checkpoint; it has one of an earlier \
+                 moment{of}, which is left alone unless --allow-stale is given"
+            )));
+        }
+        let touched = wish.touched_by_name(name);
+        let was_at = touched.map(|one| one.place.as_str());
+        let named = match (self.database_at_place(part, was_at, target), was_at) {
+            (Some(Ok(named)), _) => named,
+            (Some(Err((_, error))), _) => return Ok(Candidate::Barred(error.to_string())),
+            (None, Some(place)) => {
+                let reason = format!("rappel.toml does not lead to {place} any more, where it was");
+                return Ok(Candidate::Barred(reason));
+            }
+            (None, None) => {
+                let said =
+                    format!("database {name} is not in rappel.toml any more; it is left alone");
+                return Ok(Candidate::Left(said));
+            }
+        };
+        let place = (named.kind, named.place.clone());
+        if named.kind != DatabaseKind::Command && others.places.contains(&place) {
+            let at = &named.place;
+            let reason = format!("it is {at} now, which the checkpoint holds as another one");
+            return Ok(Candidate::Barred(reason));
+        }
+        others.places.push(place);
+        if known_unchanged(&named, &others.memo).is_some_and(|now| now.digest == part.digest) {
+            return Ok(Candidate::Same);
+        }
+        if let Some(reason) = self.forbidden(&named, part, target, wish)? {
+            return Ok(Candidate::Barred(reason));
+        }
+        let moved = part.location.as_ref().filter(|then| was_at.is_none() && **then != named.place);
+        let said = moved.map(|then| {
+            let now = &named.place;
+            format!("{name} was {then} then, and is {now} now: that is what will be overwritten")
+        });
+        Ok(Candidate::Meant(Box::new(since(named, part, touched)), said))
+    }
+
+    /// Why it may not be restored, if so.
+    fn forbidden(
+        &self,
+        named: &Named,
+        part: &DatabasePart,
+        target: &Manifest,
+        wish: &DatabaseWish,
+    ) -> Result<Option<String>> {
+        let name = &part.name;
+        if !named.database.is_local() && !wish.allow_remote.contains(name) {
+            return Ok(Some(format!(
+                "it is not on this machine; --allow-remote-database {name} restores it all the same, \
+                 --skip databases leaves it alone"
+            )));
+        }
+        if target.trigger == Trigger::Imported && !wish.trust_dump {
+            let reason = "its dump came from elsewhere, and restoring it runs what it says; \
+                          --trust-dump does so";
+            return Ok(Some(reason.to_owned()));
+        }
+        match named.database.check(self.source(), part) {
+            Err(DatabaseError::Refused { message, hint }) => {
+                let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                Ok(Some(format!("{message}{hint}")))
+            }
+            // What is not there, or cannot be asked, is found out when it is taken hold of.
+            Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => Ok(None),
+            Err(error) => Err(Error::Database { name: name.clone(), error }),
+        }
+    }
+}
+
+/// Who names a database that the checkpoint does not hold has made a mistake.
+fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> {
+    let held = |name: &&String| target.databases.iter().any(|part| part.name == **name);
+    let Some(unknown) = wish.only.iter().find(|name| !held(name)) else { return Ok(()) };
+    let names: Vec<_> = target.databases.iter().map(|part| part.name.as_str()).collect();
+    Err(Error::Usage {
+        message: format!("{} holds no database {unknown:?}", target.id),
+        hint: (!names.is_empty()).then(|| format!("it holds {}", names.join(", "))),
+    })
+}
+
+/// A database, with what is known of it since the restore that is taken back.
+fn since(named: Named, part: &DatabasePart, touched: Option<&UndoDatabase>) -> Holding {
+    let left = touched.and_then(|one| one.left.clone());
+    let untouched = left.as_ref().is_some_and(|left| {
+        named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
+    });
+    let after = left.filter(|_| named.kind == DatabaseKind::Command);
+    Holding { untouched, after, ..Holding::new(named, part.clone()) }
+}

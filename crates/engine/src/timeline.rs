@@ -1,0 +1,200 @@
+//! The checkpoints as a graph: which follows which, with a fork where somebody went on from an earlier one.
+
+use rappel_store::index::CheckpointRow;
+use rappel_types::{Timestamp, Trigger};
+use serde::Serialize;
+
+use crate::browse::is_folded;
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// What of the graph to show.
+#[derive(Debug, Clone, Default)]
+pub struct TimelineOptions {
+    /// At most so many checkpoints; `None` is all.
+    pub limit: Option<usize>,
+    /// Those of agent state alone and of single tool calls too, instead of counting them.
+    pub all: bool,
+}
+
+/// The graph, newest first.
+#[derive(Debug, Clone, Serialize)]
+pub struct Timeline {
+    /// How many checkpoints there are in it, whatever the limit.
+    pub total: usize,
+    /// The newest of them.
+    pub checkpoints: Vec<TimelineEntry>,
+    /// How many of agent state alone or of single tool calls are newer than all of these.
+    pub folded_since: usize,
+    /// Those that cannot be read: they are in the graph without a name.
+    pub unreadable: Vec<String>,
+}
+
+/// A checkpoint in the graph.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TimelineEntry {
+    /// Its id.
+    pub id: String,
+    /// Its number.
+    pub sequence: u64,
+    /// The nearest ancestor that is in the graph.
+    pub parent: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Why.
+    pub trigger: String,
+    /// The words that it was given.
+    pub description: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The session that asked for it.
+    pub session_id: Option<String>,
+    /// The git branch that was checked out.
+    pub branch: Option<String>,
+    /// Whether it holds files.
+    pub holds_files: bool,
+    /// Whether the workspace goes on from it.
+    pub current: bool,
+    /// How many of agent state alone or of single tool calls belong to it.
+    pub folded: usize,
+    /// Its column in the graph, from 0.
+    pub lane: usize,
+    /// The columns whose lines end in its own, just above it.
+    pub joins: Vec<usize>,
+    /// The columns through which a line passes it by.
+    pub passing: Vec<usize>,
+}
+
+impl Rappel {
+    /// The checkpoints of this workspace as a graph.
+    pub fn timeline(&self, options: &TimelineOptions) -> Result<Timeline> {
+        let ancestry = self.ancestry()?;
+        let current = self.head(ancestry.rows())?.map(|row| row.id);
+        let shown = |row: &CheckpointRow| {
+            options.all || !is_folded(row) || current.as_ref() == Some(&row.id)
+        };
+        let mut timeline = Timeline {
+            total: ancestry.rows().iter().filter(|row| shown(row)).count(),
+            checkpoints: Vec::new(),
+            folded_since: 0,
+            unreadable: Vec::new(),
+        };
+        let mut lanes = Lanes::default();
+        let limit = options.limit.unwrap_or(usize::MAX);
+        for row in ancestry.rows().iter().rev() {
+            if !shown(row) {
+                match timeline.checkpoints.last_mut() {
+                    Some(newer) => newer.folded += 1,
+                    None => timeline.folded_since += 1,
+                }
+                continue;
+            }
+            if timeline.checkpoints.len() >= limit {
+                break;
+            }
+            let parent = ancestry.parent(row, shown).map(|row| row.id.to_string());
+            let Place { lane, joins, passing } = lanes.place(row.id.as_str(), parent.clone());
+            let view = self.view_readable(row, &mut timeline.unreadable)?;
+            let manifest = view.map(|checkpoint| checkpoint.manifest);
+            let git = manifest.as_ref().and_then(|manifest| manifest.git.as_ref());
+            let branch = git.and_then(|git| git.root.branch.clone());
+            let (description, tags, session_id) = manifest
+                .map(|manifest| (manifest.description, manifest.tags, manifest.session_id))
+                .unwrap_or_default();
+            timeline.checkpoints.push(TimelineEntry {
+                id: row.id.to_string(),
+                sequence: row.sequence,
+                parent,
+                created_at: Timestamp::from_millis(row.created_at),
+                trigger: row.trigger.clone(),
+                description,
+                tags,
+                session_id,
+                branch,
+                holds_files: row.holds_files,
+                current: current.as_ref() == Some(&row.id),
+                folded: 0,
+                lane,
+                joins,
+                passing,
+            });
+        }
+        Ok(timeline)
+    }
+}
+
+impl TimelineEntry {
+    /// What it is called: its own words, or what made it.
+    pub fn title(&self) -> Option<&str> {
+        let trigger: Option<Trigger> = self.trigger.parse().ok();
+        let automatic = |words: &&str| !words.starts_with("Auto: ");
+        let label = trigger.filter(|trigger| *trigger != Trigger::Manual).map(Trigger::label);
+        self.description.as_deref().filter(automatic).or(label)
+    }
+}
+
+/// The columns of the graph, from the newest checkpoint down: each waits for the one that its line leads to.
+#[derive(Debug, Default)]
+struct Lanes {
+    waiting: Vec<Option<String>>,
+}
+
+/// Where a checkpoint is in the graph.
+#[derive(Debug, PartialEq)]
+struct Place {
+    lane: usize,
+    joins: Vec<usize>,
+    passing: Vec<usize>,
+}
+
+impl Lanes {
+    /// The place of the next checkpoint, whose line leads on to `parent`.
+    fn place(&mut self, id: &str, parent: Option<String>) -> Place {
+        let mut own: Vec<usize> = (0..self.waiting.len())
+            .filter(|lane| self.waiting[*lane].as_deref() == Some(id))
+            .collect();
+        if own.is_empty() {
+            let free = self.waiting.iter().position(Option::is_none);
+            own.push(free.unwrap_or(self.waiting.len()));
+        }
+        let lane = own.remove(0);
+        if lane == self.waiting.len() {
+            self.waiting.push(None);
+        }
+        for joined in &own {
+            self.waiting[*joined] = None;
+        }
+        self.waiting[lane] = None;
+        let passing = (0..self.waiting.len()).filter(|lane| self.waiting[*lane].is_some());
+        let passing = passing.collect();
+        self.waiting[lane] = parent;
+        while self.waiting.last().is_some_and(Option::is_none) {
+            self.waiting.pop();
+        }
+        Place { lane, joins: own, passing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn a_fork_is_a_column_of_its_own_until_its_line_meets_the_other() {
+        // 4 and 3 both follow 2, which follows 1.
+        let parents: HashMap<&str, &str> = [("4", "2"), ("3", "2"), ("2", "1")].into();
+        let mut lanes = Lanes::default();
+        let mut place = |id: &str| lanes.place(id, parents.get(id).map(|id| (*id).to_owned()));
+        let at = |lane, joins: &[usize], passing: &[usize]| Place {
+            lane,
+            joins: joins.to_vec(),
+            passing: passing.to_vec(),
+        };
+        assert_eq!(place("4"), at(0, &[], &[]));
+        assert_eq!(place("3"), at(1, &[], &[0]));
+        assert_eq!(place("2"), at(0, &[1], &[]));
+        assert_eq!(place("1"), at(0, &[], &[]));
+    }
+}

@@ -1,0 +1,131 @@
+//! Finding where something happened, and folding what belongs to others.
+
+use rappel::types::Trigger;
+use rappel::{Found, ListFilter, Rappel, SaveOptions};
+use rappel_testing::Project;
+
+use crate::journal::{line, note, start};
+use crate::support::{World, path};
+
+fn save(bench: &World, rappel: &mut Rappel, tags: &[&str]) -> String {
+    bench.clock.advance(61_000);
+    let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    let options = SaveOptions { message: Some("x".into()), tags, ..SaveOptions::default() };
+    rappel.save(&options).unwrap().checkpoint.manifest.id.to_string()
+}
+
+fn everything() -> ListFilter {
+    ListFilter { all: true, ..ListFilter::default() }
+}
+
+fn ids(found: &Found) -> Vec<String> {
+    found.checkpoints.iter().map(|one| one.manifest.id.to_string()).collect()
+}
+
+#[test]
+fn an_event_is_found_with_the_first_checkpoint_that_holds_it() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let other = start(&mut rappel, "s2");
+    let call =
+        r#"{"kind":"tool","tool":"bash","arguments":{"command":"Cargo TEST"},"success":true}"#;
+    rappel.record(&session, line(call)).unwrap();
+    let first = save(&bench, &mut rappel, &["green"]);
+    let second = save(&bench, &mut rappel, &[]);
+    rappel.record(&session, line(call)).unwrap();
+    rappel.record(&other, line(call)).unwrap();
+    rappel.record(&other, note("cargo test was green")).unwrap();
+    let third = save(&bench, &mut rappel, &[]);
+    rappel.record(&other, line(r#"{"kind":"tool","tool":"bash","success":true}"#)).unwrap();
+
+    let tool = ListFilter { tool: Some("bash".into()), ..everything() };
+    let found = rappel.find(&tool).unwrap();
+    assert_eq!(ids(&found), [third.clone(), first.clone()]);
+    assert!(!ids(&found).contains(&second));
+    let places: Vec<_> =
+        found.events.iter().map(|one| (&*one.session, one.checkpoint.as_deref())).collect();
+    assert_eq!(
+        places,
+        [("s2", None), ("s2", Some(&*third)), ("s1", Some(&*third)), ("s1", Some(&*first))]
+    );
+    // Conditions must all hold; a session means what happened in it.
+    let text = ListFilter { text: Some("cargo test".into()), ..everything() };
+    assert_eq!(rappel.find(&text).unwrap().events_total, 4);
+    let both = ListFilter { tool: Some("bash".into()), ..text.clone() };
+    assert_eq!(rappel.find(&both).unwrap().events_total, 3);
+    let in_session = ListFilter { session: Some("s1".into()), ..both };
+    let found = rappel.find(&in_session).unwrap();
+    assert_eq!((found.events_total, ids(&found)), (2, vec![third, first.clone()]));
+    let tagged = ListFilter { tag: Some("green".into()), ..in_session };
+    assert_eq!(ids(&rappel.find(&tagged).unwrap()), [first]);
+    // Keys are not said.
+    let key = ListFilter { text: Some("command".into()), ..everything() };
+    assert_eq!(rappel.find(&key).unwrap().events_total, 0);
+    // A list takes the same conditions.
+    assert_eq!(rappel.list(&text).unwrap().total, 2);
+}
+
+#[test]
+fn what_a_call_gave_belongs_to_the_call() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let begun = line(r#"{"kind":"tool","id":"x1","tool":"bash","started":true}"#);
+    rappel.record(&session, begun).unwrap();
+    let done = line(r#"{"kind":"tool","id":"x1","finished":true,"result":"two TESTS failed"}"#);
+    rappel.record(&session, done).unwrap();
+    let wanted =
+        ListFilter { tool: Some("bash".into()), text: Some("tests failed".into()), ..everything() };
+    let found = rappel.find(&wanted).unwrap();
+    assert_eq!(found.events[0].excerpt, "two TESTS failed");
+    assert_eq!(found.events[0].id.as_deref(), Some("x1"));
+    assert_eq!(found.events[0].checkpoint, None);
+}
+
+#[test]
+fn a_path_is_found_where_it_changed_and_nowhere_else() {
+    let bench = World::new(Project::in_memory().file("src/a", "1").file("b", "1"));
+    let mut rappel = bench.open();
+    let first = save(&bench, &mut rappel, &[]);
+    bench.write("b", "2");
+    let second = save(&bench, &mut rappel, &[]);
+    bench.write("src/a", "2");
+    let third = save(&bench, &mut rappel, &[]);
+    let at = |wanted: &str| {
+        let filter = ListFilter { path: Some(path(wanted)), ..everything() };
+        ids(&bench.open().find(&filter).unwrap())
+    };
+    assert_eq!(at("src/a"), [third.clone(), first.clone()]);
+    assert_eq!(at("src"), [third, first.clone()]);
+    assert_eq!(at("b"), [second, first]);
+    assert_eq!(at("c"), [""; 0]);
+}
+
+#[test]
+fn checkpoints_of_state_alone_are_counted_with_the_next_one() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let change = |rappel: &mut Rappel, status: &str| {
+        let json = format!(r#"{{"kind":"hypothesis","id":"h","status":"{status}"}}"#);
+        assert_eq!(rappel.record(&session, line(&json)).unwrap().checkpoints.len(), 1);
+    };
+    rappel.record(&session, line(r#"{"kind":"hypothesis","id":"h","text":"x"}"#)).unwrap();
+    change(&mut rappel, "testing");
+    change(&mut rappel, "confirmed");
+    let saved = save(&bench, &mut rappel, &[]);
+    change(&mut rappel, "rejected");
+    let listing = rappel.list(&ListFilter::default()).unwrap();
+    // The session's start is the other one with files.
+    assert_eq!((listing.total, listing.checkpoints.len()), (2, 2));
+    assert_eq!(listing.folded.into_iter().collect::<Vec<_>>(), [(saved, 2)]);
+    assert_eq!(listing.folded_since, 1);
+    assert_eq!(rappel.list(&everything()).unwrap().total, 5);
+    // Whoever asks for them by tag or trigger gets them.
+    let tagged = ListFilter { tag: Some("hypothesis_confirmed".into()), ..ListFilter::default() };
+    assert_eq!(rappel.list(&tagged).unwrap().total, 1);
+    let trigger = Some(Trigger::HypothesisStatusChange);
+    let filter = ListFilter { trigger, ..ListFilter::default() };
+    assert_eq!(rappel.list(&filter).unwrap().total, 3);
+}
