@@ -268,7 +268,7 @@ mod tests {
             number,
             at: Timestamp::from_millis(1_763_217_022_000 + number as i64 * 1_000),
             event: number as u64,
-            kind: if number % 2 == 0 { "note" } else { "thought" }.into(),
+            kind: if number.is_multiple_of(2) { "note" } else { "thought" }.into(),
             id: None,
             checkpoint: None,
             title: format!("note: number {number}"),
