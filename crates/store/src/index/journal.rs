@@ -18,10 +18,9 @@ CREATE TABLE event (
     row INTEGER PRIMARY KEY, session TEXT NOT NULL, number INTEGER NOT NULL, fork INTEGER NOT NULL,
     at INTEGER NOT NULL, kind TEXT NOT NULL, item TEXT, name TEXT, about TEXT, body TEXT NOT NULL,
     pack INTEGER NOT NULL, UNIQUE (session, number));
-CREATE INDEX event_by_time ON event (session, at);
 CREATE INDEX event_by_item ON event (session, item) WHERE item IS NOT NULL;
 CREATE INDEX event_by_about ON event (session, about) WHERE about IS NOT NULL;
-CREATE INDEX event_by_name ON event (name) WHERE name IS NOT NULL;
+CREATE INDEX event_by_tool ON event (name) WHERE kind IN ('tool', 'tool-started');
 CREATE INDEX event_of_session ON event (session, number)
     WHERE kind IN ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored');
 -- the newest thing that is known of how a session stands.
@@ -245,16 +244,6 @@ impl Index {
             "WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3",
             params![session, after, limit],
         )
-    }
-
-    /// The first event of a session that happened after a moment, in the order of numbers.
-    pub fn last_event_by(&self, session: &str, at: Timestamp) -> Result<Option<u64>> {
-        self.connection
-            .prepare_cached("SELECT max(number) FROM event WHERE session = ?1 AND at <= ?2")
-            .and_then(|mut statement| {
-                statement.query_row(params![session, at.as_millis()], |row| row.get(0))
-            })
-            .map_err(self.fail())
     }
 
     /// Every event of a session behind `after`, in the order in which they came.
