@@ -105,6 +105,7 @@ commands! {
     At(at),
     Find(find),
     Timeline(timeline),
+    Log(log),
     Redo(redo),
     Show(show),
     Cat(cat),

@@ -85,9 +85,16 @@ pub struct EventRow {
     pub fork: u32,
     /// What it is called.
     pub kind: String,
+    /// When it happened, in milliseconds since the epoch.
+    pub at: i64,
+    /// The id of what it made.
+    pub item: Option<String>,
     /// Its JSON.
     pub json: String,
 }
+
+/// What [`event_row`] reads.
+const EVENT: &str = "SELECT session, number, fork, kind, at, item, body FROM event";
 
 /// A stored state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -402,13 +409,10 @@ impl Index {
         let wanted = Needle::new(needle);
         // Every page is looked at once: mapped, they need not be copied one by one.
         let mapped = Mapped::new(&self.connection);
-        let mut statement = mapped
-            .connection
-            .prepare_cached("SELECT session, number, fork, kind, body FROM event")
-            .map_err(&fail)?;
+        let mut statement = mapped.connection.prepare_cached(EVENT).map_err(&fail)?;
         let mut rows = statement.query([]).map_err(&fail)?;
         while let Some(row) = rows.next().map_err(&fail)? {
-            let body = row.get_ref(4).map_err(&fail)?.as_bytes().unwrap_or_default();
+            let body = row.get_ref(6).map_err(&fail)?.as_bytes().unwrap_or_default();
             if wanted.is_in(body) {
                 visit(event_row(row).map_err(&fail)?);
             }
@@ -428,10 +432,8 @@ impl Index {
 
     fn event_rows(&self, rest: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<EventRow>> {
         let fail = self.fail();
-        let mut statement = self
-            .connection
-            .prepare_cached(&format!("SELECT session, number, fork, kind, body FROM event {rest}"))
-            .map_err(&fail)?;
+        let mut statement =
+            self.connection.prepare_cached(&format!("{EVENT} {rest}")).map_err(&fail)?;
         let rows = statement.query_map(params, event_row).map_err(&fail)?;
         rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
     }
@@ -443,7 +445,9 @@ fn event_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
         number: row.get(1)?,
         fork: row.get(2)?,
         kind: row.get(3)?,
-        json: row.get(4)?,
+        at: row.get(4)?,
+        item: row.get(5)?,
+        json: row.get(6)?,
     })
 }
 
