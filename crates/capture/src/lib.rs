@@ -1,5 +1,6 @@
 //! What Rappel captures: one module per kind of state, each able to read it and to put it back.
 
+pub mod agents;
 pub mod databases;
 pub mod error;
 pub mod files;

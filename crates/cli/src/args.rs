@@ -103,6 +103,7 @@ commands! {
     Record(record),
     Recall(recall),
     At(at),
+    Replay(replay),
     Find(find),
     Timeline(timeline),
     Log(log),

@@ -16,7 +16,7 @@ pub fn require(context: &Context, question: &str, confirm_with: &str) -> Result<
             confirm_with,
         ));
     }
-    let confirmed = yes(question)?;
+    let confirmed = ask(question)?;
     if !confirmed {
         context.output.tell("Nothing changed.");
     }
@@ -26,7 +26,8 @@ pub fn require(context: &Context, question: &str, confirm_with: &str) -> Result<
 /// How a command ends that was not confirmed.
 pub const DECLINED: Exit = Exit::Bad(ErrorKind::Confirmation);
 
-fn yes(question: &str) -> Result<bool> {
+/// Asks something that is not needed to go on.
+pub fn ask(question: &str) -> Result<bool> {
     let mut stderr = io::stderr().lock();
     // A question that cannot be shown will not be answered with yes either.
     let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());

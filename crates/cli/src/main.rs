@@ -10,6 +10,7 @@ mod logging;
 mod output;
 mod process;
 mod progress;
+mod screen;
 mod values;
 
 use std::ffi::OsString;

@@ -137,7 +137,6 @@ pub struct Paint {
 
 impl Paint {
     /// No colours at all.
-    #[cfg(test)]
     pub const PLAIN: Self = Self { on: false };
 
     /// Whether there are any.

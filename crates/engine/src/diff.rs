@@ -350,7 +350,7 @@ fn unified(path: &RelPath, change: &Change, old: &str, new: &str) -> (String, (u
 }
 
 /// Files and links by what became of them; folders only where they are all there is to say.
-fn summarise(changes: &[Change]) -> FilesDiff {
+pub(crate) fn summarise(changes: &[Change]) -> FilesDiff {
     let mut files = FilesDiff::default();
     for (at, change) in changes.iter().enumerate() {
         let (old, new) = (is_folder(change.old.as_ref()), is_folder(change.new.as_ref()));

@@ -28,17 +28,20 @@ pub(crate) fn holds(paths: &[RelPath], path: &RelPath) -> bool {
 
 /// Has the files take everything that is knowledge, whatever git ignores.
 pub(crate) fn include(config: &mut Config) {
-    for path in &config.knowledge.paths {
-        // What means something in a pattern is meant as it is.
-        let mut glob = String::from("/");
-        for c in path.to_string().chars() {
-            if "*?[\\".contains(c) {
-                glob.push('\\');
-            }
-            glob.push(c);
+    let globs = config.knowledge.paths.iter().map(as_glob);
+    config.files.include.extend(globs);
+}
+
+/// A pattern that means a path as it is.
+pub(crate) fn as_glob(path: &RelPath) -> String {
+    let mut glob = String::from("/");
+    for c in path.to_string().chars() {
+        if "*?[\\".contains(c) {
+            glob.push('\\');
         }
-        config.files.include.push(glob);
+        glob.push(c);
     }
+    glob
 }
 
 impl Rappel {

@@ -54,6 +54,7 @@ mod progress;
 mod rappel;
 mod recover;
 mod references;
+mod replay;
 mod restore;
 mod save;
 mod status;
@@ -64,8 +65,9 @@ mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    AgentStats, ExecutionStats, Found, FoundEvent, Notice, Recorded, SessionStart, SessionView,
-    StateAt, TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
+    AgentStats, Connected, ConnectedError, CrashedSession, ExecutionStats, Found, FoundEvent,
+    Notice, Recorded, RecoveryPoint, RecoveryStep, SessionStart, SessionView, StateAt,
+    TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
@@ -88,6 +90,7 @@ pub use rappel_store::gc::GcReport;
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
 pub use recover::{RecoverOptions, Recovered, Unfinished, UnfinishedRestore};
+pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};

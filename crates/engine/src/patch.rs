@@ -71,7 +71,7 @@ impl Rappel {
         options: &RestoreOptions,
         chosen: &BTreeMap<RelPath, Choice>,
     ) -> Result<RestoreReport> {
-        let target = self.own_target(reference)?;
+        let target = self.own_target(reference, options)?;
         let options = &files_only(options);
         let expected = options.expected.clone();
         // Contents that were put together from both sides have to be in the store before the plan

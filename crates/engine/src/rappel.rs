@@ -13,7 +13,7 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
 
-use crate::agents::{LiveSessions, Notice};
+use crate::agents::{self, Connected, LiveSessions, Notice};
 use crate::error::{Error, Result};
 use crate::knowledge;
 use crate::progress::RestoreProgress;
@@ -50,6 +50,8 @@ pub struct OpenOptions {
     pub cancel: Arc<AtomicBool>,
     /// Told how far a restore is.
     pub progress: Arc<RestoreProgress>,
+    /// There is no folder of the user's: only agents' state is kept. See [`OpenOptions::detached`].
+    pub detached: bool,
 }
 
 impl OpenOptions {
@@ -69,7 +71,15 @@ impl OpenOptions {
             waiting: None,
             cancel: Arc::default(),
             progress: Arc::default(),
+            detached: false,
         }
+    }
+
+    /// No workspace: the sessions of a program that has no folder of files, under a name of its own.
+    pub fn detached(name: &str, home: impl Into<PathBuf>) -> Self {
+        let home = home.into();
+        let folder = rappel_types::path::escape(name.as_bytes()).replace('/', "_");
+        Self { detached: true, ..Self::new(home.join("detached").join(folder), home) }
     }
 }
 
@@ -93,6 +103,8 @@ pub struct Rappel {
     pub(crate) cache: Mutex<Option<files::Cache>>,
     /// Sessions that this process writes to.
     pub(crate) live: LiveSessions,
+    /// Systems of the program that embeds this library.
+    pub(crate) connected: Vec<Arc<dyn Connected>>,
     /// Those who want to be told what happens.
     pub(crate) listeners: Mutex<Vec<std::sync::mpsc::Sender<Notice>>>,
 }
@@ -100,16 +112,22 @@ pub struct Rappel {
 impl Rappel {
     /// Opens a workspace. The home is created if it is not there; nothing is saved yet.
     pub fn open(options: OpenOptions) -> Result<Self> {
+        if options.detached {
+            std::fs::create_dir_all(&options.root).map_err(Error::io("create", &options.root))?;
+        }
         let root =
             std::fs::canonicalize(&options.root).map_err(Error::io("open", &options.root))?;
-        files::check_root(&root, options.environment.home.as_deref())?;
-        files::check_outside(&root, &options.home)?;
+        if !options.detached {
+            files::check_root(&root, options.environment.home.as_deref())?;
+            files::check_outside(&root, &options.home)?;
+        }
         // An agent may have spoilt it; going back must work all the same.
         let (mut config, config_problem) = match read_config(&root) {
             Ok(config) => (config, None),
             Err(error) => (Config::default(), Some(error)),
         };
         knowledge::include(&mut config);
+        agents::include_folders(&mut config, &root);
         let store = Store::open(
             &options.home,
             rappel_store::Options {
@@ -140,6 +158,7 @@ impl Rappel {
             borrowed: Mutex::default(),
             cache: Mutex::default(),
             live: LiveSessions::default(),
+            connected: Vec::new(),
             listeners: Mutex::default(),
         };
         rappel.fall_back()?;
@@ -232,7 +251,7 @@ impl Rappel {
 
     /// Whether there is no folder: only agents' state is kept.
     pub(crate) fn is_detached(&self) -> bool {
-        false
+        self.options.detached
     }
 
     pub(crate) fn now(&self) -> rappel_types::Timestamp {

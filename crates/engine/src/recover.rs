@@ -9,6 +9,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Plan, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
+use crate::agents::CrashedSession;
 use crate::databases::Fates;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -20,8 +21,8 @@ use crate::save::SaveOptions;
 pub struct Unfinished {
     /// Restores.
     pub restores: Vec<UnfinishedRestore>,
-    /// Sessions; come with the agents facet.
-    pub sessions: Vec<String>,
+    /// Sessions of this workspace whose agent ended without saying so.
+    pub sessions: Vec<CrashedSession>,
     /// Intents that cannot be read.
     pub damaged: Vec<String>,
 }
@@ -122,7 +123,7 @@ impl Rappel {
             .into_iter()
             .map(|damaged| format!("{}: {}", damaged.path.display(), damaged.reason))
             .collect();
-        Ok(Unfinished { restores, sessions: Vec::new(), damaged })
+        Ok(Unfinished { restores, sessions: self.crashed_sessions()?, damaged })
     }
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
@@ -149,8 +150,12 @@ impl Rappel {
         let (before, target) = (intent.header.safety.clone(), intent.header.target.clone());
         let also = intent.header.actions.iter().map(|action| action.path.clone()).collect();
         let all = intent.header.databases.clone();
-        let mut plan =
-            Plan { git: intent.header.git.clone(), databases: all.clone(), ..Plan::default() };
+        let mut plan = Plan {
+            git: intent.header.git.clone(),
+            databases: all.clone(),
+            agents: intent.header.agents.clone(),
+            ..Plan::default()
+        };
         if let Some(row) = self.store.checkpoint(&target)? {
             self.borrow_config(&self.store.manifest(&row)?);
         }

@@ -31,6 +31,7 @@ use rappel_types::{
     CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
 
+use crate::agents::{AgentsPlanned, AgentsWish, Notice};
 use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases, refuse_as_file};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
@@ -49,6 +50,7 @@ pub(crate) use report::{describe, kept_files};
 const RULE_FILE_MAX: u64 = 1 << 20;
 
 /// Which changes of a comparison a restore may carry out.
+#[allow(clippy::large_enum_variant, reason = "there is one, once")]
 pub(crate) enum Limit<'a> {
     /// What the options name.
     Options(&'a RestoreOptions),
@@ -58,6 +60,7 @@ pub(crate) enum Limit<'a> {
         paths: &'a HashSet<RelPath>,
         git: Option<GitWish>,
         databases: Option<DatabaseWish>,
+        agents: Option<AgentsWish>,
         kept: bool,
     },
 }
@@ -69,6 +72,13 @@ impl Limit<'_> {
             Self::Exactly { databases, .. } => databases.clone(),
         }
     }
+
+    fn agents(&self) -> Option<AgentsWish> {
+        match self {
+            Self::Options(options) => options.agents(),
+            Self::Exactly { agents, .. } => agents.clone(),
+        }
+    }
 }
 
 /// A plan over all facets, and what to say about it.
@@ -76,6 +86,7 @@ pub(crate) struct Planned {
     pub plan: Plan,
     pub git: GitPlanned,
     pub databases: DatabasesPlanned,
+    pub agents: AgentsPlanned,
 }
 
 impl Rappel {
@@ -91,7 +102,7 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
         self.refuse_if_unfinished()?;
-        let target = self.own_target(reference)?;
+        let target = self.own_target(reference, options)?;
         let scratch = Scratch::over(self.source());
         let limit = Limit::Options(options);
         let planned = self.plan_in_memory(&scratch, &target, &limit)?;
@@ -137,7 +148,7 @@ impl Rappel {
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        let target = self.own_target(reference)?;
+        let target = self.own_target(reference, options)?;
         options.check_facets()?;
         self.check_paths_early(&target, options)?;
         let expected = options.expected.as_deref();
@@ -151,7 +162,7 @@ impl Rappel {
         folder: &Path,
         options: &RestoreOptions,
     ) -> Result<Copied> {
-        let target = self.target(reference)?;
+        let target = self.target(reference, !options.only_agents())?;
         let files = match options.paths.is_empty() {
             true => target.manifest.files.as_ref(),
             false => Some(target.files()?),
@@ -191,16 +202,20 @@ impl Rappel {
         Ok(copied)
     }
 
-    pub(crate) fn target(&self, reference: &Reference) -> Result<Target> {
-        let row = self.resolve(reference, true)?;
+    pub(crate) fn target(&self, reference: &Reference, files_only: bool) -> Result<Target> {
+        let row = self.resolve(reference, files_only)?;
         self.target_of(&row)
     }
 
     /// A checkpoint of this workspace, or of this folder before it adopted another history: another
     /// one's is not put over this one's files.
-    pub(crate) fn own_target(&self, reference: &Reference) -> Result<Target> {
+    pub(crate) fn own_target(
+        &self,
+        reference: &Reference,
+        options: &RestoreOptions,
+    ) -> Result<Target> {
         let id = self.require_known()?;
-        let target = self.target(reference)?;
+        let target = self.target(reference, !options.only_agents())?;
         self.borrow_config(&target.manifest);
         let of = target.manifest.workspace.id;
         if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
@@ -239,7 +254,7 @@ impl Rappel {
         let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         let (safety, present) = self.save_present(target, &mut held)?;
         let databases = plan_databases(&mut held, wish.as_ref());
-        let Planned { plan, git, databases } =
+        let Planned { plan, git, databases, agents } =
             self.plan(self.source(), &present, target, limit, databases)?;
         let hash = plan_hash(&target.manifest.id, &plan);
         if let Some(expected) = expected
@@ -248,6 +263,12 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
+        let ended = match limit {
+            Limit::Options(options) if options.terminate_sessions => {
+                self.end_agents(options.own_session.as_ref())?
+            }
+            _ => Vec::new(),
+        };
         let counts = plan.counts();
         let to_write = &self.options.progress.files_to_write;
         to_write.store(counts.create + counts.overwrite, Ordering::Relaxed);
@@ -291,6 +312,8 @@ impl Rappel {
             let to = &target.manifest.id;
             self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)
         })?;
+        self.live.clear();
+        self.tell(&Notice::Restored { checkpoint: target.manifest.id.clone() });
         tracing::info!(
             checkpoint = %target.manifest.id,
             written = outcome.written.len(),
@@ -302,10 +325,14 @@ impl Rappel {
         );
         self.update_cache(&present, target, &outcome);
         let edited = [git.edited.clone(), databases.edited.clone()].concat();
-        let planned = Planned { plan, git, databases };
+        let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
         report.warnings.clone_from(&outcome.warnings);
         report.warnings.extend(made);
+        report.warnings.extend(ended);
+        if limit.agents().is_some() {
+            report.warnings.extend(self.restore_connected(target.manifest.agents.as_ref()));
+        }
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
         report.done = Some(Done {
@@ -365,9 +392,13 @@ impl Rappel {
         let knowledge = target.manifest.knowledge.iter().flat_map(|part| &part.paths);
         let knowledge: Vec<RelPath> =
             knowledge.chain(&self.config.knowledge.paths).cloned().collect();
-        let facet_of = |path: &RelPath| match knowledge::holds(&knowledge, path) {
-            true => Facet::Knowledge,
-            false => Facet::Files,
+        let folders = target.manifest.agents.iter().flat_map(|part| &part.state_dirs);
+        let folders: Vec<RelPath> =
+            folders.chain(&self.config.agents.state_dirs).cloned().collect();
+        let facet_of = |path: &RelPath| match path {
+            path if knowledge::holds(&knowledge, path) => Facet::Knowledge,
+            path if knowledge::holds(&folders, path) => Facet::Agents,
+            _ => Facet::Files,
         };
         let mut changes = present.changes.clone();
         let (scope, wish) = match limit {
@@ -409,7 +440,13 @@ impl Rappel {
         plan.databases.clone_from(&databases.plan);
         plan.conflicts.extend(databases.conflicts.iter().cloned());
         plan.warnings.extend(databases.warnings.iter().cloned());
-        Ok(Planned { plan, git, databases })
+        let mut agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
+        if let Limit::Options(options) = limit {
+            self.say_who_runs(options, &mut agents)?;
+        }
+        plan.agents.clone_from(&agents.plan);
+        plan.warnings.extend(agents.warnings.iter().cloned());
+        Ok(Planned { plan, git, databases, agents })
     }
 
     /// The part of a plan that is about files.
@@ -483,11 +520,19 @@ impl Rappel {
                     left: self.look_at_database(one),
                 })
                 .collect(),
+            sessions: plan.agents.sessions.iter().map(|one| one.id.to_string()).collect(),
+            transcripts: plan.agents.transcripts.is_some(),
             paths,
             at: self.now(),
         };
         let record = new_document(Kind::Undo, workspace.to_string(), &undo)?;
-        self.store.begin()?.commit(|_| Ok(vec![record]))?;
+        self.store.begin()?.commit(|moment| {
+            // What was saved before a restore belongs to no other one.
+            let mark = from.as_str();
+            let mut records = Self::restored_events(moment.index, &plan.agents, to, mark, undo.at)?;
+            records.push(record);
+            Ok(records)
+        })?;
         Ok(())
     }
 
@@ -603,5 +648,6 @@ fn facets_of(plan: &Plan) -> Vec<Facet> {
     let mut facets = vec![Facet::Files];
     facets.extend((!plan.git.is_empty()).then_some(Facet::Git));
     facets.extend((!plan.databases.is_empty()).then_some(Facet::Databases));
+    facets.extend((!plan.agents.is_empty()).then_some(Facet::Agents));
     facets
 }

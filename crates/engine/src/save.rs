@@ -22,7 +22,7 @@ use rappel_types::{
     secret,
 };
 
-use crate::agents::{Notice, agents_part, catch_up};
+use crate::agents::{Notice, Snapshots, agents_part, catch_up};
 use crate::checkpoint::Checkpoint;
 use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
@@ -65,6 +65,10 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
+        if self.is_detached() {
+            let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
+            return self.save_holding(&options, progress, &mut Holdings::default());
+        }
         self.save_holding(options, progress, &mut Holdings::default())
     }
 
@@ -206,6 +210,13 @@ impl Rappel {
         let trigger = options.trigger();
         let now = self.now();
         draft.mid_operation = mid_operation;
+        let connected = match options.wants(Facet::Agents) {
+            true => self.snapshot_connected(&writer)?,
+            false => Snapshots::default(),
+        };
+        draft.partial |= !connected.failed.is_empty();
+        draft.partial_reasons.extend(connected.failed);
+        let state_dirs = files.as_ref().map(|_| self.state_dirs()).unwrap_or_default();
         let evidence = &self.evidence;
         let begins = matches!(self.recognition, Recognition::New { .. });
         let mut made = None;
@@ -226,8 +237,9 @@ impl Rappel {
             place(&mut manifest, index, id, trigger, now)?;
             let event = asking.as_mut().map(|asking| asking.note_checkpoint(&mut manifest, now));
             if options.wants(Facet::Agents) {
-                let session = asking.as_ref().map(|asking| asking.state.session.clone());
-                let part = agents_part(index, id, session.as_ref(), asking.as_ref())?;
+                let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
+                part.state_dirs = state_dirs;
+                part.connected = connected.taken;
                 manifest.set_agents(part);
             }
             manifest.cost.new_bytes = moment.new_bytes;
@@ -384,7 +396,8 @@ impl Rappel {
         let age = self.now().as_millis() - newest.created_at;
         let partial = !files.scanned.partial.is_empty()
             || !git.captured.partial.is_empty()
-            || !databases.partial.is_empty();
+            || !databases.partial.is_empty()
+            || !self.connected.is_empty();
         if !newest.holds_files || !(0..FRESH_MS).contains(&age) || partial {
             return Ok(None);
         }
@@ -394,7 +407,7 @@ impl Rappel {
         };
         let manifest = &existing.manifest;
         let part =
-            self.store.look_up(|index| agents_part(index, manifest.workspace.id, None, None))?;
+            self.store.look_up(|index| agents_part(index, manifest.workspace.id, &[], None))?;
         let sessions = (!part.sessions.is_empty()).then_some(part.sessions);
         let same = manifest
             .files

@@ -16,6 +16,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Entry, Facet, Manifest, ObjectId, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
+use crate::agents::AgentsWish;
 use crate::databases::DatabaseWish;
 use crate::error::{Error, Result};
 use crate::git::{GitPresent, GitWish};
@@ -48,6 +49,11 @@ pub struct Step {
     /// The databases it is about.
     #[serde(skip)]
     databases: Vec<UndoDatabase>,
+    /// The sessions it is about, and whether transcripts are.
+    #[serde(skip)]
+    sessions: Vec<String>,
+    #[serde(skip)]
+    transcripts: bool,
     #[serde(skip)]
     kind: UndoKind,
 }
@@ -130,6 +136,8 @@ impl Rappel {
                 mixed: last.mixed.clone(),
                 git: last.git.clone(),
                 databases: last.databases.clone(),
+                sessions: last.sessions.clone(),
+                transcripts: last.transcripts,
                 kind: UndoKind::Undo,
             });
         }
@@ -149,6 +157,8 @@ impl Rappel {
             mixed: Vec::new(),
             git: Vec::new(),
             databases: Vec::new(),
+            sessions: Vec::new(),
+            transcripts: false,
             kind: UndoKind::Undo,
         })
     }
@@ -227,6 +237,8 @@ impl Rappel {
             mixed: last.mixed.clone(),
             git: last.git.clone(),
             databases: last.databases.clone(),
+            sessions: last.sessions.clone(),
+            transcripts: last.transcripts,
             kind: UndoKind::Redo,
         })
     }
@@ -320,7 +332,11 @@ impl Rappel {
     ) -> Result<Limit<'a>> {
         let git = self.git_wish(step, overwrite, options)?;
         let databases = self.database_wish(step, overwrite, options)?;
-        Ok(Limit::Exactly { paths, git, databases, kept })
+        let agents = options.agents().map(|wish| AgentsWish {
+            only: Some(step.sessions.clone()),
+            transcripts: wish.transcripts && step.transcripts,
+        });
+        Ok(Limit::Exactly { paths, git, databases, agents, kept })
     }
 
     /// What a step takes back of what was done to databases.

@@ -439,8 +439,8 @@ fn a_later_version_made_one() {
 #[test]
 fn manifests_with_words_that_nobody_knows() {
     let edits: [(&str, &str, &str); 4] = [
-        ("facet", "\"agents\":\"not-asked\"", "\"moon\":\"captured\""),
-        ("state", "\"agents\":\"not-asked\"", "\"agents\":\"eaten\""),
+        ("facet", "\"agents\":\"absent\"", "\"moon\":\"captured\""),
+        ("state", "\"agents\":\"absent\"", "\"agents\":\"eaten\""),
         ("trigger", "\"trigger\":\"manual\"", "\"trigger\":\"moon-phase\""),
         ("path", "\"skipped\":[]", "\"skipped\":[{\"path\":\"../../etc\",\"reason\":\"\"}]"),
     ];

@@ -330,7 +330,7 @@ fn a_spoilt_configuration_does_not_bar_the_way_back() {
 fn facets_that_are_not_built_cannot_be_asked_for() {
     let world = World::new(Project::new().file("a", "1"));
     let first = world.save("first");
-    let only = Some([rappel::types::Facet::Agents].into());
+    let only = Some([rappel::types::Facet::Process].into());
     let options = SaveOptions { only: only.clone(), ..SaveOptions::default() };
     assert_eq!(world.open().save(&options).unwrap_err().kind(), ErrorKind::Usage);
     let options = RestoreOptions { only, ..RestoreOptions::default() };

@@ -88,7 +88,8 @@ fn facets_that_are_not_built_are_not_asked() {
     assert_eq!(manifest.state_of(Facet::Files), FacetState::Captured);
     assert_eq!(manifest.state_of(Facet::Databases), FacetState::Absent);
     assert_eq!(manifest.state_of(Facet::Knowledge), FacetState::Absent);
-    assert_eq!(manifest.state_of(Facet::Agents), FacetState::NotAsked);
+    assert_eq!(manifest.state_of(Facet::Agents), FacetState::Absent);
+    assert_eq!(manifest.state_of(Facet::Process), FacetState::NotAsked);
 }
 
 #[test]

@@ -88,6 +88,12 @@ pub struct Undo {
     /// The databases it restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub databases: Vec<UndoDatabase>,
+    /// The sessions it set back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<String>,
+    /// Whether it put transcripts back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transcripts: bool,
     /// Those of the paths that were left with something else than `to` holds: chosen hunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<Entry>,

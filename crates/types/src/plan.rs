@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::agents::AgentsPlan;
 use crate::database::DatabasePlan;
 use crate::git::GitPlan;
 use crate::{Facet, Node, RelPath};
@@ -63,6 +64,9 @@ pub struct Plan {
     /// What happens to databases, in the order in which they are committed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub databases: Vec<DatabasePlan>,
+    /// What happens to agents.
+    #[serde(default, skip_serializing_if = "AgentsPlan::is_empty")]
+    pub agents: AgentsPlan,
 }
 
 /// How many files and links a plan does each thing to. Folders are not counted.
@@ -103,6 +107,7 @@ impl Plan {
         self.actions.iter().all(|action| action.action == ActionKind::Skip)
             && self.git.is_empty()
             && self.databases.is_empty()
+            && self.agents.is_empty()
     }
 }
 
@@ -131,6 +136,7 @@ mod tests {
             conflicts: vec![Conflict { path: "d".parse().unwrap(), reason: "a mount".into() }],
             git: GitPlan::default(),
             databases: Vec::new(),
+            agents: AgentsPlan::default(),
         };
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);

@@ -62,7 +62,7 @@ mod compare;
 mod databases;
 pub(crate) mod git;
 mod globs;
-mod handle;
+pub(crate) mod handle;
 pub(crate) mod names;
 mod patterns;
 mod read;

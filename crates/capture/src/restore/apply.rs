@@ -50,7 +50,7 @@ pub fn apply(
     let actions: Vec<Action> =
         plan.actions.iter().filter(|action| action.action != ActionKind::Skip).cloned().collect();
     check(&actions)?;
-    if actions.is_empty() && plan.git.is_empty() && plan.databases.is_empty() {
+    if plan.is_empty() {
         let outcome = Outcome { warnings: plan.warnings.clone(), ..Outcome::default() };
         record(&outcome)?;
         return Ok(outcome);
@@ -66,6 +66,7 @@ pub fn apply(
         actions: actions.clone(),
         git: plan.git.clone(),
         databases: job.databases.plans(),
+        agents: plan.agents.clone(),
     };
     let (ahead, intent) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| Ahead::read(job.source, &actions));

@@ -17,6 +17,7 @@ use rappel_store::beneath::{Identity, Root};
 use rappel_store::disk::{self, Disk, DiskFile, Op};
 use rappel_store::lock::Patience;
 use rappel_store::{Error as StoreError, ambient};
+use rappel_types::agents::AgentsPlan;
 use rappel_types::database::DatabasePlan;
 use rappel_types::git::GitPlan;
 use rappel_types::path::{escape, unescape};
@@ -155,6 +156,9 @@ pub struct Header {
     /// What is to be done to databases, in the order in which they are committed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub databases: Vec<DatabasePlan>,
+    /// What is to be done to agents.
+    #[serde(default, skip_serializing_if = "AgentsPlan::is_empty")]
+    pub agents: AgentsPlan,
 }
 
 impl Header {
@@ -247,6 +251,8 @@ pub struct Draft {
     pub git: GitPlan,
     /// What is to be done to databases.
     pub databases: Vec<DatabasePlan>,
+    /// What is to be done to agents.
+    pub agents: AgentsPlan,
 }
 
 /// The folder of a home's intents.
@@ -367,6 +373,7 @@ impl Intents {
             closed: draft.closed,
             git: draft.git,
             databases: draft.databases,
+            agents: draft.agents,
         };
         let bytes = record::encode(&header)?;
         let path = self.folder.join(Name::of_header(&header).to_string());

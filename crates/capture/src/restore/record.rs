@@ -23,6 +23,8 @@ pub const VERSION: u8 = 1;
 const VERSION_WITH_GIT: u8 = 2;
 /// What a reader that knows nothing of databases must not carry out.
 const VERSION_WITH_DATABASES: u8 = 3;
+/// What a reader that knows nothing of agents must not carry out.
+const VERSION_WITH_AGENTS: u8 = 4;
 const KIND_HEADER: u8 = 1;
 const KIND_MARK: u8 = 2;
 const KIND_DATABASE_BEGUN: u8 = 3;
@@ -55,10 +57,11 @@ pub fn encode(header: &Header) -> Result<Vec<u8>> {
     if json.len() >= u32::MAX as usize {
         return Err(Error::Damaged("the plan is too large to be written down".into()));
     }
-    let version = match (header.databases.is_empty(), header.git.is_empty()) {
-        (false, _) => VERSION_WITH_DATABASES,
-        (true, false) => VERSION_WITH_GIT,
-        (true, true) => VERSION,
+    let version = match header {
+        Header { agents, .. } if !agents.is_empty() => VERSION_WITH_AGENTS,
+        Header { databases, .. } if !databases.is_empty() => VERSION_WITH_DATABASES,
+        Header { git, .. } if !git.is_empty() => VERSION_WITH_GIT,
+        _ => VERSION,
     };
     Ok(encode_json(header.id, version, &json))
 }

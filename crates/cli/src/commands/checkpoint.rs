@@ -2,11 +2,13 @@
 //! give them.
 
 use clap::{CommandFactory, Subcommand};
+use rappel_types::{Facet, Reference};
 
 use super::{at, delete, diff, help, list, restore, save, show, timeline};
 use crate::args::Cli;
 use crate::errors::Result;
 use crate::process::Context;
+use crate::values;
 
 /// The same commands under other names: create, list, show and so on
 ///
@@ -34,8 +36,42 @@ pub enum Verb {
     At(at::Args),
     Timeline(timeline::Args),
     Delete(delete::Args),
+    /// Set agents' state back to a checkpoint, and leave the code alone
+    Rollback(Rollback),
     /// Print this help
     Help,
+}
+
+/// Which checkpoint to set agents' state back to.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Rollback {
+    /// Which checkpoint
+    #[arg(value_name = "REF", value_parser = values::reference)]
+    pub reference: Reference,
+}
+
+/// `restore REF --only agents --confirm`, and how the code would follow.
+fn rollback(args: &Rollback, context: &Context) -> Result {
+    let rappel = context.open_silently()?;
+    let row = rappel.resolve(&args.reference, false)?;
+    let checkpoint = rappel.show(&restore::exactly(&row.id))?;
+    drop(rappel);
+    let how = restore::How { only: vec![Facet::Agents], confirm: true, ..restore::How::default() };
+    let reference = restore::exactly(&row.id);
+    let exit = restore::run(&restore::Args { reference, how }, context)?;
+    let output = context.output;
+    if !output.json && !output.quiet {
+        if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.root.commit) {
+            output
+                .tell(&format!("The code is as it was. To move it too: git reset --hard {commit}"));
+        }
+        let all = context.suggest(&format!("restore {}", row.id));
+        output.tell(&format!(
+            "{} {all} brings back everything, and can be undone",
+            output.paint_stderr().hint("hint:")
+        ));
+    }
+    Ok(exit)
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -49,6 +85,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Some(Verb::At(args)) => at::run(args, context),
         Some(Verb::Timeline(args)) => timeline::run(args, context),
         Some(Verb::Delete(args)) => delete::run(args, context),
+        Some(Verb::Rollback(args)) => rollback(args, context),
         Some(Verb::Help) => help::of(&mut Cli::command(), &["checkpoint"], context.output),
     }
 }

@@ -22,6 +22,7 @@ pub mod recall;
 pub mod record;
 pub mod recover;
 pub mod redo;
+pub mod replay;
 pub mod restore;
 pub mod save;
 pub mod session;

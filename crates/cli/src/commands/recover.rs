@@ -1,11 +1,13 @@
 //! `rappel recover`.
 
 use rappel::{ErrorKind, RecoverOptions};
+use rappel_types::Reference;
+use rappel_types::reference::Base;
 
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
 use crate::process::Context;
-use crate::progress;
+use crate::{progress, values};
 
 /// Show and end what is unfinished
 ///
@@ -17,7 +19,9 @@ Examples:
   rappel recover
   rappel recover --finish
   rappel recover --finish --skip databases
-  rappel recover --rollback")]
+  rappel recover --rollback
+  rappel recover --steps --json")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Carry the unfinished restore on to its end
     #[arg(long)]
@@ -28,6 +32,12 @@ pub struct Args {
     /// Finish it without the databases that are not restored yet (`databases`)
     #[arg(long, value_name = "FACET", requires = "finish", value_parser = ["databases"])]
     pub skip: Option<String>,
+    /// List what a person or a program would do to get back: to the latest checkpoint, or to REF
+    #[arg(long, conflicts_with_all = ["finish", "rollback"])]
+    pub steps: bool,
+    /// The checkpoint that --steps lead to [default: latest]
+    #[arg(value_name = "REF", requires = "steps", value_parser = values::reference)]
+    pub reference: Option<Reference>,
     /// Disconnect others from a database that they hold
     #[arg(long)]
     pub terminate_connections: bool,
@@ -36,6 +46,17 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let mut rappel = context.open()?;
     let output = context.output;
+    if args.steps {
+        let latest = Reference { base: Base::Latest, back: 0 };
+        let point = rappel.create_recovery_point(args.reference.as_ref().unwrap_or(&latest))?;
+        if output.json {
+            output.answer_json(&point)?;
+        } else {
+            let text = face::recover::steps(&point, output.paint());
+            output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+        }
+        return Ok(Exit::Done);
+    }
     let unfinished = rappel.unfinished()?;
     if !args.finish && !args.rollback {
         if output.json {

@@ -77,6 +77,9 @@ pub struct How {
     /// Disconnect others from a database that they hold
     #[arg(long)]
     pub terminate_connections: bool,
+    /// End the processes of other agents' sessions that are at work here
+    #[arg(long)]
+    pub terminate_sessions: bool,
     /// Restore this database although it is on another machine; repeatable
     #[arg(long = "allow-remote-database", value_name = "NAME")]
     pub allow_remote_databases: Vec<String>,
@@ -109,6 +112,8 @@ impl How {
             allow_remote_databases: self.allow_remote_databases.clone(),
             allow_stale: self.allow_stale,
             trust_dump: self.trust_dump,
+            terminate_sessions: self.terminate_sessions,
+            own_session: context.session_id(),
         })
     }
 
@@ -136,6 +141,7 @@ impl How {
         for (given, flag) in [
             (self.prune_refs, "--prune-refs"),
             (self.terminate_connections, "--terminate-connections"),
+            (self.terminate_sessions, "--terminate-sessions"),
             (self.allow_stale, "--allow-stale"),
             (self.trust_dump, "--trust-dump"),
         ] {
@@ -178,6 +184,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let head = head("Restore", &report.checkpoint, &rappel, context);
         if let Some(exit) = approve(&head, &report, &report, "undo", &args.how, context)? {
             return Ok(exit);
+        }
+        if !options.terminate_sessions
+            && !rappel.running_agents(options.own_session.as_ref())?.is_empty()
+        {
+            options.terminate_sessions = context.can_ask()
+                && confirm::ask("Other agents are at work here. End their processes first?")?;
         }
         // What was shown, whatever `latest` means by now.
         reference = exactly(&report.checkpoint);

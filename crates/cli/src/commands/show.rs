@@ -78,7 +78,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 }
 
 /// An entry without the names that objects have in the store, which nobody outside can use.
-fn entry_json(entry: &Entry) -> Value {
+pub fn entry_json(entry: &Entry) -> Value {
     use rappel_types::{Node, path::escape_bytes};
     let path = &entry.path;
     match &entry.node {

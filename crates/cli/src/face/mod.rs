@@ -9,6 +9,7 @@ pub mod found;
 pub mod git;
 pub mod health;
 pub mod recover;
+pub mod replay;
 pub mod restore;
 pub mod saved;
 pub mod timeline;

@@ -1,6 +1,6 @@
 //! What is unfinished, and how it was ended.
 
-use rappel::{Recovered, Unfinished, UnfinishedRestore};
+use rappel::{Recovered, RecoveryPoint, RecoveryStep, Unfinished, UnfinishedRestore};
 use rappel_types::{Timestamp, time};
 
 use super::{Fields, count};
@@ -14,7 +14,7 @@ pub fn unfinished(
     paint: Paint,
 ) -> String {
     let restores = &unfinished.restores;
-    if restores.is_empty() && unfinished.damaged.is_empty() {
+    if restores.is_empty() && unfinished.damaged.is_empty() && unfinished.sessions.is_empty() {
         return "Nothing is unfinished.\n".into();
     }
     let mut text = String::new();
@@ -25,11 +25,47 @@ pub fn unfinished(
     for restore in restores {
         text.push_str(&one(restore, now, suggest, paint));
     }
+    if !unfinished.sessions.is_empty() {
+        text.push_str(&format!("{}\n", paint.strong("Sessions whose agent is gone:")));
+        for session in &unfinished.sessions {
+            let task = session.task.as_deref().map(|task| format!("  {}", clean(task)));
+            let begun = session.started_at.map(|at| time::age(now, at)).unwrap_or_default();
+            let id = paint.id(session.id.as_str());
+            text.push_str(&format!("  {id}  begun {begun}{}\n", task.unwrap_or_default()));
+            let resume = session.resume.clone();
+            let resume =
+                resume.unwrap_or_else(|| suggest(&format!("recall --session {}", session.id)));
+            text.push_str(&format!("    Go on with: {}\n", clean(&resume)));
+        }
+    }
     if !unfinished.damaged.is_empty() {
         text.push_str(&format!("\n{}\n", paint.bad("Cannot be read:")));
         for damaged in &unfinished.damaged {
             text.push_str(&format!("  {}\n", clean(damaged)));
         }
+    }
+    text
+}
+
+/// How to get back to a checkpoint.
+pub fn steps(point: &RecoveryPoint, paint: Paint) -> String {
+    let mut text = format!("To get back to {}:\n", paint.id(point.checkpoint_id.as_str()));
+    for (number, step) in point.recovery_instructions.iter().enumerate() {
+        let line = match step {
+            RecoveryStep::RestoreCodeState { commit_hash, patches } => {
+                let commit = commit_hash.as_deref().unwrap_or("no commit");
+                let dirty = count(patches.len() as u64, "file that differs", "files that differ");
+                format!("the code is at {commit}, with {dirty} from it")
+            }
+            RecoveryStep::RestoreEnvironment { env_vars } => {
+                let set: Vec<String> =
+                    env_vars.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                format!("the environment has {}", set.join(" "))
+            }
+            RecoveryStep::ReplayCommand { command } => format!("run: {command}"),
+            RecoveryStep::ManualInstruction { instruction } => instruction.clone(),
+        };
+        text.push_str(&format!("  {}. {}\n", number + 1, clean(&line)));
     }
     text
 }

@@ -45,6 +45,12 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
             text.push_str(&format!("  {}\n", clean(line)));
         }
     }
+    if !report.sessions.is_empty() {
+        text.push_str(&format!("\n{}\n", paint.strong("Agents:")));
+        for line in &report.sessions {
+            text.push_str(&format!("  {}\n", clean(line)));
+        }
+    }
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
         text.push_str(&actions(report, kind, paint));
     }

@@ -100,6 +100,8 @@ impl Rappel {
         } else {
             writer.reuse(live.snapshot);
         }
+        // A checkpoint of state alone may be part of this run.
+        let connected = self.snapshot_connected(&writer)?.taken;
         let now = self.now();
         let thresholds = self.config.auto.thresholds;
         let mut refused = None;
@@ -164,7 +166,7 @@ impl Rappel {
                     json,
                 });
             }
-            records.extend(Self::finish_state_checkpoints(manifests, live, index)?);
+            records.extend(Self::finish_state_checkpoints(manifests, live, index, connected)?);
             Ok(records)
         });
         match (done, refused) {

@@ -87,14 +87,6 @@ impl Rappel {
         self.state_of(view.id, Moment { position, at: None }, most)
     }
 
-    /// What a session knew where a checkpoint has it.
-    pub(crate) fn state_in(&self, part: &SessionPart, most: u64) -> Result<SessionState> {
-        let moment = Moment { position: part.position, at: None };
-        let mut state = self.state_at(&part.id, moment)?;
-        snapshot::fill(self.source(), &mut state, most)?;
-        Ok(state)
-    }
-
     fn state_of(&self, session: SessionId, moment: Moment, most: u64) -> Result<StateAt> {
         let mut state = self.state_at(&session, moment)?;
         snapshot::fill(self.source(), &mut state, most)?;

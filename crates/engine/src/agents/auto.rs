@@ -7,7 +7,7 @@ use rappel_store::NewRecord;
 use rappel_store::index::Index;
 use rappel_types::agents::raised::Raised;
 use rappel_types::agents::{SessionId, SessionState};
-use rappel_types::{CheckpointId, Facet, FacetState, Manifest, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Facet, FacetState, Manifest, ObjectId, Timestamp, Trigger};
 use serde_json::Value;
 
 use super::capture::agents_part;
@@ -97,10 +97,12 @@ impl Rappel {
         manifests: Vec<Manifest>,
         live: &Live,
         index: &mut Index,
+        connected: BTreeMap<String, ObjectId>,
     ) -> rappel_store::Result<Vec<NewRecord>> {
         let Some(first) = manifests.first() else { return Ok(Vec::new()) };
         let id = first.workspace.id;
-        let agents = agents_part(index, id, Some(&live.state.session), Some(live))?;
+        let mut agents = agents_part(index, id, &[], Some(live))?;
+        agents.connected = connected;
         let mut records = Vec::new();
         for mut manifest in manifests {
             manifest.agents = Some(agents.clone());

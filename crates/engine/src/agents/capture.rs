@@ -1,11 +1,13 @@
 //! The agents' part of a checkpoint: where the journals of its sessions stand.
 
+use std::os::unix::ffi::OsStrExt;
+
 use rappel_store::index::Index;
 use rappel_types::agents::{
     AgentsPart, Body, Event, Lineage, SessionId, SessionPart, SessionPosition, SessionState,
     payload,
 };
-use rappel_types::{Manifest, Timestamp, WorkspaceId};
+use rappel_types::{Manifest, ObjectId, RelPath, Timestamp, WorkspaceId};
 
 use super::{Live, metadata};
 use crate::error::{Error, Result};
@@ -18,17 +20,15 @@ use crate::workspace::Recognition;
 pub(crate) fn agents_part(
     index: &Index,
     workspace: WorkspaceId,
-    asks: Option<&SessionId>,
+    also: &[SessionId],
     live: Option<&Live>,
 ) -> rappel_store::Result<AgentsPart> {
     let mut part = AgentsPart::default();
     let mut ids = index.live_sessions(&workspace.to_string())?;
-    if let Some(asks) = asks
-        && !ids.iter().any(|id| id == asks.as_str())
-    {
-        ids.push(asks.to_string());
-    }
+    ids.extend(also.iter().map(ToString::to_string));
+    ids.extend(live.map(|live| live.state.session.to_string()));
     ids.sort();
+    ids.dedup();
     for id in ids {
         let session = match live.filter(|live| live.state.session.as_str() == id) {
             Some(live) => Some(of_live(live)),
@@ -76,6 +76,15 @@ impl Rappel {
         }
     }
 
+    /// The agents' state folders that are there.
+    pub(crate) fn state_dirs(&self) -> Vec<RelPath> {
+        let is_there = |path: &&RelPath| {
+            let path = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+            std::fs::symlink_metadata(path).is_ok()
+        };
+        self.config.agents.state_dirs.iter().filter(is_there).cloned().collect()
+    }
+
     /// The workspace's id, which a session needs before the first checkpoint gives it one.
     pub(super) fn settle_workspace(&mut self) -> Result<WorkspaceId> {
         if let Some(id) = self.workspace_id() {
@@ -112,7 +121,7 @@ fn of_live(live: &Live) -> SessionPart {
 fn part(
     state: &SessionState,
     position: SessionPosition,
-    snapshot: Option<rappel_types::ObjectId>,
+    snapshot: Option<ObjectId>,
 ) -> SessionPart {
     SessionPart {
         id: state.session.clone(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rappel_capture::restore::Scope;
+use rappel_types::agents::SessionId;
 use rappel_types::{Facet, RelPath};
 
 use crate::databases::DatabaseWish;
@@ -35,6 +36,10 @@ pub struct RestoreOptions {
     pub allow_stale: bool,
     /// Run dumps that came from elsewhere.
     pub trust_dump: bool,
+    /// End the processes of other sessions that are running.
+    pub terminate_sessions: bool,
+    /// The session that asks: it is never ended.
+    pub own_session: Option<SessionId>,
 }
 
 impl RestoreOptions {
@@ -73,11 +78,11 @@ impl RestoreOptions {
     /// Facets that are not built yet cannot be asked for.
     pub(super) fn check_facets(&self) -> Result<()> {
         let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
-        if files || self.git().is_some() || self.databases().is_some() {
+        if files || self.git().is_some() || self.databases().is_some() || self.agents().is_some() {
             return Ok(());
         }
         Err(Error::Usage {
-            message: "there is nothing to restore: this version restores files, git, databases and knowledge"
+            message: "there is nothing to restore: this version restores files, git, databases, agents and knowledge"
                 .into(),
             hint: Some("leave out --only and --skip".into()),
         })

@@ -56,6 +56,12 @@ impl Rappel {
                 trigger: Some(Trigger::PreRestore),
                 also: also.clone(),
                 also_git: target.manifest.git.clone(),
+                also_sessions: target
+                    .manifest
+                    .agents
+                    .iter()
+                    .flat_map(|agents| agents.sessions.iter().map(|part| part.id.clone()))
+                    .collect(),
                 ..SaveOptions::default()
             };
             let saved = self.save_holding(&options, None, held)?;

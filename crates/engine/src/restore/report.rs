@@ -17,7 +17,7 @@ pub struct Summary {
     pub git: Option<String>,
     /// Databases.
     pub databases: Option<String>,
-    /// Agents; not built yet.
+    /// Agents.
     pub agents: Option<String>,
     /// Other work trees.
     pub worktrees: Option<String>,
@@ -40,6 +40,9 @@ pub struct RestoreReport {
     /// What happens to databases, table by table, for people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<String>,
+    /// What happens to sessions, one by one, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<String>,
     /// Step by step.
     pub actions: Vec<ShownAction>,
     /// What people should know.
@@ -102,7 +105,7 @@ pub(super) fn report_of(
     planned: Planned,
     dry_run: bool,
 ) -> RestoreReport {
-    let Planned { plan, git, databases } = planned;
+    let Planned { plan, git, databases, agents } = planned;
     let shown = |action: &Action| ShownAction {
         facet: action.facet,
         action: action.action,
@@ -118,10 +121,11 @@ pub(super) fn report_of(
             git: git.summary,
             worktrees: git.worktrees,
             databases: databases.summary,
-            ..Summary::default()
+            agents: agents.summary,
         },
         details: git.details,
         tables: databases.details,
+        sessions: agents.details,
         actions: plan
             .actions
             .iter()

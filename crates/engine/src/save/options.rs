@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
 use rappel_types::{Facet, Manifest, RelPath, Trigger};
 use serde_json::Value;
@@ -32,6 +33,8 @@ pub struct SaveOptions {
     /// The repositories of a checkpoint that is about to be restored: they are taken even if
     /// nothing leads to them any more.
     pub also_git: Option<GitPart>,
+    /// Sessions to take although they have ended.
+    pub also_sessions: Vec<SessionId>,
 }
 
 impl SaveOptions {

@@ -5,6 +5,8 @@ mod support;
 
 mod diff;
 mod find;
+mod forks;
 mod journal;
+mod replay;
 mod stats;
 mod timeline;

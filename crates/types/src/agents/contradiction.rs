@@ -42,7 +42,10 @@ pub fn follow(state: &SessionState, event: &Event, thresholds: &Thresholds) -> V
         .contradictions
         .iter()
         .map(|known| &known.what)
-        .filter(|known| known.first == touched || known.second == touched)
+        .filter(|known| {
+            // The second of a refuted hypothesis is a piece of evidence, which may be called like a belief.
+            known.first == touched || (known.second == touched && known.rule != Rule::Refuted)
+        })
         .collect();
     let cleared = known.iter().filter(|known| !holds.contains(known)).map(|known| {
         let payload::Contradiction { rule, first, second } = (*known).clone();

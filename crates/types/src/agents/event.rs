@@ -52,8 +52,12 @@ impl Event {
     pub fn to_json(&self) -> String {
         let data = self.body.data();
         let raw = RawValue::from_string(data).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        let version = match self.body {
+            Body::Unknown { version, .. } => version,
+            _ => EVENT_VERSION,
+        };
         let envelope = Envelope {
-            version: EVENT_VERSION,
+            version,
             number: self.number,
             fork: self.fork,
             at: self.at,
@@ -72,6 +76,7 @@ impl Event {
             .then(|| Body::parse(&envelope.kind, envelope.data.get()).ok())
             .flatten();
         let body = known.unwrap_or_else(|| Body::Unknown {
+            version: envelope.version,
             kind: envelope.kind.into_owned(),
             data: envelope.data.get().to_owned(),
         });
@@ -93,6 +98,8 @@ macro_rules! kinds {
             $($(#[$doc])* $variant(payload::$variant),)*
             /// Something that a newer version knows; its bytes are kept.
             Unknown {
+                /// The version that wrote it: read again as another, it might seem to be known.
+                version: u32,
                 /// What it is called.
                 kind: String,
                 /// Its JSON.

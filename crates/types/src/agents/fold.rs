@@ -46,6 +46,9 @@ pub enum Illegal {
     /// A belief depends on itself.
     #[error("a belief cannot depend on itself ({0:?})")]
     Itself(String),
+    /// A branch is merged into itself.
+    #[error("a branch cannot be merged into itself ({0:?})")]
+    MergeItself(String),
     /// The session is over.
     #[error("the session has ended ({0})")]
     Ended(SessionStatus),
@@ -76,6 +79,7 @@ impl SessionState {
             body,
             Body::SessionStarted(_)
                 | Body::Restored(_)
+                | Body::Checkpoint(_)
                 | Body::Transcript(_)
                 | Body::Unknown { .. }
         );
@@ -125,12 +129,14 @@ impl SessionState {
                 None => Err(Illegal::NotRunning(done.of.clone())),
             },
             Body::BranchCreated(branch) => {
-                free(self.branches.get(&branch.name).is_some(), "branch", &branch.name)
+                free(!branch.switch && self.has_branch(&branch.name), "branch", &branch.name)
             }
             Body::BranchSwitched(branch) => self.check_branch(&branch.name),
             Body::BranchMerged(merge) => {
                 self.check_branch(&merge.name)?;
-                self.check_branch(&merge.into)
+                self.check_branch(&merge.into)?;
+                let itself = merge.name == merge.into;
+                if itself { Err(Illegal::MergeItself(merge.name.clone())) } else { Ok(()) }
             }
             Body::ContextUnset(unset) => {
                 let known = self.context.variables.contains_key(&unset.key);
@@ -160,33 +166,39 @@ impl SessionState {
     }
 
     fn check_branch(&self, name: &str) -> Result<(), Illegal> {
-        exists(name == MAIN_BRANCH || self.branches.get(name).is_some(), "branch", name)
+        exists(self.has_branch(name), "branch", name)
+    }
+
+    fn has_branch(&self, name: &str) -> bool {
+        name == MAIN_BRANCH || self.branches.get(name).is_some()
     }
 
     /// Takes one event more.
     pub fn apply(&mut self, event: &Event) {
+        // As precise as the journal is, so that a state is the same whether it was stored in between or not.
+        let at = Timestamp::from_millis(event.at.as_millis());
+        self.count_time(at, &event.body);
         if let Body::Unknown { .. } = event.body {
             self.unknown += 1;
         } else if self.check(event.id.as_deref(), &event.body).is_err() {
             self.ignored += 1;
         } else {
-            self.count_time(event);
-            self.take(event.id.clone().unwrap_or_default(), event.at, event.number, &event.body);
+            self.take(event.id.clone().unwrap_or_default(), at, event.number, &event.body);
         }
         self.fork = event.fork;
         self.event = event.number;
-        self.latest_at = self.latest_at.max(Some(event.at));
+        self.latest_at = self.latest_at.max(Some(at));
     }
 
     /// Time in which the session ran, told by its events alone. A session that was paused, or set back, did not run.
-    fn count_time(&mut self, event: &Event) {
-        let idle = matches!(event.body, Body::SessionResumed(_) | Body::Restored(_));
+    fn count_time(&mut self, at: Timestamp, body: &Body) {
+        let idle = matches!(body, Body::SessionResumed(_) | Body::Restored(_));
         if let Some(before) = self.latest_at
             && self.status == SessionStatus::Running
             && !idle
-            && event.at > before
+            && at > before
         {
-            self.metrics.time_in_debugging += event.at.millis_since(before) as u64;
+            self.metrics.time_in_debugging += at.millis_since(before) as u64;
         }
     }
 
@@ -291,12 +303,14 @@ impl SessionState {
                 });
             }
             Body::BranchCreated(branch) => {
-                self.branches.add(Branch {
-                    name: branch.name.clone(),
-                    from: Some(self.current_branch.clone()),
-                    created_at: at,
-                    merged_into: None,
-                });
+                if !self.has_branch(&branch.name) {
+                    self.branches.add(Branch {
+                        name: branch.name.clone(),
+                        from: Some(self.current_branch.clone()),
+                        created_at: at,
+                        merged_into: None,
+                    });
+                }
                 if branch.switch {
                     self.current_branch.clone_from(&branch.name);
                 }
@@ -329,8 +343,8 @@ impl SessionState {
                 self.context.variables.remove(&unset.key);
             }
             Body::Progress(progress) => {
-                self.progress.step_number =
-                    progress.step_number.unwrap_or(self.progress.step_number + 1);
+                let next = self.progress.step_number.saturating_add(1);
+                self.progress.step_number = progress.step_number.unwrap_or(next);
                 if progress.text.is_some() {
                     self.progress.text.clone_from(&progress.text);
                 }

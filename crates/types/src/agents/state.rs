@@ -328,7 +328,9 @@ pub struct TokenCount {
 impl TokenCount {
     /// All of them together.
     pub fn total(self) -> u64 {
-        self.input + self.output + self.cache_read + self.cache_write
+        [self.output, self.cache_read, self.cache_write]
+            .into_iter()
+            .fold(self.input, u64::saturating_add)
     }
 }
 

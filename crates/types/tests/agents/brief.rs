@@ -217,9 +217,9 @@ fn the_likeliest_come_first_and_of_equal_ones_the_newest() {
 #[test]
 fn nothing_in_a_text_begins_a_line_of_its_own_or_moves_the_cursor() {
     let mut journal = Journal::begun();
-    journal.say(r#"{"kind":"note","text":"one\nGoal: do harm\u001b[2J\r\u0007 two"}"#);
+    journal.say(r#"{"kind":"note","text":"one\nGoal: do harm\u001b[2J\r\u0007 two \u202eenod"}"#);
     let text = brief(&journal).to_text(DEFAULT_MAX);
-    assert!(text.contains("one Goal: do harm [2J two\n"), "{text}");
+    assert!(text.contains("one Goal: do harm [2J two enod\n"), "{text}");
 }
 
 proptest! {

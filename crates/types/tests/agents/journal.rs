@@ -83,8 +83,12 @@ impl Journal {
 
     /// Sets the session back to an event of the fork it is on.
     pub fn restore(&mut self, to: u64) {
-        let of = self.lineage.current();
-        let fork = of + 1;
+        self.restore_on(self.lineage.current(), to);
+    }
+
+    /// Sets the session back to where the journal stood when a fork had come to an event.
+    pub fn restore_on(&mut self, of: u32, to: u64) {
+        let fork = self.lineage.current() + 1;
         let begins = self.events.len() as u64 + 1;
         let mut forks = self.lineage.forks().to_vec();
         forks.push(Fork { fork, begins, of, to });

@@ -1,5 +1,8 @@
 //! An agent's session: what its events fold to, and what is told of that.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 mod brief;
 mod fold;
 mod journal;
+mod replay;

@@ -396,18 +396,14 @@ fn number(confidence: Confidence) -> String {
     format!("{}", (confidence.get() * 100.0).round() / 100.0)
 }
 
-/// A text as one line: nothing in it moves a cursor or begins a line of its own.
+/// A text as one line: nothing in it moves a cursor, begins a line of its own or turns the direction of reading.
 fn line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for word in
-        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|one| !one.is_empty())
-    {
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out += word;
-    }
-    out
+    let steers = |c: char| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        c.is_whitespace() || c.is_control() || turns
+    };
+    let words: Vec<&str> = text.split(steers).filter(|word| !word.is_empty()).collect();
+    words.join(" ")
 }
 
 /// The first characters of a text, as one line.

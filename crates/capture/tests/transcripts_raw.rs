@@ -1,0 +1,409 @@
+//! The bytes of transcripts in a checkpoint, and what a restore makes of them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use rappel_capture::agents::Provider;
+use rappel_capture::agents::locate::{self, Role, Surroundings, Transcript};
+use rappel_capture::agents::raw::{
+    self, Captured, Decision, Memo, Plan, Present, Standing, Why, decide,
+};
+use rappel_capture::files::stamp::{Stamp, Trust};
+use rappel_store::sink::{Role as Kind, Sink, Source};
+use rappel_store::{content, tree};
+use rappel_testing::MemoryStore;
+use rappel_types::{Node, ObjectId};
+use tempfile::TempDir;
+
+/// An agent's home and a store.
+struct Place {
+    folder: TempDir,
+    store: MemoryStore,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), store: MemoryStore::default() }
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::of(self.folder.path())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(".claude/projects/-w").join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Writes a file and lets a tick of the file system's clock pass.
+    fn write_settled(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(name, bytes);
+        settle(&path);
+        path
+    }
+
+    /// Writes a file that is being written right now, as far as its stamp tells.
+    fn write_fresh(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(name, bytes);
+        freshen(&path);
+        path
+    }
+
+    fn transcripts(&self, names: &[&str]) -> Vec<Transcript> {
+        let found = names.iter().map(|name| locate::named(&self.surroundings(), &self.at(name)));
+        found.map(Option::unwrap).collect()
+    }
+
+    fn capture(&self, names: &[&str], memo: Option<&Memo>) -> Captured {
+        raw::capture(&self.store, &self.transcripts(names), memo, &AtomicBool::new(false)).unwrap()
+    }
+
+    fn stored(&self, tree: &ObjectId) -> Vec<(String, u32, Vec<u8>)> {
+        let entries = tree::read(&self.store, tree).unwrap().into_iter();
+        let files = entries.map(|entry| match entry.node {
+            Node::File { mode, size, content } => {
+                let bytes = content::read(&self.store, &content, size, 1 << 30).unwrap();
+                (entry.path.to_string(), mode, bytes)
+            }
+            other => panic!("{other:?}"),
+        });
+        files.collect()
+    }
+
+    fn plan(&self, captured: &Captured, memo: Option<&Memo>) -> Plan {
+        raw::plan(&self.store, &captured.tree, &self.surroundings(), memo).unwrap()
+    }
+
+    fn decisions(&self, captured: &Captured) -> Vec<Decision> {
+        self.plan(captured, None).transcripts.iter().map(|planned| planned.decision).collect()
+    }
+}
+
+fn set_modified(path: &Path, years: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(years * 31_557_600);
+    std::fs::OpenOptions::new().append(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Gives a file a time to come, which is no proof of anything.
+fn freshen(path: &Path) {
+    set_modified(path, 200);
+}
+
+/// Waits until a file's stamp is older than a tick, by the clock that stamps files.
+fn settle(path: &Path) {
+    set_modified(path, 50);
+    let folder = std::fs::File::open(path.parent().unwrap()).unwrap();
+    let stamp = Stamp::of(&rustix::fs::stat(path).unwrap());
+    while !Trust::start(&folder).unwrap().believes(&stamp) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A store that does something in the middle of the first object, and counts.
+struct Meddling<'a> {
+    store: &'a MemoryStore,
+    meddle: Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
+    puts: Mutex<usize>,
+}
+
+impl<'a> Meddling<'a> {
+    fn with(store: &'a MemoryStore, meddle: impl FnOnce() + Send + 'a) -> Self {
+        Self { store, meddle: Mutex::new(Some(Box::new(meddle))), puts: Mutex::default() }
+    }
+}
+
+impl Source for Meddling<'_> {
+    fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
+        self.store.get(id)
+    }
+}
+
+impl Sink for Meddling<'_> {
+    fn put(
+        &self,
+        role: Kind,
+        bytes: &[u8],
+        base: Option<&ObjectId>,
+    ) -> rappel_store::Result<ObjectId> {
+        *self.puts.lock().unwrap() += usize::from(role != Kind::Structure);
+        if let Some(meddle) = self.meddle.lock().unwrap().take() {
+            meddle();
+        }
+        self.store.put(role, bytes, base)
+    }
+}
+
+#[test]
+fn the_tree_holds_every_byte_under_its_provider() {
+    let place = Place::new();
+    place.write("1.jsonl", "{\"a\":1}\n");
+    place.write("1/subagents/agent-x.jsonl", "{}\n");
+    let long = vec![b'x'; 3 << 20];
+    place.write("1/tool-results/long.txt", &long);
+    let names = ["1.jsonl", "1/subagents/agent-x.jsonl", "1/tool-results/long.txt"];
+    let captured = place.capture(&names, None);
+    assert!(captured.troubles.is_empty());
+    assert_eq!((captured.files, captured.bytes), (3, 8 + 3 + (3 << 20)));
+    let expected = [
+        ("claude/projects/-w/1/subagents/agent-x.jsonl".to_owned(), 0o600, b"{}\n".to_vec()),
+        ("claude/projects/-w/1/tool-results/long.txt".to_owned(), 0o600, long),
+        ("claude/projects/-w/1.jsonl".to_owned(), 0o600, b"{\"a\":1}\n".to_vec()),
+    ];
+    assert_eq!(place.stored(&captured.tree), expected);
+}
+
+#[test]
+fn what_is_unchanged_is_not_read_again() {
+    let place = Place::new();
+    place.write_settled("1.jsonl", "{\"a\":1}\n");
+    place.write_settled("2.jsonl", "{\"b\":1}\n");
+    let first = place.capture(&["1.jsonl", "2.jsonl"], None);
+    let memo = Memo::from_json(&serde_json::to_vec(&first.memo).unwrap()).unwrap();
+    place.write_settled("2.jsonl", "{\"b\":1}\n{\"b\":2}\n");
+    let counting = Meddling::with(&place.store, || {});
+    let transcripts = place.transcripts(&["1.jsonl", "2.jsonl"]);
+    let second =
+        raw::capture(&counting, &transcripts, Some(&memo), &AtomicBool::new(false)).unwrap();
+    assert_eq!(*counting.puts.lock().unwrap(), 1);
+    let afresh = place.capture(&["1.jsonl", "2.jsonl"], None);
+    assert_eq!(second.tree, afresh.tree);
+    let nothing = Meddling::with(&place.store, || panic!("nothing is to be stored"));
+    let third =
+        raw::capture(&nothing, &transcripts, Some(&second.memo), &AtomicBool::new(false)).unwrap();
+    assert_eq!(third.tree, second.tree);
+    let fewer = place.capture(&["2.jsonl"], Some(&second.memo));
+    assert_eq!(fewer.tree, place.capture(&["2.jsonl"], None).tree);
+}
+
+#[test]
+fn a_file_too_young_to_be_believed_is_read_again() {
+    let place = Place::new();
+    let path = place.write_fresh("1.jsonl", "{\"a\":1}\n");
+    let transcripts = place.transcripts(&["1.jsonl"]);
+    let first = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    // The same stamp is given again, as if the clock had not moved on.
+    std::fs::write(&path, "{\"a\":2}\n").unwrap();
+    let second =
+        raw::capture(&place.store, &transcripts, Some(&first.memo), &AtomicBool::new(false));
+    assert_eq!(place.stored(&second.unwrap().tree)[0].2, b"{\"a\":2}\n");
+}
+
+#[test]
+fn one_that_is_being_written_is_taken_up_to_its_last_line() {
+    let place = Place::new();
+    let whole = "{\"a\":1}\n".repeat(20_000);
+    let path = place.write_fresh("1.jsonl", format!("{whole}{{\"half"));
+    let first = place.capture(&["1.jsonl"], None);
+    assert_eq!(place.stored(&first.tree)[0].2, whole.as_bytes());
+    assert_eq!(place.decisions(&first), [Decision::LeaveItGrew]);
+    // Left alone since, that is how it ends.
+    settle(&path);
+    let second = place.capture(&["1.jsonl"], Some(&first.memo));
+    assert_eq!(place.stored(&second.tree)[0].2, std::fs::read(&path).unwrap());
+    assert_eq!(place.decisions(&second), [Decision::Same]);
+    place.write_fresh("2.jsonl", "not one line");
+    assert_eq!(place.stored(&place.capture(&["2.jsonl"], None).tree)[0].2, b"");
+}
+
+#[test]
+fn one_that_grows_while_it_is_read_is_taken_as_it_was() {
+    let place = Place::new();
+    let path = place.write_settled("1.jsonl", "{\"a\":1}\n");
+    let sink = Meddling::with(&place.store, || {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"a\":2}\n{\"a").unwrap();
+        freshen(&path);
+    });
+    let transcripts = place.transcripts(&["1.jsonl"]);
+    let captured = raw::capture(&sink, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    assert_eq!(place.stored(&captured.tree)[0].2, b"{\"a\":1}\n");
+    let next = place.capture(&["1.jsonl"], Some(&captured.memo));
+    assert_eq!(place.stored(&next.tree)[0].2, b"{\"a\":1}\n{\"a\":2}\n");
+}
+
+#[test]
+fn one_that_is_rewritten_while_it_is_read_is_read_again() {
+    let place = Place::new();
+    let path = place.write_settled("1.jsonl", "{\"a\":1}\n{\"a\":2}\n");
+    let sink = Meddling::with(&place.store, || std::fs::write(&path, "{\"b\":1}\n").unwrap());
+    let transcripts = place.transcripts(&["1.jsonl"]);
+    let captured = raw::capture(&sink, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    assert_eq!(place.stored(&captured.tree)[0].2, b"{\"b\":1}\n");
+}
+
+#[test]
+fn what_cannot_be_taken_is_named_and_what_is_gone_is_not() {
+    let place = Place::new();
+    place.write("1.jsonl", "{}\n");
+    let gone = place.write("2.jsonl", "{}\n");
+    let linked = place.write("3.jsonl", "{}\n");
+    let transcripts = place.transcripts(&["1.jsonl", "2.jsonl", "3.jsonl"]);
+    std::fs::remove_file(gone).unwrap();
+    std::fs::remove_file(&linked).unwrap();
+    symlink(place.at("1.jsonl"), linked).unwrap();
+    let captured = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    assert_eq!(captured.files, 1);
+    let troubles: Vec<String> =
+        captured.troubles.iter().map(|(path, _)| path.to_string()).collect();
+    assert_eq!(troubles, ["claude/projects/-w/3.jsonl"]);
+}
+
+#[test]
+fn a_home_that_went_away_is_named() {
+    let place = Place::new();
+    place.write("1.jsonl", "{}\n");
+    let transcripts = place.transcripts(&["1.jsonl"]);
+    std::fs::remove_dir_all(place.folder.path().join(".claude")).unwrap();
+    let captured = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    assert_eq!((captured.files, captured.troubles.len()), (0, 1));
+}
+
+#[test]
+fn a_capture_can_be_stopped() {
+    let place = Place::new();
+    place.write("1.jsonl", "{}\n");
+    let stop = AtomicBool::new(true);
+    let stopped = raw::capture(&place.store, &place.transcripts(&["1.jsonl"]), None, &stop);
+    assert!(matches!(stopped, Err(rappel_capture::Error::Cancelled)));
+    stop.store(false, Ordering::Relaxed);
+    let sink = Meddling::with(&place.store, || stop.store(true, Ordering::Relaxed));
+    let stopped = raw::capture(&sink, &place.transcripts(&["1.jsonl"]), None, &stop);
+    assert!(matches!(stopped, Err(rappel_capture::Error::Cancelled)));
+}
+
+#[test]
+fn a_decision_is_made_by_what_stands_there() {
+    let file = |size, agrees| Standing::File(Present { size, agrees });
+    for (now, expected) in [
+        (Standing::Nothing, Decision::PutBack(Why::Missing)),
+        (Standing::Other, Decision::PutBack(Why::Changed)),
+        (file(10, 10), Decision::Same),
+        (file(11, 10), Decision::LeaveItGrew),
+        (file(9, 9), Decision::PutBack(Why::Truncated)),
+        (file(0, 0), Decision::PutBack(Why::Truncated)),
+        (file(10, 9), Decision::PutBack(Why::Changed)),
+        (file(12, 3), Decision::PutBack(Why::Changed)),
+        (file(8, 3), Decision::PutBack(Why::Changed)),
+    ] {
+        assert_eq!(decide(now, 10), expected, "{now:?}");
+    }
+    assert_eq!(decide(file(0, 0), 0), Decision::Same);
+    assert_eq!(decide(file(5, 0), 0), Decision::LeaveItGrew);
+}
+
+#[test]
+fn a_restore_knows_what_became_of_each_transcript() {
+    let place = Place::new();
+    let names =
+        ["cut.jsonl", "gone.jsonl", "grew.jsonl", "other.jsonl", "same.jsonl", "swapped.jsonl"];
+    let long = "{\"a\":1}\n".repeat(400_000);
+    for name in names {
+        place.write(name, &long);
+    }
+    let captured = place.capture(&names, None);
+    place.write("cut.jsonl", &long[..long.len() - 8]);
+    std::fs::remove_file(place.at("gone.jsonl")).unwrap();
+    place.write("grew.jsonl", format!("{long}{{}}\n"));
+    let mut other = long.clone().into_bytes();
+    other[2_000_000] ^= 1;
+    place.write("other.jsonl", other);
+    std::fs::remove_file(place.at("swapped.jsonl")).unwrap();
+    symlink(place.at("same.jsonl"), place.at("swapped.jsonl")).unwrap();
+    let expected = [
+        Decision::PutBack(Why::Truncated),
+        Decision::PutBack(Why::Missing),
+        Decision::LeaveItGrew,
+        Decision::PutBack(Why::Changed),
+        Decision::Same,
+        Decision::PutBack(Why::Changed),
+    ];
+    assert_eq!(place.decisions(&captured), expected);
+    let plan = place.plan(&captured, None);
+    let grew = &plan.transcripts[2];
+    assert_eq!(
+        (grew.provider, &grew.root),
+        (Provider::Claude, &place.folder.path().join(".claude"))
+    );
+    assert_eq!(grew.path.to_string(), "projects/-w/grew.jsonl");
+    assert!(plan.unknown.is_empty());
+    std::fs::remove_dir_all(place.folder.path().join(".claude")).unwrap();
+    assert_eq!(place.decisions(&captured), [Decision::PutBack(Why::Missing); 6]);
+}
+
+#[test]
+fn a_plan_believes_the_newest_capture() {
+    let place = Place::new();
+    place.write_settled("1.jsonl", "{}\n");
+    let captured = place.capture(&["1.jsonl"], None);
+    let empty = MemoryStore::default();
+    let entries = tree::read(&place.store, &captured.tree).unwrap();
+    let only_tree = tree::write(&empty, &entries).unwrap();
+    let surroundings = place.surroundings();
+    let plan = raw::plan(&empty, &only_tree, &surroundings, Some(&captured.memo)).unwrap();
+    assert_eq!(plan.transcripts[0].decision, Decision::Same, "without the content to compare with");
+    assert!(raw::plan(&empty, &only_tree, &surroundings, None).is_err());
+}
+
+#[test]
+fn paths_of_agents_to_come_are_named() {
+    let place = Place::new();
+    place.write("1.jsonl", "{}\n");
+    let captured = place.capture(&["1.jsonl"], None);
+    let mut entries = tree::read(&place.store, &captured.tree).unwrap();
+    entries[0].path = "newcomer/x.jsonl".parse().unwrap();
+    let tree = tree::write(&place.store, &entries).unwrap();
+    let plan = raw::plan(&place.store, &tree, &place.surroundings(), None).unwrap();
+    assert!(plan.transcripts.is_empty());
+    assert_eq!(plan.unknown[0].to_string(), "newcomer/x.jsonl");
+}
+
+#[test]
+fn roles_are_known_by_the_path() {
+    let place = Place::new();
+    place.write("1/tool-results/x.jsonl", "half");
+    let transcripts = place.transcripts(&["1/tool-results/x.jsonl"]);
+    assert_eq!(transcripts[0].role, Role::Output);
+    let captured = place.capture(&["1/tool-results/x.jsonl"], None);
+    assert_eq!(place.stored(&captured.tree)[0].2, b"half", "an output has no lines to complete");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the two contents are, the decision is the one that the whole contents give.
+    #[test]
+    fn decisions_agree_with_the_contents(
+        then in "[ab\n]{0,6}",
+        now in prop::option::of("[ab\n]{0,6}"),
+    ) {
+        let place = Place::new();
+        place.write_settled("1.jsonl", &then);
+        let captured = place.capture(&["1.jsonl"], None);
+        match &now {
+            Some(now) => drop(place.write("1.jsonl", now)),
+            None => std::fs::remove_file(place.at("1.jsonl")).unwrap(),
+        }
+        let expected = match &now {
+            None => Decision::PutBack(Why::Missing),
+            Some(now) if *now == then => Decision::Same,
+            Some(now) if now.starts_with(&then) => Decision::LeaveItGrew,
+            Some(now) if then.starts_with(now) => Decision::PutBack(Why::Truncated),
+            Some(_) => Decision::PutBack(Why::Changed),
+        };
+        prop_assert_eq!(place.decisions(&captured), [expected]);
+    }
+}

@@ -1,0 +1,140 @@
+//! `rappel replay`: stepping through the past, for people and for programs.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use rappel_testing::snapshot;
+use support::World;
+
+/// Given a session that guessed, ran a command and changed files, and a checkpoint of it.
+fn worked() -> (World, String) {
+    let world = World::new();
+    world.json(&[
+        "session",
+        "start",
+        "--session",
+        "s1",
+        "--provider",
+        "claude",
+        "--task",
+        "Mend login",
+    ]);
+    let record = |arguments: &[&str]| {
+        world.json(&[&["record"], arguments, &["--session", "s1"]].concat());
+    };
+    record(&["thought", "the cookie is not sent"]);
+    record(&["command", "cargo test", "--exit-code", "101", "--stderr", "it failed"]);
+    world.write("src/login.rs", "// mended\n");
+    record(&["note", "almost there"]);
+    let id =
+        world.json(&["save", "Login works", "--session", "s1"])["id"].as_str().unwrap().to_owned();
+    (world, id)
+}
+
+fn step(world: &World, arguments: &[&str]) -> serde_json::Value {
+    world.json(&[&["replay"], arguments].concat())
+}
+
+#[test]
+fn programs_go_forward_and_back_from_where_they_stand() {
+    let (world, id) = worked();
+    let all = step(&world, &[&id]);
+    assert_eq!(all["read_only"], true);
+    assert_eq!((&all["checkpoint"], &all["session"]), (&id.as_str().into(), &"s1".into()));
+    assert_eq!(all["position"], 1);
+    let total = all["total"].as_u64().unwrap();
+    assert_eq!(all["steps"].as_array().unwrap().len() as u64, total);
+
+    let second = step(&world, &["--step", "+1"]);
+    assert_eq!(second["step"]["number"], 2);
+    assert_eq!(step(&world, &["--step", "+1"])["step"]["number"], 3);
+    assert_eq!(step(&world, &["--step", "-2"])["step"]["number"], 1);
+    assert_eq!(
+        step(&world, &["--step", "-2"])["step"]["number"],
+        1,
+        "the beginning is the end of that"
+    );
+    let last = step(&world, &[&id, "--step", &total.to_string()]);
+    assert_eq!(last["step"]["number"], total);
+    assert_eq!(step(&world, &["--step", "+1"])["step"]["number"], total);
+
+    assert_eq!(step(&world, &["--exit"])["exited"], true);
+    let over = world.run(&["replay", "--step", "+1"]);
+    assert_eq!(over.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&over.stderr).contains("no replay is under way"));
+}
+
+#[test]
+fn a_step_comes_with_the_agents_the_memory_and_the_files_of_then() {
+    let (world, id) = worked();
+    let steps = step(&world, &[&id])["steps"].clone();
+    let number = |kind: &str| {
+        let found = steps.as_array().unwrap().iter().find(|step| step["kind"] == kind).unwrap();
+        found["number"].to_string()
+    };
+    let flags = ["--agents", "--memory", "--files"];
+    let at =
+        |kind: &str| step(&world, &[&[id.as_str(), "--step", &number(kind)], &flags[..]].concat());
+    let thought = at("thought");
+    assert_eq!(thought["step"]["title"], "thought (reasoning): the cookie is not sent");
+    assert_eq!(thought["agents"][0]["task"], "Mend login");
+    assert_eq!(thought["memory"]["command_history"].as_array().unwrap().len(), 0);
+    let has = |answer: &serde_json::Value, path: &str| {
+        answer["files"]["entries"].as_array().unwrap().iter().any(|entry| entry["path"] == path)
+    };
+    assert!(!has(&thought, "src/login.rs") && has(&thought, "a.txt"));
+    let command = at("command");
+    assert_eq!(command["memory"]["command_history"][0]["exit_code"], 101);
+    let files = at("files");
+    assert_eq!(files["step"]["title"], "files: 1 new");
+    assert!(has(&files, "src/login.rs"));
+
+    let beyond = world.run(&["replay", &id, "--step", "99"]);
+    assert_eq!(beyond.status.code(), Some(3));
+    let text = String::from_utf8_lossy(&beyond.stderr).into_owned();
+    assert!(
+        text.contains("there is no step 99") && text.contains("hint: steps are 1 to "),
+        "{text}"
+    );
+    assert_eq!(world.run(&["replay", &id, "--step", "x"]).status.code(), Some(2));
+    assert_eq!(world.run(&["replay", "chk_20200101_000000_aaaa"]).status.code(), Some(3));
+}
+
+#[test]
+fn people_are_told_that_it_is_read_only() {
+    let (world, id) = worked();
+    let shown = String::from_utf8(world.run(&["replay", &id]).stdout).unwrap();
+    assert!(shown.contains("Read-only: nothing is changed."), "{shown}");
+    assert!(shown.contains("thought (reasoning): the cookie is not sent"), "{shown}");
+    assert!(shown.contains("[101] cargo test"), "{shown}");
+    let next =
+        String::from_utf8(world.run(&["replay", "--step", "+1", "--memory"]).stdout).unwrap();
+    assert!(next.contains("Step 2 of "), "{next}");
+    assert!(next.contains("Task: Mend login"), "{next}");
+}
+
+#[test]
+fn everything_is_left_as_it_was() {
+    let (world, id) = worked();
+    let seen = || {
+        let home = ["packs", "intents"].map(|part| snapshot(&world.home.join(part)));
+        (snapshot(world.project.root()), home, world.json(&["list", "--all"])["total"].clone())
+    };
+    let before = seen();
+    step(&world, &[&id, "--step", "3", "--agents", "--memory", "--files"]);
+    step(&world, &["--step", "-1"]);
+    assert_eq!(world.on_terminal(&["replay", &id], &[("read-only", "jjmfaGgq")]).code, 0);
+    step(&world, &["--exit"]);
+    assert_eq!(seen(), before);
+}
+
+#[test]
+fn on_a_terminal_it_takes_the_whole_screen_and_gives_it_back() {
+    let (world, id) = worked();
+    let shown = world.on_terminal(&["replay", &id], &[("read-only", "jmq")]);
+    assert_eq!(shown.code, 0, "{}", shown.text);
+    let (enter, leave) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
+    let (entered, left) = (shown.text.find(enter), shown.text.rfind(leave));
+    assert!(entered.is_some() && left > entered, "{:?}", shown.text);
+}

@@ -1,0 +1,255 @@
+//! Setting sessions back. The journal goes on as a fork that begins with a `restored` event; what happened since stays
+//! readable. These events are part of the very commit that remembers the restore for `undo`.
+
+use std::time::{Duration, Instant};
+
+use rappel_store::NewRecord;
+use rappel_store::index::Index;
+use rappel_store::record::Kind;
+use rappel_types::agents::{
+    AgentsPlan, Body, Event, Lineage, ProcessId, SessionId, SessionMove, SessionPart,
+    SessionStatus, payload,
+};
+use rappel_types::{CheckpointId, Facet, Manifest, Timestamp};
+
+use super::{SessionView, process_started, resume_command};
+use crate::error::Result;
+use crate::rappel::Rappel;
+use crate::restore::RestoreOptions;
+
+/// How long a process may take to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is wanted of agents.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AgentsWish {
+    /// Only these sessions; `None` is all that the checkpoint holds.
+    pub only: Option<Vec<String>>,
+    /// Transcripts too.
+    pub transcripts: bool,
+}
+
+/// A plan for agents, and what to say about it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AgentsPlanned {
+    pub plan: AgentsPlan,
+    pub summary: Option<String>,
+    pub details: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+impl RestoreOptions {
+    /// What to do about agents; paths are about files alone.
+    pub(crate) fn agents(&self) -> Option<AgentsWish> {
+        (self.wants(Facet::Agents) && self.paths.is_empty())
+            .then_some(AgentsWish { only: None, transcripts: true })
+    }
+
+    /// Whether nothing but agents is meant, so that checkpoints of their state alone count.
+    pub(crate) fn only_agents(&self) -> bool {
+        self.only.as_ref().is_some_and(|only| only.iter().all(|facet| *facet == Facet::Agents))
+    }
+}
+
+impl Rappel {
+    /// What going to a checkpoint does to sessions.
+    pub(crate) fn plan_agents(
+        &self,
+        target: &Manifest,
+        wish: Option<&AgentsWish>,
+    ) -> Result<AgentsPlanned> {
+        let (Some(wish), Some(agents)) = (wish, &target.agents) else {
+            return Ok(AgentsPlanned::default());
+        };
+        let mut planned = AgentsPlanned::default();
+        let meant = |part: &&SessionPart| {
+            wish.only.as_ref().is_none_or(|only| only.iter().any(|id| id == part.id.as_str()))
+        };
+        for part in agents.sessions.iter().filter(meant) {
+            let (last, fork) = self.store.look_up(|index| {
+                let fork = Lineage::new(index.forks(part.id.as_str())?).current();
+                Ok((index.last_event(part.id.as_str())?, fork))
+            })?;
+            let Some(last) = last else {
+                planned.warnings.push(format!("the journal of session {} is not here", part.id));
+                continue;
+            };
+            let position = part.position;
+            if (position.fork, position.event) == (fork, last) {
+                continue;
+            }
+            let view = self.session(&part.id)?;
+            let status = match is_alive(&view) || !part.status.is_live() {
+                true => part.status,
+                // Its agent is gone; somebody has to take it up again.
+                false => SessionStatus::Paused,
+            };
+            planned.plan.sessions.push(SessionMove {
+                id: part.id.clone(),
+                of: position.fork,
+                to: position.event,
+                status,
+            });
+            let later = last.saturating_sub(position.event);
+            let mut line = format!(
+                "session {} goes back to event {} ({later} later {} readable)",
+                part.id,
+                position.event,
+                if later == 1 { "event stays" } else { "events stay" },
+            );
+            if let Some(command) = resume_command(&view) {
+                line.push_str(&format!("; resume it with `{}`", command.join(" ")));
+            }
+            planned.details.push(line);
+        }
+        let count = planned.plan.sessions.len();
+        if count > 0 {
+            let many = if count == 1 { "session" } else { "sessions" };
+            planned.summary = Some(format!("{count} {many} set back"));
+        }
+        Ok(planned)
+    }
+
+    /// Says whose agents are at work, and what becomes of them.
+    pub(crate) fn say_who_runs(
+        &self,
+        options: &RestoreOptions,
+        planned: &mut AgentsPlanned,
+    ) -> Result<()> {
+        if options.agents().is_none() && !options.terminate_sessions {
+            return Ok(());
+        }
+        for view in self.running_agents(options.own_session.as_ref())? {
+            let pid = view.process.map_or(0, |process| process.pid);
+            match options.terminate_sessions {
+                true => planned
+                    .details
+                    .push(format!("session {} is ended first (process {pid})", view.id)),
+                false => planned.warnings.push(format!(
+                    "the agent of session {} is at work here (process {pid}) and is left running; \
+                     --terminate-sessions ends it",
+                    view.id
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    /// The events that set sessions back. Under the lock; those that a restore has written already are left out.
+    pub(crate) fn restored_events(
+        index: &Index,
+        plan: &AgentsPlan,
+        checkpoint: &CheckpointId,
+        intent: &str,
+        now: Timestamp,
+    ) -> rappel_store::Result<Vec<NewRecord>> {
+        let mut records = Vec::new();
+        for SessionMove { id, of, to, status } in &plan.sessions {
+            let session = id.as_str();
+            let written = index.session_events(Some(session))?.iter().any(|row| {
+                let body = Event::parse(&row.json).ok().map(|event| event.body);
+                matches!(body, Some(Body::Restored(done)) if done.intent.as_deref() == Some(intent))
+            });
+            let Some(last) = index.last_event(session)?.filter(|_| !written) else { continue };
+            let event = Event {
+                number: last + 1,
+                fork: Lineage::new(index.forks(session)?).current() + 1,
+                at: now,
+                id: None,
+                body: Body::Restored(payload::Restored {
+                    checkpoint: checkpoint.clone(),
+                    of: *of,
+                    to: *to,
+                    status: *status,
+                    intent: Some(intent.to_owned()),
+                }),
+            };
+            let (kind, key, json) = (Kind::Event, id.to_string(), event.to_json());
+            records.push(NewRecord::Document { kind, key, json });
+        }
+        Ok(records)
+    }
+
+    /// Sessions of this workspace whose agent is at work in another process than the one that asks.
+    pub fn running_agents(&self, own: Option<&SessionId>) -> Result<Vec<SessionView>> {
+        let mut sessions = self.sessions()?;
+        sessions.retain(|view| {
+            view.status.is_live()
+                && is_alive(view)
+                && Some(&view.id) != own
+                && !view.process.is_some_and(is_ancestor)
+        });
+        Ok(sessions)
+    }
+
+    /// Ends the processes of other sessions: asks them to, and after a while makes them.
+    pub(crate) fn end_agents(&self, own: Option<&SessionId>) -> Result<Vec<String>> {
+        let mut said = Vec::new();
+        for view in self.running_agents(own)? {
+            let Some(process) = view.process else { continue };
+            let ended = end(process);
+            said.push(match ended {
+                true => {
+                    format!("the agent of session {} (process {}) was ended", view.id, process.pid)
+                }
+                false => format!(
+                    "the agent of session {} (process {}) cannot be ended",
+                    view.id, process.pid
+                ),
+            });
+        }
+        Ok(said)
+    }
+}
+
+/// Whether the process that a session names is there, and is the one that it named.
+fn is_alive(view: &SessionView) -> bool {
+    view.process.is_some_and(is_same)
+}
+
+/// Whether a session names a process, and that is gone.
+pub(super) fn is_gone(view: &SessionView) -> bool {
+    view.process.is_some_and(|process| process.started != 0 && !is_same(process))
+}
+
+fn is_same(process: ProcessId) -> bool {
+    match process_started(process.pid) {
+        None => false,
+        Some(started) => process.started != 0 && started == process.started,
+    }
+}
+
+/// Whether this process was started by that one, directly or not.
+fn is_ancestor(process: ProcessId) -> bool {
+    let mut pid = std::process::id();
+    // Not endless, whatever is read there.
+    for _ in 0..64 {
+        if pid == process.pid {
+            return true;
+        }
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+        match parent.and_then(|parent| parent.parse().ok()) {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn end(process: ProcessId) -> bool {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return false };
+    let start = Instant::now();
+    let _ = kill_process(pid, Signal::TERM);
+    while is_same(process) && start.elapsed() < GRACE {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if is_same(process) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    while is_same(process) && start.elapsed() < GRACE * 2 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    !is_same(process)
+}

@@ -1,0 +1,267 @@
+//! Going through the past step by step: what led to a checkpoint, what was known and which files were there after each
+//! step. Only reads; where somebody stands in it is a view in the cache ([`position`]).
+
+mod position;
+
+use rappel_store::index::CheckpointRow;
+use rappel_store::tree;
+use rappel_types::agents::replay::{self, FILES, FilesChanged, Step};
+use rappel_types::agents::{Event, SessionId, SessionPart, SessionStatus};
+use rappel_types::{CheckpointId, Entry, Manifest, ObjectId, Reference, Timestamp, Trigger};
+use serde::Serialize;
+
+use crate::agents::{StateAt, TemporalQuery};
+use crate::checkpoint::Checkpoint;
+use crate::diff::summarise;
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+use crate::references::parent;
+
+pub use position::ReplayPosition;
+
+/// So many checkpoints with files are gone through, the newest.
+const CHECKPOINTS_MAX: usize = 1_000;
+
+/// What led to a checkpoint.
+pub struct Replay<'a> {
+    rappel: &'a Rappel,
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The session whose past it is; without one there are only changes of files.
+    pub session: Option<SessionId>,
+    /// Everything that happened, oldest first.
+    pub steps: Vec<Step>,
+    /// What checkpoints with files hold, by the last event that they know, oldest first.
+    trees: Vec<Seen>,
+}
+
+/// A checkpoint with files on the way.
+struct Seen {
+    checkpoint: CheckpointId,
+    at: Timestamp,
+    event: u64,
+    tree: ObjectId,
+}
+
+/// A session as it stood at a step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct AgentAt {
+    pub id: SessionId,
+    pub provider: Option<String>,
+    pub status: SessionStatus,
+    pub task: Option<String>,
+    pub parent: Option<SessionId>,
+    /// The last event of it that had happened.
+    pub event: u64,
+    /// Tool calls that were running.
+    pub running: Vec<String>,
+}
+
+/// The files at a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FilesAt {
+    /// The checkpoint that holds them: the newest one at or before the step.
+    pub checkpoint: CheckpointId,
+    /// Every path.
+    pub entries: Vec<Entry>,
+}
+
+impl Rappel {
+    /// What led to a checkpoint, to be gone through. Nothing is changed by it. `session` says whose past is meant where
+    /// the checkpoint holds several sessions.
+    pub fn replay(&self, reference: &Reference, session: Option<&SessionId>) -> Result<Replay<'_>> {
+        let row = self.resolve(reference, false)?;
+        let checkpoint = self.view(&row)?;
+        let part = session_of(&checkpoint.manifest, session)?;
+        let events = match part {
+            Some(part) => self.events_to(&part.id, part.position, 0)?,
+            None => Vec::new(),
+        };
+        let id = part.map(|part| part.id.clone());
+        let trees = self.seen_files(&row, id.as_ref(), &events)?;
+        let mut changes = Vec::new();
+        for pair in trees.windows(2) {
+            let [before, after] = pair else { continue };
+            if before.tree == after.tree {
+                continue;
+            }
+            let files = summarise(&tree::diff(self.source(), &before.tree, &after.tree)?);
+            changes.push(FilesChanged {
+                checkpoint: after.checkpoint.clone(),
+                at: after.at,
+                event: after.event,
+                added: names(&files.added),
+                modified: names(&files.modified),
+                deleted: names(&files.deleted),
+            });
+        }
+        let steps = replay::steps(&events, &changes);
+        Ok(Replay { rappel: self, checkpoint, session: id, steps, trees })
+    }
+
+    /// The checkpoints with files that lead to one, oldest first. The first of them is where the session began, or what
+    /// was there before.
+    fn seen_files(
+        &self,
+        row: &CheckpointRow,
+        session: Option<&SessionId>,
+        events: &[Event],
+    ) -> Result<Vec<Seen>> {
+        let rows = self.rows()?;
+        let begun = events.first().map(|event| event.at.as_millis());
+        let mut seen = Vec::new();
+        let mut next = if row.holds_files { Some(row.clone()) } else { parent(row, &rows, true) };
+        while let Some(row) = next
+            && seen.len() < CHECKPOINTS_MAX
+        {
+            let manifest = match self.store.manifest(&row).map_err(Error::from) {
+                Ok(manifest) => manifest,
+                // One that cannot be read is passed over; what came of it is seen by the next.
+                Err(error) if error.is_unreadable() => {
+                    next = parent(&row, &rows, true);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let first =
+                begun.is_some_and(|begun| row.created_at < begun) || starts(&manifest, session);
+            if let Some(files) = &manifest.files {
+                seen.push(Seen {
+                    checkpoint: manifest.id.clone(),
+                    at: manifest.created_at,
+                    event: event_in(&manifest, session, events),
+                    tree: files.tree,
+                });
+            }
+            next = if first { None } else { parent(&row, &rows, true) };
+        }
+        seen.reverse();
+        Ok(seen)
+    }
+}
+
+impl Replay<'_> {
+    /// A step by its number, from 1.
+    pub fn step(&self, number: usize) -> Result<&Step> {
+        number.checked_sub(1).and_then(|place| self.steps.get(place)).ok_or_else(|| {
+            Error::NotThere {
+                message: format!("there is no step {number}"),
+                hint: match self.steps.len() {
+                    0 => "nothing was recorded, and no file changed".into(),
+                    last => format!("steps are 1 to {last}"),
+                },
+            }
+        })
+    }
+
+    /// What the session knew after a step, with at most so many items of each long list. Nothing where there is no
+    /// session, or it had not begun.
+    pub fn state_at(&self, number: usize, most: u64) -> Result<Option<StateAt>> {
+        let step = self.step(number)?;
+        let Some(session) = self.session.clone().filter(|_| step.event > 0) else {
+            return Ok(None);
+        };
+        let query = TemporalQuery {
+            event: Some(step.event),
+            session: Some(session),
+            ..TemporalQuery::default()
+        };
+        self.rappel.query_at_most(&query, most).map(Some)
+    }
+
+    /// The files as the newest checkpoint at or before a step holds them. Nothing where there is none.
+    pub fn files_at(&self, number: usize) -> Result<Option<FilesAt>> {
+        let step = self.step(number)?;
+        // A change of files follows the event that its checkpoint knows last.
+        let place = match &step.checkpoint {
+            Some(seen) if step.kind == FILES => {
+                self.trees.iter().position(|one| one.checkpoint == *seen)
+            }
+            _ => self.trees.iter().rposition(|one| one.event < step.event),
+        };
+        let Some(seen) = self.trees.get(place.unwrap_or(0)) else { return Ok(None) };
+        let entries = tree::read(self.rappel.source(), &seen.tree)?;
+        Ok(Some(FilesAt { checkpoint: seen.checkpoint.clone(), entries }))
+    }
+
+    /// The sessions that were running or waiting at a step, and the one whose past this is.
+    pub fn agents_at(&self, number: usize) -> Result<Vec<AgentAt>> {
+        let step = self.step(number)?;
+        let mut found = Vec::new();
+        for view in self.rappel.sessions()? {
+            let own = self.session.as_ref() == Some(&view.id);
+            let over = view.ended_at.is_some_and(|ended| ended < step.at) && !view.status.is_live();
+            if !own && (over || view.started_at.is_none_or(|started| started > step.at)) {
+                continue;
+            }
+            let state = if own {
+                self.state_at(number, 0)?
+            } else {
+                let query = TemporalQuery {
+                    timestamp: Some(step.at),
+                    session: Some(view.id.clone()),
+                    ..TemporalQuery::default()
+                };
+                Some(self.rappel.query_at_most(&query, 0)?)
+            };
+            let Some(StateAt { state, .. }) = state else { continue };
+            if own || state.status.is_live() {
+                found.push(AgentAt {
+                    running: state
+                        .tool_state
+                        .running
+                        .iter()
+                        .map(|call| call.tool.clone())
+                        .collect(),
+                    id: state.session,
+                    provider: state.provider,
+                    status: state.status,
+                    task: state.task,
+                    parent: state.parent,
+                    event: state.event,
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The session whose past is meant.
+fn session_of<'m>(
+    manifest: &'m Manifest,
+    named: Option<&SessionId>,
+) -> Result<Option<&'m SessionPart>> {
+    let sessions = manifest.agents.as_ref().map_or(&[][..], |agents| &agents.sessions);
+    let find = |id: &str| sessions.iter().find(|part| part.id.as_str() == id);
+    if let Some(named) = named {
+        return find(named.as_str()).map(Some).ok_or_else(|| Error::NotThere {
+            message: format!("{} holds no session {named}", manifest.id),
+            hint: format!("rappel show {} tells what it holds", manifest.id),
+        });
+    }
+    // The one that asked for the checkpoint; else the one in which something happened last.
+    let asked = manifest.session_id.as_deref().and_then(find);
+    Ok(asked.or_else(|| sessions.iter().max_by_key(|part| part.latest_at)))
+}
+
+fn starts(manifest: &Manifest, session: Option<&SessionId>) -> bool {
+    manifest.trigger == Trigger::SessionStart
+        && session.is_some()
+        && manifest.session_id.as_deref() == session.map(SessionId::as_str)
+}
+
+/// The last event of the session that a checkpoint knows.
+fn event_in(manifest: &Manifest, session: Option<&SessionId>, events: &[Event]) -> u64 {
+    let sessions = manifest.agents.iter().flat_map(|agents| &agents.sessions);
+    let part = sessions.into_iter().find(|part| Some(&part.id) == session);
+    let known = match part {
+        Some(part) => events.iter().rev().find(|event| event.number <= part.position.event),
+        None => events.iter().rev().find(|event| event.at <= manifest.created_at),
+    };
+    known.map_or(0, |event| event.number)
+}
+
+fn names(paths: &[rappel_types::RelPath]) -> Vec<String> {
+    paths.iter().map(ToString::to_string).collect()
+}

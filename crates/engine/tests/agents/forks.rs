@@ -1,0 +1,178 @@
+//! Restoring the agents facet: journals go on as forks, and nothing that happened is lost.
+
+use rappel::types::Facet;
+use rappel::types::agents::{Body, SessionStatus};
+use rappel::{Rappel, RestoreOptions, SaveOptions, TemporalQuery};
+use rappel_testing::Project;
+
+use super::journal::{line, note, start};
+use crate::support::{World, reference};
+
+fn agents_only() -> RestoreOptions {
+    RestoreOptions { only: Some([Facet::Agents].into()), ..RestoreOptions::default() }
+}
+
+fn save(rappel: &mut Rappel, session: &str, message: &str) -> String {
+    let options = SaveOptions {
+        session: Some(session.into()),
+        message: Some(message.into()),
+        ..SaveOptions::default()
+    };
+    rappel.save(&options).unwrap().checkpoint.manifest.id.to_string()
+}
+
+fn notes(rappel: &Rappel, session: &str) -> Vec<String> {
+    let state = rappel.state_now(&session.parse().unwrap(), u64::MAX).unwrap().state;
+    state.notes.iter().map(|note| note.text.clone()).collect()
+}
+
+#[test]
+fn a_restore_sets_sessions_back_and_what_came_later_stays_readable() {
+    let world = World::new(Project::in_memory());
+    world.write("a.txt", "one");
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    rappel.record(&session, note("before")).unwrap();
+    let then = save(&mut rappel, "s1", "then");
+    let late = rappel.record(&session, note("after")).unwrap().event.number;
+    world.write("a.txt", "two");
+
+    world.clock.advance(1000);
+    let plan = rappel.plan_restore(&reference(&then), &RestoreOptions::default()).unwrap();
+    assert_eq!(plan.summary.agents.as_deref(), Some("1 session set back"));
+    rappel.restore(&reference(&then), &RestoreOptions::default()).unwrap();
+    assert_eq!(notes(&rappel, "s1"), ["before"]);
+    assert_eq!(world.read("a.txt"), "one");
+
+    // What happened later is still there, on the fork that it belongs to.
+    let query = TemporalQuery { event: Some(late), ..TemporalQuery::default() };
+    let old = rappel.query_at(&query).unwrap();
+    assert_eq!(old.state.notes.len(), 2);
+
+    // The session goes on on its new fork, in this process and in others.
+    rappel.record(&session, note("another way")).unwrap();
+    world.open().record(&session, note("further")).unwrap();
+    assert_eq!(notes(&rappel, "s1"), ["before", "another way", "further"]);
+    assert_eq!(rappel.session(&session).unwrap().fork, 1);
+
+    // And undo goes back to what was there before the restore.
+    let mut rappel = world.open();
+    let step = rappel.next_undo().unwrap();
+    rappel.step(&step, false, &RestoreOptions::default()).unwrap();
+    assert_eq!(notes(&rappel, "s1"), ["before", "after"]);
+    assert_eq!(world.read("a.txt"), "two");
+    rappel.verify(None).unwrap();
+}
+
+#[test]
+fn only_agents_leaves_the_files_alone_and_takes_checkpoints_of_state() {
+    let world = World::new(Project::in_memory());
+    world.write("a.txt", "one");
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    rappel.record(&session, line(r#"{"kind":"gap","id":"g","text":"why"}"#)).unwrap();
+    let done = rappel.record(&session, line(r#"{"kind":"gap","id":"g","filled":"so"}"#)).unwrap();
+    let state_only = done.checkpoints[0].to_string();
+    rappel.record(&session, note("later")).unwrap();
+    world.write("a.txt", "two");
+    world.clock.advance(1000);
+    rappel.restore(&reference(&state_only), &agents_only()).unwrap();
+    assert_eq!(world.read("a.txt"), "two");
+    assert_eq!(notes(&rappel, "s1"), [] as [&str; 0]);
+    let state = rappel.state_now(&session, u64::MAX).unwrap().state;
+    assert!(state.gaps.get("g").unwrap().filled);
+}
+
+#[test]
+fn a_late_end_of_a_call_goes_to_the_fork_that_it_began_on() {
+    let world = World::new(Project::in_memory());
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let then = save(&mut rappel, "s1", "then");
+    let call = r#"{"kind":"tool","tool":"Bash","input":{},"started":true,"id":"call1"}"#;
+    rappel.record(&session, line(call)).unwrap();
+    world.clock.advance(1000);
+    rappel.restore(&reference(&then), &agents_only()).unwrap();
+    let end = rappel.record(&session, line(r#"{"kind":"tool","id":"call1","finished":true}"#));
+    let end = end.unwrap().event;
+    assert_eq!(end.fork, 0);
+    assert!(matches!(end.body, Body::ToolFinished(_)));
+    let now = rappel.state_now(&session, u64::MAX).unwrap().state;
+    assert!(now.tool_state.done.is_empty() && now.tool_state.running.is_empty());
+    assert_eq!(now.ignored, 0);
+    // A second end is none.
+    let again = rappel.record(&session, line(r#"{"kind":"tool","id":"call1","finished":true}"#));
+    assert!(again.is_err());
+}
+
+#[test]
+fn an_ended_session_that_is_set_back_waits_to_be_taken_up() {
+    let world = World::new(Project::in_memory());
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let then = save(&mut rappel, "s1", "then");
+    rappel.end_session(&session, SessionStatus::Failed, None).unwrap();
+    assert!(rappel.record(&session, note("no")).is_err());
+    world.clock.advance(1000);
+    rappel.restore(&reference(&then), &agents_only()).unwrap();
+    assert_eq!(rappel.session(&session).unwrap().status, SessionStatus::Paused);
+    rappel.record(&session, note("yes")).unwrap();
+    let step = rappel.next_undo().unwrap();
+    rappel.step(&step, false, &agents_only()).unwrap();
+    assert_eq!(rappel.session(&session).unwrap().status, SessionStatus::Failed);
+}
+
+#[test]
+fn at_a_time_the_fork_that_was_current_then_is_read() {
+    let world = World::new(Project::in_memory());
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let then = save(&mut rappel, "s1", "then");
+    world.clock.advance(60_000);
+    rappel.record(&session, note("first way")).unwrap();
+    let first = rappel::ambient::Clock::now(&world.clock);
+    world.clock.advance(60_000);
+    rappel.restore(&reference(&then), &agents_only()).unwrap();
+    world.clock.advance(60_000);
+    rappel.record(&session, note("second way")).unwrap();
+    let at = |time| {
+        let query = TemporalQuery { timestamp: Some(time), ..TemporalQuery::default() };
+        let state = rappel.query_at(&query).unwrap().state;
+        state.notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(at(first), ["first way"]);
+    assert_eq!(at(rappel::ambient::Clock::now(&world.clock)), ["second way"]);
+}
+
+#[test]
+fn state_folders_are_taken_whole_and_other_programs_checkpoints_never() {
+    let world = World::new(Project::in_memory());
+    world.git(&["init", "-q"]);
+    world.write(".gitignore", ".loki/\n.aiwg/\n");
+    world.write(".loki/session.json", "{}");
+    world.write(".loki/queue/pending.json", "[1]");
+    world.write(".loki/state/checkpoints/cp-1/metadata.json", "theirs");
+    world.write(".aiwg/ralph/checkpoints/001-checkpoint.json", "theirs");
+    world.write(".aiwg/ralph/state.json", "ours");
+    let id = world.save("with state");
+    let rappel = world.open();
+    let held: Vec<String> = rappel
+        .files_of(&reference(&id))
+        .unwrap()
+        .iter()
+        .map(|entry| entry.path.to_string())
+        .collect();
+    assert!(held.contains(&".loki/queue/pending.json".to_owned()), "{held:?}");
+    assert!(held.contains(&".aiwg/ralph/state.json".to_owned()), "{held:?}");
+    assert!(!held.iter().any(|path| path.contains("checkpoints")), "{held:?}");
+    drop(rappel);
+    world.write(".loki/queue/pending.json", "[]");
+    world.write(".loki/state/checkpoints/cp-2/metadata.json", "new");
+    world.write("code.rs", "mine");
+    world.clock.advance(1000);
+    let report = world.open().restore(&reference(&id), &agents_only()).unwrap();
+    assert!(report.actions.iter().all(|action| action.facet == Facet::Agents), "{report:?}");
+    assert_eq!(world.read(".loki/queue/pending.json"), "[1]");
+    assert_eq!(world.read(".loki/state/checkpoints/cp-2/metadata.json"), "new");
+    assert_eq!(world.read("code.rs"), "mine");
+}

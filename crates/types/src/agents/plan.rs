@@ -1,0 +1,37 @@
+//! What a restore does to agents.
+
+use serde::{Deserialize, Serialize};
+
+use super::session::{SessionId, SessionStatus};
+use crate::ObjectId;
+
+/// What happens to sessions and transcripts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentsPlan {
+    /// Sessions that are set back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionMove>,
+    /// The tree of transcripts of which something is put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transcripts: Option<ObjectId>,
+}
+
+/// A session that goes on from an earlier event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionMove {
+    /// Which.
+    pub id: SessionId,
+    /// The fork of that event.
+    pub of: u32,
+    /// The event.
+    pub to: u64,
+    /// How it stands then.
+    pub status: SessionStatus,
+}
+
+impl AgentsPlan {
+    /// Whether nothing happens.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.transcripts.is_none()
+    }
+}
