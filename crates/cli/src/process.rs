@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
-use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress};
+use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
 use rappel_types::agents::SessionId;
 use rappel_types::{RelPath, Timestamp, When};
 
@@ -90,6 +90,7 @@ impl<'a> Context<'a> {
             environment_name: variable("RAPPEL_ENVIRONMENT")
                 .and_then(|name| name.into_string().ok()),
             variables: Arc::new(|name| variable(name).and_then(|value| value.into_string().ok())),
+            agents: surroundings(),
             zone: self.zone(),
             cancel: self.cancel.clone(),
             progress: self.restoring.clone(),
@@ -290,6 +291,18 @@ fn environment() -> Environment {
         git_config_global: variable("GIT_CONFIG_GLOBAL").map(PathBuf::from),
         git_config_system: (!no_system).then(system),
     }
+}
+
+/// Where the user's agents keep their transcripts.
+fn surroundings() -> Option<Surroundings> {
+    let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
+    Some(Surroundings {
+        home: std::env::home_dir().filter(|home| home.is_absolute())?,
+        claude_config_dir: absolute_variable("CLAUDE_CONFIG_DIR"),
+        claude_project_dir_name: text("CLAUDE_CODE_PROJECT_DIR_NAME"),
+        codex_home: absolute_variable("CODEX_HOME"),
+        gemini_cli_home: absolute_variable("GEMINI_CLI_HOME"),
+    })
 }
 
 /// What tells this machine or container from others: evidence, not identity.

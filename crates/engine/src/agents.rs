@@ -11,7 +11,9 @@ mod capture;
 mod connected;
 mod find;
 mod folders;
+mod ingest;
 mod journal;
+mod put_back;
 mod recall;
 mod recovery;
 mod restore;
@@ -20,6 +22,7 @@ mod sessions;
 mod shown;
 mod snapshot;
 mod stats;
+mod transcripts;
 
 use std::collections::HashMap;
 
@@ -44,6 +47,7 @@ pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};
 pub(crate) use snapshot::fill_apart;
 pub use stats::{AgentStats, ExecutionStats, ToolStats};
+pub(crate) use transcripts::{CapturedTranscripts, Transcripts};
 
 /// A session as this process knows it.
 #[derive(Debug, Clone)]

@@ -83,6 +83,7 @@ pub use log::{FileChange, FileLog};
 pub use patch::{Choice, PathHunks};
 pub use progress::RestoreProgress;
 pub use rappel::{OpenOptions, Rappel, Variables};
+pub use rappel_capture::agents::locate::Surroundings;
 pub use rappel_capture::files::{Environment, Progress};
 pub use rappel_capture::restore::copy_out::Copied;
 pub use rappel_store::ambient;

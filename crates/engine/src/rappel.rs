@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rappel_capture::agents::locate::Surroundings;
 use rappel_capture::files::{self, Environment, Identity};
 use rappel_capture::git;
 use rappel_store::ambient::{Clock, SystemClock};
@@ -36,6 +37,8 @@ pub struct OpenOptions {
     /// The process's environment variables, by name: addresses of databases, and what
     /// `[variables]` keeps.
     pub variables: Variables,
+    /// Where agents keep their transcripts. Without it none are looked for.
+    pub agents: Option<Surroundings>,
     /// The zone in which times without an offset are meant.
     pub zone: jiff::tz::TimeZone,
     /// Where times come from.
@@ -64,6 +67,7 @@ impl OpenOptions {
             machine: String::new(),
             environment_name: None,
             variables: Arc::new(|_| None),
+            agents: None,
             zone: jiff::tz::TimeZone::UTC,
             clock: Arc::new(SystemClock),
             disk: Arc::new(RealDisk),

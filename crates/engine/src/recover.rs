@@ -5,11 +5,12 @@ use rappel_store::beneath::Root;
 use rappel_store::document::{Undo, UndoKind};
 use rappel_store::record::Kind;
 use rappel_store::tree;
+use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Plan, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
-use crate::agents::CrashedSession;
+use crate::agents::{AgentsWish, CrashedSession};
 use crate::databases::Fates;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -196,6 +197,21 @@ impl Rappel {
         // It may have come as far as that, and have been interrupted before its intent was closed.
         let recorded = self.last_undo(workspace)?;
         let recorded = recorded.filter(|undo| (&undo.from, &undo.to) == (&before, &target));
+        // On the way back, transcripts and sessions are as the first checkpoint has them.
+        let back = match self.store.checkpoint(&before)? {
+            Some(row) if !finish && recorded.is_some() => {
+                let wish = AgentsWish {
+                    only: Some(plan.agents.sessions.iter().map(|one| one.id.to_string()).collect()),
+                    transcripts: plan.agents.transcripts.is_some(),
+                    made: plan.agents.transcripts,
+                };
+                let planned = self.plan_agents(&self.store.manifest(&row)?, Some(&wish))?;
+                AgentsPlan { made: wish.made, ..planned.plan }
+            }
+            _ => AgentsPlan::default(),
+        };
+        let held = [before.clone(), now.clone()];
+        let mut unput = Vec::new();
         let mut outcome: Outcome = match (finish, recorded) {
             (true, None) => restore::finish(&job, opened, &mut |outcome| {
                 // Otherwise `undo` would go to the half-done state.
@@ -212,9 +228,14 @@ impl Rappel {
                     &target,
                     (outcome, &plan),
                     mixed,
-                )
+                )?;
+                unput = self.put_back(&plan.agents, &held, Some(id));
+                Ok(())
             })?,
-            (true, Some(_)) => restore::finish(&job, opened, &mut |_| Ok(()))?,
+            (true, Some(_)) => restore::finish(&job, opened, &mut |_| {
+                unput = self.put_back(&plan.agents, &held, Some(id));
+                Ok(())
+            })?,
             (false, None) => restore::rollback(&job, opened, &mut |_| Ok(()))?,
             (false, Some(undo)) => restore::rollback(&job, opened, &mut |outcome| {
                 // What was recorded is not so any more.
@@ -222,12 +243,16 @@ impl Rappel {
                     UndoKind::Restore | UndoKind::Redo => UndoKind::Undo,
                     UndoKind::Undo => UndoKind::Redo,
                 };
-                self.remember(workspace, kind, now, &before, (outcome, &plan), Vec::new())
+                let plan = Plan { agents: back.clone(), ..plan.clone() };
+                self.remember(workspace, kind, now, &before, (outcome, &plan), Vec::new())?;
+                unput = self.put_back(&plan.agents, &held, Some(id));
+                Ok(())
             })?,
         };
         drop(databases);
         self.clear_databases(&all, &target);
         outcome.conflicts.extend(left);
+        outcome.conflicts.extend(unput);
         outcome.warnings.extend(warnings);
         tracing::info!(intent = %id, finish, conflicts = outcome.conflicts.len(), "recovered");
         Ok(Recovered {

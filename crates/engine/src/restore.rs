@@ -15,7 +15,7 @@ use rappel_capture::databases::copy_out::write_out;
 use rappel_capture::files::{Restored, Selector};
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
-    self, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
+    self, IntentId, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
     plan_files, plan_hash,
 };
 use rappel_store::beneath::Root;
@@ -303,6 +303,7 @@ impl Rappel {
         let kept = matches!(limit, Limit::Exactly { kept: true, .. })
             || !git.edited.is_empty()
             || !databases.edited.is_empty();
+        let mut left = Vec::new();
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
             // A step that could do nothing yet is still the next one.
             if kept && plan.is_empty() {
@@ -310,7 +311,13 @@ impl Rappel {
             }
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
             let to = &target.manifest.id;
-            self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)
+            self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)?;
+            left = self.put_back(
+                &plan.agents,
+                std::slice::from_ref(&safety),
+                self.own_intent(&safety),
+            );
+            Ok(())
         })?;
         self.live.clear();
         self.tell(&Notice::Restored { checkpoint: target.manifest.id.clone() });
@@ -335,6 +342,7 @@ impl Rappel {
         }
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
+        report.conflicts.extend(left);
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),
@@ -376,6 +384,15 @@ impl Rappel {
             })),
             None => Ok(()),
         }
+    }
+
+    /// The intent of the restore before which a checkpoint was made.
+    fn own_intent(&self, safety: &CheckpointId) -> Option<IntentId> {
+        let open = self.open_intents().ok()?;
+        open.into_iter()
+            .map(|intent| intent.header)
+            .find(|own| own.safety == *safety)
+            .map(|own| own.id)
     }
 
     pub(crate) fn plan(

@@ -22,7 +22,7 @@ use rappel_types::{
     secret,
 };
 
-use crate::agents::{Notice, Snapshots, agents_part, catch_up};
+use crate::agents::{CapturedTranscripts, Notice, Snapshots, Transcripts, agents_part, catch_up};
 use crate::checkpoint::Checkpoint;
 use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
@@ -129,6 +129,15 @@ impl Rappel {
     ) -> Result<Saved> {
         let start = Instant::now();
         let (id, mut notes, new_workspace) = self.identify();
+        let only_agents = CAPTURED.iter().all(|one| *one == Facet::Agents || !options.wants(*one));
+        let mut transcripts = None;
+        if options.wants(Facet::Agents) && !only_agents {
+            transcripts = self.find_transcripts(id, distrust_cache)?;
+        }
+        let (id, new_workspace) = match &mut transcripts {
+            Some(found) => self.hear(found, id, new_workspace, &mut notes)?,
+            None => (id, new_workspace),
+        };
         let newest = self.store.look_up(|index| index.newest_with_files(id))?;
         let ask_first_commit = new_workspace.is_some()
             || (self.known().is_some_and(|known| known.first_commit.is_none())
@@ -158,14 +167,21 @@ impl Rappel {
             progress,
             distrust: distrust_cache,
         };
-        let only_agents = CAPTURED.iter().all(|one| *one == Facet::Agents || !options.wants(*one));
-        let (captured, git, databases) = match only_agents {
-            true => (None, None, None),
-            false => {
-                let (files, git, databases) = self.capture_all(&look, &writer, holdings)?;
-                (Some(files), git, databases)
-            }
+        let (all, transcripts) = std::thread::scope(|scope| {
+            let beside = transcripts
+                .take()
+                .map(|found| scope.spawn(|| self.capture_transcripts(found, &writer)));
+            let all = (!only_agents).then(|| self.capture_all(&look, &writer, holdings));
+            let transcripts = beside.map(|beside| {
+                beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            (all.transpose(), transcripts.transpose())
+        });
+        let (captured, git, databases) = match all? {
+            Some((files, git, databases)) => (Some(files), git, databases),
+            None => (None, None, None),
         };
+        let transcripts = transcripts?;
         let noticed =
             captured.as_ref().map(|files| files.scanned.databases.clone()).unwrap_or_default();
         let mut files = captured.filter(|_| options.wants(Facet::Files));
@@ -185,8 +201,13 @@ impl Rappel {
             _ => None,
         };
         if lost.is_empty()
-            && let Some(existing) =
-                self.existing(&look, files.as_ref(), git.as_ref(), databases.as_ref())?
+            && let Some(existing) = self.existing(
+                &look,
+                files.as_ref(),
+                git.as_ref(),
+                databases.as_ref(),
+                transcripts.as_ref(),
+            )?
         {
             notes.extend(databases::not_restorable(&existing.manifest.databases));
             return Ok(Saved { checkpoint: existing, notes });
@@ -195,10 +216,12 @@ impl Rappel {
         writer.reuse(files.iter().map(|captured| captured.tree));
         writer.reuse(git.iter().flat_map(CapturedGit::trees));
         writer.reuse(databases.iter().flat_map(CapturedDatabases::trees));
+        writer.reuse(transcripts.iter().filter_map(|transcripts| transcripts.tree));
         let mut bases: Vec<CheckpointId> = Vec::new();
         bases.extend(files.as_ref().and_then(|captured| captured.base_checkpoint.clone()));
         bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
         bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
+        bases.extend(transcripts.as_ref().and_then(|transcripts| transcripts.base.clone()));
         let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
         let mut draft = self.draft(id, options, parts, !interrupted.is_empty());
         if files.is_some() && options.wants(Facet::Knowledge) {
@@ -207,6 +230,11 @@ impl Rappel {
         }
         writer.reuse(knowledge.iter().map(|knowledge| knowledge.index));
         draft.knowledge = knowledge;
+        if let Some(transcripts) = &transcripts {
+            draft.partial_reasons.extend(transcripts.partial.iter().cloned());
+            draft.partial = !draft.partial_reasons.is_empty();
+        }
+        let transcripts_tree = transcripts.as_ref().and_then(|transcripts| transcripts.tree);
         let trigger = options.trigger();
         let now = self.now();
         draft.mid_operation = mid_operation;
@@ -239,6 +267,7 @@ impl Rappel {
             if options.wants(Facet::Agents) {
                 let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
                 part.state_dirs = state_dirs;
+                part.transcripts = transcripts_tree;
                 part.connected = connected.taken;
                 manifest.set_agents(part);
             }
@@ -279,6 +308,9 @@ impl Rappel {
         if let Some(databases) = databases {
             self.remember_databases(id, databases, &manifest.id);
         }
+        if let Some(transcripts) = transcripts {
+            self.remember_transcripts(id, transcripts, &manifest.id);
+        }
         if let Some(captured) = files {
             let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             self.save_cache(cache, id);
@@ -299,6 +331,25 @@ impl Rappel {
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
         Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
+    }
+
+    /// Takes in what transcripts tell; a workspace that was never saved becomes known by it. Returns which one it is.
+    fn hear(
+        &mut self,
+        found: &mut Transcripts,
+        id: WorkspaceId,
+        new: Option<document::Workspace>,
+        notes: &mut Vec<String>,
+    ) -> Result<(WorkspaceId, Option<document::Workspace>)> {
+        if !found.has_news(self.now()) {
+            return Ok((id, new));
+        }
+        let (id, new) = match self.known() {
+            Some(known) => (known.id, new),
+            None => (self.settle_workspace()?, None),
+        };
+        notes.extend(self.ingest(id, found));
+        Ok((id, new))
     }
 
     /// The names of packs that are needed and not there.
@@ -383,6 +434,7 @@ impl Rappel {
         files: Option<&CapturedFiles>,
         git: Option<&CapturedGit>,
         databases: Option<&CapturedDatabases>,
+        transcripts: Option<&CapturedTranscripts>,
     ) -> Result<Option<Checkpoint>> {
         let (Some(newest), Some(files), Some(git), Some(databases)) =
             (newest, files, git, databases)
@@ -397,6 +449,7 @@ impl Rappel {
         let partial = !files.scanned.partial.is_empty()
             || !git.captured.partial.is_empty()
             || !databases.partial.is_empty()
+            || transcripts.is_some_and(|transcripts| !transcripts.partial.is_empty())
             || !self.connected.is_empty();
         if !newest.holds_files || !(0..FRESH_MS).contains(&age) || partial {
             return Ok(None);
@@ -408,7 +461,7 @@ impl Rappel {
         let manifest = &existing.manifest;
         let part =
             self.store.look_up(|index| agents_part(index, manifest.workspace.id, &[], None))?;
-        let sessions = (!part.sessions.is_empty()).then_some(part.sessions);
+        let held = manifest.agents.clone().unwrap_or_default();
         let same = manifest
             .files
             .as_ref()
@@ -419,7 +472,8 @@ impl Rappel {
             || manifest.variables != self.variables()
             || manifest.partial
             || manifest.interrupted_restore
-            || manifest.agents.as_ref().map(|agents| &agents.sessions) != sessions.as_ref()
+            || held.sessions != part.sessions
+            || held.transcripts != transcripts.and_then(|transcripts| transcripts.tree)
             || options.adds_to(manifest, self.environment(options).as_deref())
         {
             return Ok(None);

@@ -332,9 +332,14 @@ impl Rappel {
     ) -> Result<Limit<'a>> {
         let git = self.git_wish(step, overwrite, options)?;
         let databases = self.database_wish(step, overwrite, options)?;
+        let made = match &step.left_as {
+            Some(left_as) if step.transcripts => self.transcripts_of(left_as)?,
+            _ => None,
+        };
         let agents = options.agents().map(|wish| AgentsWish {
             only: Some(step.sessions.clone()),
             transcripts: wish.transcripts && step.transcripts,
+            made,
         });
         Ok(Limit::Exactly { paths, git, databases, agents, kept })
     }

@@ -154,6 +154,11 @@ impl Reader {
         self.offset
     }
 
+    /// The hash of how the file began: the same as long as it is the same file.
+    pub fn head(&self) -> &str {
+        &self.head.hash
+    }
+
     /// How many lines were not understood so far.
     pub fn skipped(&self) -> u64 {
         self.skipped

@@ -122,7 +122,7 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         return Err(cursor.bad("it has no magic"));
     }
     match cursor.byte()? {
-        VERSION | VERSION_WITH_GIT | VERSION_WITH_DATABASES => {}
+        VERSION | VERSION_WITH_GIT | VERSION_WITH_DATABASES | VERSION_WITH_AGENTS => {}
         // A later version would have been written with a checksum of its own; a damaged byte
         // looks the same, so this is damage unless the rest makes sense to whoever wrote it.
         found => return Err(cursor.bad(&format!("it has version {found}, which is unknown"))),

@@ -1,11 +1,14 @@
 //! Writing journals. One event is one durable run of the store, whatever the session knows already; a checkpoint of
-//! agent state that it asks for is in the same run.
+//! agent state that it asks for is in the same run. What is told after the fact comes many events a run.
+
+use std::collections::{BTreeMap, HashSet};
 
 use rappel_store::NewRecord;
 use rappel_store::index::Index;
 use rappel_store::record::Kind;
 use rappel_types::agents::{
-    Body, Event, Illegal, Lineage, NewEvent, SessionId, SessionState, contradiction, raised,
+    Body, Event, Illegal, Lineage, NewEvent, SessionId, SessionState, SessionStatus, contradiction,
+    payload, raised,
 };
 use rappel_types::{CheckpointId, ObjectId, Timestamp, Trigger};
 use serde::Serialize;
@@ -36,7 +39,17 @@ struct Stored {
     state: ObjectId,
 }
 
+/// How events are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// As they happen. What does not fit is refused, and checkpoints are made of what asks for them.
+    Now,
+    /// After the fact. What is known or does not fit is passed over, and no checkpoint is made.
+    Late,
+}
+
 /// What one commit adds to a journal.
+#[derive(Default)]
 struct Added {
     events: Vec<Event>,
     raised: Vec<raised::Raised>,
@@ -48,26 +61,7 @@ impl Rappel {
     /// `rappel.toml`) has been saved too.
     pub fn record(&mut self, session: &SessionId, new: NewEvent) -> Result<Recorded> {
         let new = new.cleaned().map_err(|error| Error::Usage { message: error.0, hint: None })?;
-        let starts = matches!(new.body, Body::SessionStarted(_));
-        let mut added = None;
-        for _ in 0..3 {
-            let mut live = match self.live.remove(session) {
-                Some(live) => live,
-                None if starts => Live::new(session.clone()),
-                None => self.load_live(session)?,
-            };
-            match self.append(&mut live, &new) {
-                Ok(done) => {
-                    self.live.insert(session.clone(), live);
-                    added = Some(done);
-                    break;
-                }
-                // Set back, or collected, meanwhile: what this process knew is not so any more.
-                Err(Error::Store(rappel_store::Error::Moved)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let added = added.ok_or(Error::Store(rappel_store::Error::Moved))?;
+        let added = self.append_to(session, std::slice::from_ref(&new), Told::Now)?;
         let mut checkpoints: Vec<CheckpointId> = Vec::new();
         for event in &added.events {
             self.tell(&Notice::Event { session: session.clone(), event: Box::new(event.clone()) });
@@ -84,7 +78,38 @@ impl Rappel {
         Ok(Recorded { event, checkpoints, notes })
     }
 
-    fn append(&self, live: &mut Live, new: &NewEvent) -> Result<Added> {
+    /// Tells what happened in a session before: one durable run, in which whatever the journal has already, or cannot
+    /// take, is left out. The events must be [`cleaned`](NewEvent::cleaned), and few enough for a run.
+    pub(super) fn record_late(&mut self, session: &SessionId, new: &[NewEvent]) -> Result<()> {
+        let added = self.append_to(session, new, Told::Late)?;
+        for event in added.events {
+            self.tell(&Notice::Event { session: session.clone(), event: Box::new(event) });
+        }
+        Ok(())
+    }
+
+    fn append_to(&mut self, session: &SessionId, new: &[NewEvent], told: Told) -> Result<Added> {
+        let starts = new.iter().any(|new| matches!(new.body, Body::SessionStarted(_)));
+        for _ in 0..3 {
+            let mut live = match self.live.remove(session) {
+                Some(live) => live,
+                None if starts => Live::new(session.clone()),
+                None => self.load_live(session)?,
+            };
+            match self.append(&mut live, new, told) {
+                Ok(added) => {
+                    self.live.insert(session.clone(), live);
+                    return Ok(added);
+                }
+                // Set back, or collected, meanwhile: what this process knew is not so any more.
+                Err(Error::Store(rappel_store::Error::Moved)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Store(rappel_store::Error::Moved))
+    }
+
+    fn append(&self, live: &mut Live, new: &[NewEvent], told: Told) -> Result<Added> {
         let session = live.state.session.clone();
         let writer = self.store.begin()?;
         let mut stored = None;
@@ -101,53 +126,52 @@ impl Rappel {
             writer.reuse(live.snapshot);
         }
         // A checkpoint of state alone may be part of this run.
-        let connected = self.snapshot_connected(&writer)?.taken;
+        let connected = match told {
+            Told::Now => self.snapshot_connected(&writer)?.taken,
+            Told::Late => BTreeMap::new(),
+        };
         let now = self.now();
-        let thresholds = self.config.auto.thresholds;
         let mut refused = None;
-        let mut added = Added { events: Vec::new(), raised: Vec::new(), checkpoints: Vec::new() };
+        let mut added = Added::default();
         let done = writer.commit(|moment| {
             let index = &mut *moment.index;
-            let mut refuse = |error: Error| {
-                refused = Some(error);
-                rappel_store::Error::Refused
-            };
             catch_up(live, index)?;
-            let starts = matches!(new.body, Body::SessionStarted(_));
-            if live.last == 0 && !starts {
-                return Err(refuse(no_session(&session)));
-            }
-            let late = late_end(live, index, new)?;
-            if late.is_none() {
-                let taken = new.id.as_deref().map(|id| index.events_about(session.as_str(), id));
-                if let (Some(rows), Some(id)) = (taken.transpose()?, &new.id)
-                    && !rows.is_empty()
-                {
-                    let illegal = Illegal::Taken { what: "item", id: id.clone() };
-                    return Err(refuse(illegal_event(&session, illegal)));
+            let mut seen = HashSet::new();
+            for new in new {
+                // How far a transcript was read is worth writing only together with something that it told.
+                if matches!(new.body, Body::Transcript(_)) && added.events.is_empty() {
+                    continue;
                 }
-                if let Err(illegal) = live.state.check(new.id.as_deref(), &new.body) {
-                    return Err(refuse(illegal_event(&session, illegal)));
+                let at = new.at.unwrap_or(now);
+                let fork = match admit(live, index, new, at, told, &mut seen) {
+                    Ok(fork) => fork,
+                    Err(Refusal::Store(error)) => return Err(error),
+                    Err(Refusal::Illegal(Illegal::Ended(_)))
+                        if told == Told::Late && is_activity(live, &new.body) =>
+                    {
+                        live.state.fork
+                    }
+                    Err(Refusal::Illegal(_)) if told == Told::Late => continue,
+                    Err(Refusal::Illegal(illegal)) => {
+                        refused = Some(illegal_event(&session, illegal));
+                        return Err(rappel_store::Error::Refused);
+                    }
+                    Err(Refusal::NoSession) => {
+                        refused = Some(no_session(&session));
+                        return Err(rappel_store::Error::Refused);
+                    }
+                };
+                if told == Told::Late && fork == live.state.fork && goes_on(live, &new.body, at) {
+                    let process = None;
+                    let resumed = payload::SessionResumed { process, from_transcript: true };
+                    let resumed = NewEvent::from(Body::SessionResumed(resumed));
+                    let resumed = NewEvent { at: Some(at), ..resumed };
+                    self.take_in(live, &resumed, fork, now, &mut added);
                 }
+                self.take_in(live, new, fork, now, &mut added);
             }
-            let fork = late.unwrap_or(live.state.fork);
-            let event = live.next(fork, new.at.unwrap_or(now), new.id.clone(), new.body.clone());
-            let call = called(&live.state, &event);
-            if late.is_none() {
-                live.take(&event);
-                added.raised =
-                    raised::by(&event, call.as_ref().map(|(tool, of)| (tool.as_str(), of)));
-            }
-            let follow = match late {
-                None => contradiction::follow(&live.state, &event, &thresholds),
-                Some(_) => Vec::new(),
-            };
-            added.events.push(event);
-            for body in follow {
-                let event = live.next(live.state.fork, now, None, body);
-                live.take(&event);
-                added.raised.extend(raised::by(&event, None));
-                added.events.push(event);
+            if told == Told::Late {
+                added.raised.clear();
             }
             let mut records = Vec::new();
             if let Some(stored) = &stored {
@@ -167,14 +191,110 @@ impl Rappel {
                 });
             }
             records.extend(Self::finish_state_checkpoints(manifests, live, index, connected)?);
-            Ok(records)
+            // All of it was known: there is nothing to write.
+            if records.is_empty() { Err(rappel_store::Error::Refused) } else { Ok(records) }
         });
         match (done, refused) {
-            (Ok(_), _) => Ok(added),
+            (Ok(_), _) | (Err(rappel_store::Error::Refused), None) => Ok(added),
             (Err(rappel_store::Error::Refused), Some(error)) => Err(error),
             (Err(error), _) => Err(error.into()),
         }
     }
+
+    /// Takes an event that was admitted to a fork, and what follows from it.
+    fn take_in(
+        &self,
+        live: &mut Live,
+        new: &NewEvent,
+        fork: u32,
+        now: Timestamp,
+        added: &mut Added,
+    ) {
+        let event = live.next(fork, new.at.unwrap_or(now), new.id.clone(), new.body.clone());
+        if fork != live.state.fork {
+            added.events.push(event);
+            return;
+        }
+        let call = called(&live.state, &event);
+        live.take(&event);
+        added
+            .raised
+            .extend(raised::by(&event, call.as_ref().map(|(tool, of)| (tool.as_str(), of))));
+        let follow = contradiction::follow(&live.state, &event, &self.config.auto.thresholds);
+        added.events.push(event);
+        for body in follow {
+            let event = live.next(live.state.fork, now, None, body);
+            live.take(&event);
+            added.raised.extend(raised::by(&event, None));
+            added.events.push(event);
+        }
+    }
+}
+
+/// Why an event is not taken.
+enum Refusal {
+    NoSession,
+    Illegal(Illegal),
+    Store(rappel_store::Error),
+}
+
+impl From<rappel_store::Error> for Refusal {
+    fn from(error: rappel_store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The fork that an event goes to. `seen` are the ids of this very run. Under the lock.
+fn admit(
+    live: &Live,
+    index: &Index,
+    new: &NewEvent,
+    at: Timestamp,
+    told: Told,
+    seen: &mut HashSet<String>,
+) -> std::result::Result<u32, Refusal> {
+    let starts = matches!(new.body, Body::SessionStarted(_));
+    if live.last == 0 && !starts {
+        return Err(Refusal::NoSession);
+    }
+    if let Body::ToolFinished(done) = &new.body
+        && !seen.insert(format!("end of {}", done.of))
+    {
+        return Err(Refusal::Illegal(Illegal::NotRunning(done.of.clone())));
+    }
+    if let Some(fork) = late_end(live, index, new)? {
+        return Ok(fork);
+    }
+    if let Some(id) = &new.id {
+        let taken = !seen.insert(id.clone())
+            || !index.events_about(live.state.session.as_str(), id)?.is_empty();
+        if taken {
+            return Err(Refusal::Illegal(Illegal::Taken { what: "item", id: id.clone() }));
+        }
+    }
+    let id = new.id.as_deref();
+    let legal = match (told, &new.body) {
+        (Told::Now, _) | (_, Body::SessionEnded(_)) => live.state.check(id, &new.body),
+        (Told::Late, _) => live.state.check_late(id, at, &new.body),
+    };
+    legal.map_err(Refusal::Illegal)?;
+    Ok(live.state.fork)
+}
+
+/// Whether something shows that the agent was at work.
+fn is_activity(live: &Live, body: &Body) -> bool {
+    match body {
+        Body::Prompt(_) | Body::Thought(_) | Body::ToolStarted(_) | Body::Compaction(_) => true,
+        Body::ToolFinished(done) => live.state.tool_state.running.get(&done.of).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether something shows that a session that waits, or is over, goes on.
+fn goes_on(live: &Live, body: &Body, at: Timestamp) -> bool {
+    let SessionState { status, from_transcript, latest_at, .. } = &live.state;
+    let waits = *status == SessionStatus::Paused && *from_transcript && Some(at) > *latest_at;
+    is_activity(live, body) && (waits || live.state.is_over(at))
 }
 
 impl Live {

@@ -86,7 +86,7 @@ impl Rappel {
     }
 
     /// The workspace's id, which a session needs before the first checkpoint gives it one.
-    pub(super) fn settle_workspace(&mut self) -> Result<WorkspaceId> {
+    pub(crate) fn settle_workspace(&mut self) -> Result<WorkspaceId> {
         if let Some(id) = self.workspace_id() {
             return Ok(id);
         }

@@ -10,7 +10,7 @@ use rappel_types::agents::{
     AgentsPlan, Body, Event, Lineage, ProcessId, SessionId, SessionMove, SessionPart,
     SessionStatus, payload,
 };
-use rappel_types::{CheckpointId, Facet, Manifest, Timestamp};
+use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, Timestamp};
 
 use super::{SessionView, process_started, resume_command};
 use crate::error::Result;
@@ -27,12 +27,16 @@ pub(crate) struct AgentsWish {
     pub only: Option<Vec<String>>,
     /// Transcripts too.
     pub transcripts: bool,
+    /// The transcripts that a restore left, if that is what is taken back.
+    pub made: Option<ObjectId>,
 }
 
 /// A plan for agents, and what to say about it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentsPlanned {
     pub plan: AgentsPlan,
+    /// How many transcripts are put back.
+    pub transcripts: usize,
     pub summary: Option<String>,
     pub details: Vec<String>,
     pub warnings: Vec<String>,
@@ -42,7 +46,7 @@ impl RestoreOptions {
     /// What to do about agents; paths are about files alone.
     pub(crate) fn agents(&self) -> Option<AgentsWish> {
         (self.wants(Facet::Agents) && self.paths.is_empty())
-            .then_some(AgentsWish { only: None, transcripts: true })
+            .then_some(AgentsWish { transcripts: true, ..AgentsWish::default() })
     }
 
     /// Whether nothing but agents is meant, so that checkpoints of their state alone count.
@@ -102,11 +106,19 @@ impl Rappel {
             }
             planned.details.push(line);
         }
-        let count = planned.plan.sessions.len();
-        if count > 0 {
-            let many = if count == 1 { "session" } else { "sessions" };
-            planned.summary = Some(format!("{count} {many} set back"));
+        if let (true, Some(tree)) = (wish.transcripts, &agents.transcripts)
+            && let Err(error) = self.plan_transcripts(tree, wish.made, &mut planned)
+        {
+            planned.warnings.push(format!("no transcript is put back: {error}"));
         }
+        let counted = |count: usize, what: &str, done: &str| {
+            let many = if count == 1 { "" } else { "s" };
+            (count > 0).then(|| format!("{count} {what}{many} {done}"))
+        };
+        let sessions = counted(planned.plan.sessions.len(), "session", "set back");
+        let transcripts = counted(planned.transcripts, "transcript", "put back");
+        let said: Vec<String> = sessions.into_iter().chain(transcripts).collect();
+        planned.summary = (!said.is_empty()).then(|| said.join(", "));
         Ok(planned)
     }
 

@@ -12,6 +12,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
 impl Rappel {
     /// The calls that are running in this workspace's sessions, but for those of `own`, and those that run in the background.
+    /// What is known from transcripts alone is as old as the last save, and not waited for.
     pub(crate) fn running_calls(&self, own: Option<&str>) -> Result<Vec<(SessionId, ToolCall)>> {
         let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
         let ids = self.store.look_up(|index| index.live_sessions(&workspace.to_string()))?;
@@ -19,6 +20,9 @@ impl Rappel {
         for id in ids.iter().filter(|id| Some(id.as_str()) != own) {
             let Ok(session) = id.parse::<SessionId>() else { continue };
             let state = self.load_live(&session)?.state;
+            if state.from_transcript {
+                continue;
+            }
             let calls = state.tool_state.running.iter().filter(|call| !is_background(call));
             found.extend(calls.map(|call| (session.clone(), call.clone())));
         }

@@ -39,6 +39,8 @@ pub struct SessionView {
     pub parent: Option<SessionId>,
     pub workspace: Option<WorkspaceId>,
     pub process: Option<ProcessId>,
+    /// Nobody records it: it is known from its transcript alone.
+    pub from_transcript: bool,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     /// The fork that its journal is on.
@@ -59,6 +61,7 @@ impl SessionView {
             parent: state.parent,
             workspace: state.workspace,
             process: state.process,
+            from_transcript: state.from_transcript,
             started_at: state.started_at,
             ended_at: state.ended_at,
             fork: state.fork,
@@ -99,6 +102,7 @@ impl Rappel {
             assistant_session_id: start.assistant_session_id,
             parent: start.parent,
             process: start.process,
+            from_transcript: false,
         });
         let recorded = self.record(&session, body.into())?;
         Ok((session, recorded))
@@ -115,7 +119,8 @@ impl Rappel {
         session: &SessionId,
         process: Option<ProcessId>,
     ) -> Result<Recorded> {
-        self.record(session, Body::SessionResumed(payload::SessionResumed { process }).into())
+        let body = payload::SessionResumed { process, from_transcript: false };
+        self.record(session, Body::SessionResumed(body).into())
     }
 
     /// Ends a session.
@@ -158,13 +163,17 @@ impl Rappel {
         Ok(SessionView::of(state, events))
     }
 
-    /// The session that is meant: the one that is named, else the only one that runs here.
+    /// The session that is meant: the one that is named, else the only one that runs here. One that somebody records
+    /// is meant rather than those that are known from their transcripts alone.
     pub fn session_meant(&self, named: Option<&SessionId>) -> Result<SessionView> {
         if let Some(named) = named {
             return self.session(named);
         }
         let mut running = self.sessions()?;
         running.retain(|view| view.status.is_live());
+        if running.iter().any(|view| !view.from_transcript) {
+            running.retain(|view| !view.from_transcript);
+        }
         match running.len() {
             1 => Ok(running.remove(0)),
             0 => Err(Error::Usage {

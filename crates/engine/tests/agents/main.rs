@@ -1,4 +1,5 @@
 //! Agents' sessions through the library.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
@@ -12,3 +13,4 @@ mod journal;
 mod replay;
 mod stats;
 mod timeline;
+mod transcripts;

@@ -263,10 +263,18 @@ impl Index {
 
     /// The events that made, or are about, something with this id.
     pub fn events_about(&self, session: &str, item: &str) -> Result<Vec<EventRow>> {
-        self.event_rows(
-            "WHERE session = ?1 AND (item = ?2 OR about = ?2) ORDER BY number",
+        // Left alone, SQLite walks through all events of the session, in the order that is asked for.
+        let mut rows = self.event_rows(
+            "INDEXED BY event_by_item WHERE session = ?1 AND item = ?2",
             params![session, item],
-        )
+        )?;
+        rows.extend(self.event_rows(
+            "INDEXED BY event_by_about WHERE session = ?1 AND about = ?2",
+            params![session, item],
+        )?);
+        rows.sort_by_key(|row| row.number);
+        rows.dedup_by_key(|row| row.number);
+        Ok(rows)
     }
 
     /// The events that begin, pause, end and set back sessions: of one, or of all.

@@ -287,6 +287,9 @@ pub mod payload {
         pub parent: Option<SessionId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub process: Option<ProcessId>,
+        /// Nobody said so: it is known from its transcript alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub from_transcript: bool,
     }
 
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -300,6 +303,9 @@ pub mod payload {
     pub struct SessionResumed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub process: Option<ProcessId>,
+        /// Its transcript goes on: the one thing that takes up a session that has ended.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub from_transcript: bool,
     }
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -557,7 +563,7 @@ pub mod payload {
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     pub struct Transcript {
         pub path: String,
-        /// What the reader of transcripts needs to go on.
+        /// How far it was read: `offset`, and `head`, the hash of how it begins.
         pub reader: Value,
     }
 }

@@ -15,6 +15,9 @@ use crate::Timestamp;
 
 /// Counts of this many requests can still be replaced by a later one.
 const COUNTED_MAX: usize = 16;
+/// What a transcript tells of so many milliseconds behind a session's end still belongs to it: agents write their
+/// last lines after they said that they end.
+const LATE_MS: i64 = 60_000;
 /// Files that are remembered as touched.
 const FILES_MAX: usize = 500;
 
@@ -71,20 +74,40 @@ fn free(found: bool, what: &'static str, id: &str) -> Result<(), Illegal> {
 impl SessionState {
     /// Whether an event may be taken. `id` is what the thing it makes would be called.
     pub fn check(&self, id: Option<&str>, body: &Body) -> Result<(), Illegal> {
+        let goes_on = match body {
+            Body::SessionStarted(_)
+            | Body::Restored(_)
+            | Body::Checkpoint(_)
+            | Body::Transcript(_)
+            | Body::Unknown { .. } => true,
+            Body::SessionResumed(resumed) => resumed.from_transcript,
+            _ => false,
+        };
+        if !self.status.is_live() && !goes_on {
+            return Err(Illegal::Ended(self.status));
+        }
+        self.fits(id, body)
+    }
+
+    /// The same for something that is told after the fact: a session's end does not bar what happened before it.
+    pub fn check_late(&self, id: Option<&str>, at: Timestamp, body: &Body) -> Result<(), Illegal> {
+        match self.is_over(at) {
+            true => self.check(id, body),
+            false => self.fits(id, body),
+        }
+    }
+
+    /// Whether the session had ended by then.
+    pub fn is_over(&self, at: Timestamp) -> bool {
+        let after = |end: Timestamp| at.millis_since(end) > LATE_MS;
+        !self.status.is_live() && self.ended_at.is_none_or(after)
+    }
+
+    /// Whether an event goes with what is there.
+    fn fits(&self, id: Option<&str>, body: &Body) -> Result<(), Illegal> {
         let id = id.unwrap_or_default();
         if self.event > 0 && matches!(body, Body::SessionStarted(_)) {
             return Err(Illegal::Begun);
-        }
-        let goes_on = matches!(
-            body,
-            Body::SessionStarted(_)
-                | Body::Restored(_)
-                | Body::Checkpoint(_)
-                | Body::Transcript(_)
-                | Body::Unknown { .. }
-        );
-        if !self.status.is_live() && !goes_on {
-            return Err(Illegal::Ended(self.status));
         }
         match body {
             Body::Hypothesis(_) => free(self.hypotheses.get(id).is_some(), "hypothesis", id),
@@ -180,7 +203,7 @@ impl SessionState {
         self.count_time(at, &event.body);
         if let Body::Unknown { .. } = event.body {
             self.unknown += 1;
-        } else if self.check(event.id.as_deref(), &event.body).is_err() {
+        } else if self.check_late(event.id.as_deref(), event.at, &event.body).is_err() {
             self.ignored += 1;
         } else {
             self.take(event.id.clone().unwrap_or_default(), at, event.number, &event.body);
@@ -212,11 +235,13 @@ impl SessionState {
                 self.assistant_session_id.clone_from(&start.assistant_session_id);
                 self.parent.clone_from(&start.parent);
                 self.process = start.process;
+                self.from_transcript = start.from_transcript;
                 self.started_at = Some(at);
             }
             Body::SessionPaused(_) => self.status = SessionStatus::Paused,
             Body::SessionResumed(resumed) => {
                 self.status = SessionStatus::Running;
+                self.ended_at = None;
                 self.process = resumed.process.or(self.process);
             }
             Body::SessionEnded(end) => {

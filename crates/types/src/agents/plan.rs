@@ -14,6 +14,10 @@ pub struct AgentsPlan {
     /// The tree of transcripts of which something is put back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcripts: Option<ObjectId>,
+    /// A transcript that is as this tree has it is put back although it only grew: a restore made it so, and an undo
+    /// takes that back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<ObjectId>,
 }
 
 /// A session that goes on from an earlier event.

@@ -369,6 +369,9 @@ pub struct SessionState {
     pub assistant_session_id: Option<String>,
     pub parent: Option<SessionId>,
     pub process: Option<ProcessId>,
+    /// Nobody records it: it is known from its transcript alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_transcript: bool,
     pub status: SessionStatus,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
@@ -444,6 +447,7 @@ impl SessionState {
             assistant_session_id: None,
             parent: None,
             process: None,
+            from_transcript: false,
             status: SessionStatus::Running,
             started_at: None,
             ended_at: None,

@@ -67,7 +67,12 @@ impl Memo {
 
     /// A memo that was kept as JSON, if it means the same today.
     pub fn from_json(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok().filter(|memo: &Self| memo.version == VERSION)
+        serde_json::from_slice(bytes).ok().filter(Self::is_current)
+    }
+
+    /// Whether it means the same today.
+    pub fn is_current(&self) -> bool {
+        self.version == VERSION
     }
 
     /// The tree it is of.

@@ -1,0 +1,386 @@
+//! What transcripts tell, as events of journals: so that sessions which nobody records can be asked about like any other.
+//!
+//! A transcript belongs to the session that its provider calls by the same id; one that nobody began is begun here
+//! (`claude:ID`), and ended when its transcript has been silent for a day. Each item becomes an event at the time of its
+//! line. Its id follows from the transcript alone, so that a transcript that is read again adds nothing.
+//!
+//! Not told: that an item lies on a branch that the conversation left; it happened all the same.
+
+use std::collections::HashMap;
+
+use rappel_capture::agents::Provider;
+use rappel_capture::agents::follow;
+use rappel_capture::agents::locate::{Role, Transcript};
+use rappel_capture::agents::transcripts::{Batch, Found, Item, Reader, Session};
+use rappel_store::ambient;
+use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
+use rappel_types::{Timestamp, WorkspaceId};
+use serde_json::json;
+
+use super::transcripts::{Known, Transcripts};
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+
+/// A run of the store holds so many events at most, and about so many bytes of them: few enough that states are stored
+/// often, and that others do not wait for long.
+const RUN_EVENTS: usize = 256;
+const RUN_BYTES: usize = 512 << 10;
+/// A session that is known from its transcript alone is over when that was silent for so long.
+const SILENCE_MS: i64 = 24 * 60 * 60 * 1000;
+/// Items that wait until it is known whose they are.
+const WAITING_MAX: usize = 10_000;
+/// Longer ids of vendors are replaced by their hash.
+const ID_MAX: usize = 100;
+
+impl Transcripts {
+    /// Whether one of them has changed since it was read, or has been silent for long.
+    pub(crate) fn has_news(&self, now: Timestamp) -> bool {
+        self.unread().next().is_some() || self.silent(now).next().is_some()
+    }
+
+    /// Those that have changed since they were read, subagents last.
+    fn unread(&self) -> impl Iterator<Item = &Transcript> {
+        let of = |role| self.located.transcripts.iter().filter(move |one| one.role == role);
+        let changed = |one: &&Transcript| {
+            self.memo.read.get(&one.key()).is_none_or(|known| known.stamp != one.stamp)
+        };
+        of(Role::Session).chain(of(Role::Subagent)).filter(changed)
+    }
+
+    /// Those whose session may be over.
+    fn silent(&self, now: Timestamp) -> impl Iterator<Item = (&String, &Known)> {
+        let is_silent = move |known: &Known| {
+            !known.over && known.latest_at.is_some_and(|at| now.millis_since(at) > SILENCE_MS)
+        };
+        self.memo.read.iter().filter(move |(_, known)| is_silent(known))
+    }
+}
+
+impl Rappel {
+    /// Reads what is new in transcripts into the journals. What goes wrong is said, and tried again by the next save.
+    pub(crate) fn ingest(&mut self, id: WorkspaceId, found: &mut Transcripts) -> Vec<String> {
+        let mut said = Vec::new();
+        let unread: Vec<Transcript> = found.unread().cloned().collect();
+        let mut names = Names::default();
+        for transcript in unread {
+            let known = found.memo.read.get(&transcript.key());
+            match self.read_transcript(id, &transcript, known, &mut names) {
+                Ok(known) => drop(found.memo.read.insert(transcript.key(), known)),
+                Err(error) => {
+                    let place = transcript.root.join(transcript.path.to_string());
+                    said.push(format!("the transcript {} was not read: {error}", place.display()));
+                }
+            }
+        }
+        let silent: Vec<(String, Known)> =
+            found.silent(self.now()).map(|(key, known)| (key.clone(), known.clone())).collect();
+        for (key, known) in silent {
+            match self.end_silent(&known) {
+                Ok(()) => drop(found.memo.read.insert(key, Known { over: true, ..known })),
+                Err(error) => said.push(format!("a silent session was not ended: {error}")),
+            }
+        }
+        self.save_transcripts_memo(id, found.memo.clone());
+        said
+    }
+
+    /// Reads one on.
+    fn read_transcript(
+        &mut self,
+        id: WorkspaceId,
+        transcript: &Transcript,
+        known: Option<&Known>,
+        names: &mut Names,
+    ) -> Result<Known> {
+        let key = transcript.key();
+        let file = transcript.open().map_err(Error::io("open", &transcript.root))?;
+        let reader =
+            known.and_then(|known| known.session.as_ref()).and_then(|_| self.load_reader(id, &key));
+        let mut reader =
+            reader.unwrap_or_else(|| Reader::new(transcript.provider, &transcript.path));
+        let mut telling = Telling {
+            rappel: self,
+            workspace: id,
+            provider: transcript.provider,
+            names,
+            session: known.and_then(|known| known.session.clone()),
+            waiting: Vec::new(),
+            line: (0, 0),
+            latest_at: known.and_then(|known| known.latest_at),
+            pending: Vec::new(),
+            bytes: 0,
+            failed: None,
+        };
+        let read = follow::read_on(&mut reader, &transcript.path, &file, &mut |batch| {
+            telling.take(batch);
+        });
+        read.map_err(Error::io("read", &transcript.root))?;
+        let latest_at = telling.latest_at;
+        let session = telling.finish(&key, &reader)?;
+        // Without a session nothing was told: it is read from its start when there is more of it.
+        if session.is_some() {
+            self.save_reader(id, &key, &reader);
+        }
+        let over = known.is_some_and(|known| known.over && known.latest_at == latest_at);
+        Ok(Known { session, stamp: transcript.stamp, latest_at, over })
+    }
+
+    /// Ends a session that nobody else will end.
+    fn end_silent(&mut self, known: &Known) -> Result<()> {
+        let Some(session) = &known.session else { return Ok(()) };
+        let state = self.load_live(session)?.state;
+        let silent = state.latest_at.is_none_or(|at| self.now().millis_since(at) > SILENCE_MS);
+        if !state.from_transcript || !state.status.is_live() || !silent {
+            return Ok(());
+        }
+        let end = Body::SessionEnded(payload::SessionEnded {
+            status: SessionStatus::Completed,
+            reason: Some("its transcript was silent for a day".into()),
+        });
+        let end = NewEvent { at: state.latest_at, ..NewEvent::from(end) };
+        self.record_late(session, &[end])
+    }
+
+    /// A name for a session that nobody began.
+    fn name_session(&self, provider: Provider, name: &str) -> Result<SessionId> {
+        let is_free = |id: &SessionId| {
+            self.store.look_up(|index| Ok(index.last_event(id.as_str())?.is_none()))
+        };
+        if let Ok(id) = format!("{provider}:{name}").parse()
+            && is_free(&id)?
+        {
+            return Ok(id);
+        }
+        loop {
+            let id = SessionId::new(self.now(), ambient::random() as u32);
+            if is_free(&id)? {
+                return Ok(id);
+            }
+        }
+    }
+}
+
+/// The sessions of the workspace, by what their providers call them. Looked up once, and only if somebody asks.
+#[derive(Default)]
+struct Names(Option<HashMap<(String, String), SessionId>>);
+
+impl Names {
+    fn all(&mut self, rappel: &Rappel) -> Result<&mut HashMap<(String, String), SessionId>> {
+        if self.0.is_none() {
+            let mut sessions = rappel.sessions()?;
+            // Of several, one that goes on counts for more, and then the newest.
+            sessions.sort_by_key(|view| (view.status.is_live(), view.started_at));
+            let mut all = HashMap::new();
+            for view in sessions {
+                let provider = view.provider.unwrap_or_default();
+                let provider = provider.strip_suffix("-code").unwrap_or(&provider).to_owned();
+                for name in [view.conversation_id, view.assistant_session_id].into_iter().flatten()
+                {
+                    all.insert((provider.clone(), name), view.id.clone());
+                }
+            }
+            self.0 = Some(all);
+        }
+        Ok(self.0.get_or_insert_default())
+    }
+}
+
+/// A transcript on its way into a journal.
+struct Telling<'a> {
+    rappel: &'a mut Rappel,
+    workspace: WorkspaceId,
+    provider: Provider,
+    names: &'a mut Names,
+    session: Option<SessionId>,
+    /// What came before it was known whose it is.
+    waiting: Vec<Found>,
+    /// The line of the last item, and how many it had.
+    line: (u64, usize),
+    latest_at: Option<Timestamp>,
+    pending: Vec<NewEvent>,
+    bytes: usize,
+    failed: Option<Error>,
+}
+
+impl Telling<'_> {
+    fn take(&mut self, batch: Batch) {
+        for found in batch.found {
+            if self.failed.is_some() {
+                return;
+            }
+            self.failed = self.take_one(found).err();
+        }
+    }
+
+    fn take_one(&mut self, found: Found) -> Result<()> {
+        if self.session.is_none() {
+            let Item::Session(session) = &found.item else {
+                if self.waiting.len() < WAITING_MAX {
+                    self.waiting.push(found);
+                }
+                return Ok(());
+            };
+            let waiting = std::mem::take(&mut self.waiting);
+            let first = waiting.iter().chain([&found]).find_map(|found| found.at);
+            self.settle(session, first)?;
+            for found in waiting {
+                self.tell(found)?;
+            }
+        }
+        self.tell(found)
+    }
+
+    /// Finds out whose it is, and begins that session if nobody did.
+    fn settle(&mut self, session: &Session, at: Option<Timestamp>) -> Result<()> {
+        let named = |name: &str| (self.provider.to_string(), name.to_owned());
+        let name = named(&session.assistant_session_id);
+        let names = self.names.all(self.rappel)?;
+        if let Some(known) = names.get(&name) {
+            self.session = Some(known.clone());
+            return Ok(());
+        }
+        let parent =
+            session.parent.as_deref().and_then(|parent| names.get(&named(parent)).cloned());
+        let id = self.rappel.name_session(self.provider, &name.1)?;
+        let body = Body::SessionStarted(payload::SessionStarted {
+            workspace: Some(self.workspace),
+            provider: Some(name.0.clone()),
+            assistant_session_id: Some(name.1.clone()),
+            parent,
+            from_transcript: true,
+            ..payload::SessionStarted::default()
+        });
+        names.insert(name, id.clone());
+        self.session = Some(id);
+        self.push(NewEvent { at, ..NewEvent::from(body) })
+    }
+
+    fn tell(&mut self, found: Found) -> Result<()> {
+        self.line = match self.line {
+            (line, count) if line == found.line => (line, count + 1),
+            _ => (found.line, 0),
+        };
+        let at = found.at.or(self.latest_at);
+        self.latest_at = self.latest_at.max(at);
+        let Some((id, body)) = event_of(found.item, found.at, self.line) else { return Ok(()) };
+        // What cannot be said in a journal is in the transcript all the same.
+        match (NewEvent { at, id, body }).cleaned() {
+            Ok(event) => self.push(event),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn push(&mut self, event: NewEvent) -> Result<()> {
+        self.bytes += event.body.to_value().to_string().len();
+        self.pending.push(event);
+        if self.pending.len() >= RUN_EVENTS || self.bytes >= RUN_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.bytes = 0;
+        match &self.session {
+            Some(session) if !pending.is_empty() => self.rappel.record_late(session, &pending),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the rest, and how far that is. The reader itself is only in the cache: it would outweigh what it read.
+    fn finish(mut self, key: &str, reader: &Reader) -> Result<Option<SessionId>> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if !self.pending.is_empty() {
+            let place = Body::Transcript(payload::Transcript {
+                path: key.to_owned(),
+                reader: json!({"offset": reader.offset(), "head": reader.head()}),
+            });
+            self.pending.push(NewEvent { at: self.latest_at, ..NewEvent::from(place) });
+        }
+        self.flush()?;
+        Ok(self.session)
+    }
+}
+
+/// What an item is in a journal, and its id there. The ids of tool calls are the vendor's, so that whoever records them
+/// too tells nothing twice.
+fn event_of(
+    item: Item,
+    at: Option<Timestamp>,
+    (line, place): (u64, usize),
+) -> Option<(Option<String>, Body)> {
+    let event = match item {
+        Item::Prompt { text } => {
+            let id = hashed("p", &[&moment(at, line), &place.to_string(), &text]);
+            (Some(id), Body::Prompt(payload::Prompt { text }))
+        }
+        Item::Thought { id, kind, text, parent } => {
+            let thought = payload::Thought {
+                kind: kind.as_str().to_owned(),
+                content: text,
+                confidence: None,
+                parent: parent.map(|parent| named("t", &parent)),
+            };
+            (Some(named("t", &id)), Body::Thought(thought))
+        }
+        Item::ToolStarted { id, tool, input, background } => {
+            let call = payload::ToolStarted { tool, arguments: input, background };
+            (Some(call_id(&id)), Body::ToolStarted(call))
+        }
+        Item::ToolFinished { id, output, error, success } => {
+            let result = output.into();
+            let done = payload::ToolFinished { of: call_id(&id), result, success, error };
+            (None, Body::ToolFinished(done))
+        }
+        Item::Tokens(tokens) => {
+            let id = hashed("k", &[&tokens.message, &tokens.output.to_string()]);
+            let tokens = payload::Tokens {
+                message: Some(tokens.message),
+                model: tokens.model,
+                input: tokens.input,
+                output: tokens.output,
+                cache_read: tokens.cache_read,
+                cache_write: tokens.cache_write,
+            };
+            (Some(id), Body::Tokens(tokens))
+        }
+        Item::Compaction { text, .. } => {
+            let id = hashed("compaction", &[&moment(at, line), &place.to_string()]);
+            (Some(id), Body::Compaction(payload::Compaction { text }))
+        }
+        Item::Session(_) | Item::Title { .. } => return None,
+    };
+    Some(event)
+}
+
+/// When something happened, or where it stands if nobody says when.
+fn moment(at: Option<Timestamp>, line: u64) -> String {
+    at.map_or_else(|| format!("line {line}"), |at| at.as_millis().to_string())
+}
+
+/// A vendor's id among ours.
+fn named(prefix: &str, id: &str) -> String {
+    match is_plain(id) {
+        true => format!("{prefix}-{id}"),
+        false => hashed(prefix, &[id]),
+    }
+}
+
+fn call_id(id: &str) -> String {
+    if is_plain(id) { id.to_owned() } else { hashed("x", &[id]) }
+}
+
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.len() <= ID_MAX && !id.chars().any(char::is_control)
+}
+
+fn hashed(prefix: &str, parts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+    }
+    format!("{prefix}-{}", &hasher.finalize().to_hex()[..12])
+}

@@ -1,0 +1,200 @@
+//! Transcripts of agents in a checkpoint: finding those of the workspace, keeping their bytes, and what is remembered of
+//! both so that a save that finds nothing new only looks. What they tell goes into the journals by [`ingest`](super::ingest).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rappel_capture::agents::Provider;
+use rappel_capture::agents::locate::{self, Located, Surroundings};
+use rappel_capture::agents::raw;
+use rappel_capture::agents::transcripts::Reader;
+use rappel_capture::files::stamp::Stamp;
+use rappel_store::disk;
+use rappel_store::sink::Sink;
+use rappel_types::agents::SessionId;
+use rappel_types::manifest::PartialReason;
+use rappel_types::{CheckpointId, Facet, ObjectId, Timestamp, WorkspaceId};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// One of another version is as good as none.
+const VERSION: u32 = 1;
+
+/// What is remembered of a workspace's transcripts. A view: without it they are searched for and read anew.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Memo {
+    version: u32,
+    /// Which files belong to the workspace.
+    located: locate::Memo,
+    /// Their bytes, as a checkpoint has them.
+    raw: Option<raw::Memo>,
+    /// How far each was read into a journal.
+    pub read: BTreeMap<String, Known>,
+}
+
+/// A transcript that was read. Its reader is in a file of its own, which is only needed when there is more to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Known {
+    /// The session it belongs to, if it says so.
+    pub session: Option<SessionId>,
+    /// What it looked like before it was read.
+    pub stamp: Stamp,
+    /// When the last thing in it happened.
+    pub latest_at: Option<Timestamp>,
+    /// Whether that is so long ago that the session was ended.
+    pub over: bool,
+}
+
+impl Memo {
+    fn load(path: &Path) -> Self {
+        let read = std::fs::read(path).ok();
+        let memo = read.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        memo.filter(|memo| memo.version == VERSION).unwrap_or_default()
+    }
+}
+
+/// The transcripts that a save found.
+#[derive(Debug)]
+pub(crate) struct Transcripts {
+    pub(super) located: Located,
+    pub(super) memo: Memo,
+}
+
+/// Their bytes, on the way into a checkpoint.
+#[derive(Debug)]
+pub(crate) struct CapturedTranscripts {
+    /// Nothing if there are none.
+    pub tree: Option<ObjectId>,
+    /// The checkpoint that holds what was not read again.
+    pub base: Option<CheckpointId>,
+    pub partial: Vec<PartialReason>,
+    memo: Memo,
+}
+
+impl Rappel {
+    /// Looks for the transcripts of this workspace's agents. `distrust` says that the store may not hold what it held.
+    pub(crate) fn find_transcripts(
+        &self,
+        id: WorkspaceId,
+        distrust: bool,
+    ) -> Result<Option<Transcripts>> {
+        let Some(surroundings) = &self.options.agents else { return Ok(None) };
+        if !any_home(surroundings) {
+            return Ok(None);
+        }
+        let mut memo = Memo::load(&self.transcripts_path(id));
+        if distrust || !self.is_held(memo.raw.as_ref())? {
+            memo.raw = None;
+        }
+        let mut roots = vec![self.root.as_path()];
+        if self.options.root.is_absolute() && self.options.root != self.root {
+            roots.push(&self.options.root);
+        }
+        let before = memo.located.clone();
+        let located = locate::locate(surroundings, &roots, &mut memo.located);
+        // Whose the others are is worth remembering even if none is this workspace's.
+        if memo.located != before && self.known().is_some() {
+            self.save_transcripts_memo(id, memo.clone());
+        }
+        let any = !located.transcripts.is_empty() || !located.troubles.is_empty();
+        Ok((any || !memo.read.is_empty()).then_some(Transcripts { located, memo }))
+    }
+
+    /// Whether a memo is of a checkpoint that is still there.
+    fn is_held(&self, memo: Option<&raw::Memo>) -> Result<bool> {
+        let checkpoint =
+            memo.filter(|memo| memo.is_current()).and_then(|memo| memo.checkpoint.as_ref());
+        match checkpoint {
+            Some(checkpoint) => Ok(self.store.checkpoint(checkpoint)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// What the newest capture knew, for a restore to compare with.
+    pub(super) fn raw_memo(&self) -> Result<Option<raw::Memo>> {
+        let Some(id) = self.workspace_id() else { return Ok(None) };
+        let memo = Memo::load(&self.transcripts_path(id)).raw;
+        Ok(if self.is_held(memo.as_ref())? { memo } else { None })
+    }
+
+    /// Takes their bytes.
+    pub(crate) fn capture_transcripts(
+        &self,
+        found: Transcripts,
+        sink: &dyn Sink,
+    ) -> Result<CapturedTranscripts> {
+        let Transcripts { located, mut memo } = found;
+        let reason = |path, reason| PartialReason { facet: Facet::Agents, path, reason };
+        let mut partial: Vec<PartialReason> =
+            located.troubles.into_iter().map(|trouble| reason(None, trouble)).collect();
+        if located.transcripts.is_empty() {
+            memo.raw = None;
+            return Ok(CapturedTranscripts { tree: None, base: None, partial, memo });
+        }
+        let base = memo.raw.as_ref().and_then(|memo| memo.checkpoint.clone());
+        let cancel = &self.options.cancel;
+        let captured = raw::capture(sink, &located.transcripts, memo.raw.as_ref(), cancel)?;
+        partial.extend(captured.troubles.into_iter().map(|(path, why)| reason(Some(path), why)));
+        memo.raw = Some(captured.memo);
+        let tree = (captured.files > 0).then_some(captured.tree);
+        Ok(CapturedTranscripts { tree, base, partial, memo })
+    }
+
+    /// Remembers what was captured, now that a checkpoint holds it.
+    pub(crate) fn remember_transcripts(
+        &self,
+        id: WorkspaceId,
+        captured: CapturedTranscripts,
+        made: &CheckpointId,
+    ) {
+        let mut memo = captured.memo;
+        if let Some(raw) = &mut memo.raw {
+            raw.checkpoint = Some(made.clone());
+        }
+        self.save_transcripts_memo(id, memo);
+    }
+
+    /// Writes it down. Where that fails, the next save reads everything again.
+    pub(super) fn save_transcripts_memo(&self, id: WorkspaceId, mut memo: Memo) {
+        memo.version = VERSION;
+        let path = self.transcripts_path(id);
+        if let Ok(bytes) = serde_json::to_vec(&memo)
+            && disk::create_dir(&**self.store.disk(), &self.store.home().cache()).is_ok()
+        {
+            disk::replace_view(self.store.disk(), &path, &bytes);
+        }
+    }
+
+    fn transcripts_path(&self, id: WorkspaceId) -> PathBuf {
+        self.cache_path(id).with_extension("transcripts")
+    }
+
+    fn reader_path(&self, id: WorkspaceId, key: &str) -> PathBuf {
+        let name = blake3::hash(key.as_bytes()).to_hex();
+        self.cache_path(id).with_extension("readers").join(&name[..32])
+    }
+
+    /// The reader of a transcript, where it left off.
+    pub(super) fn load_reader(&self, id: WorkspaceId, key: &str) -> Option<Reader> {
+        let bytes = std::fs::read(self.reader_path(id, key)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Keeps it for the next time.
+    pub(super) fn save_reader(&self, id: WorkspaceId, key: &str, reader: &Reader) {
+        let path = self.reader_path(id, key);
+        let disk = self.store.disk();
+        if let (Some(folder), Ok(bytes)) = (path.parent(), serde_json::to_vec(reader))
+            && disk::create_dir(&**disk, folder).is_ok()
+        {
+            disk::replace_view(disk, &path, &bytes);
+        }
+    }
+}
+
+/// Whether there is an agent's home at all.
+fn any_home(surroundings: &Surroundings) -> bool {
+    Provider::ALL.into_iter().any(|provider| surroundings.root(provider).is_dir())
+}
