@@ -1,8 +1,6 @@
 //! Agents' sessions through the library.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
-
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -14,3 +12,4 @@ mod replay;
 mod stats;
 mod timeline;
 mod transcripts;
+mod whole;
