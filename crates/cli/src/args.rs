@@ -106,6 +106,7 @@ commands! {
     Replay(replay),
     Find(find),
     Timeline(timeline),
+    Log(log),
     Redo(redo),
     Show(show),
     Cat(cat),

@@ -83,7 +83,7 @@ impl Drop for Screen {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "the shape that `map_err` asks for")]
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unusable(error: io::Error) -> Failure {
     Failure::failed(format!("cannot use the terminal: {error}"))
 }

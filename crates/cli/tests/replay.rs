@@ -6,6 +6,7 @@ mod support;
 
 use rappel_testing::snapshot;
 use support::World;
+use support::terminal::Signal;
 
 /// Given a session that guessed, ran a command and changed files, and a checkpoint of it.
 fn worked() -> (World, String) {
@@ -134,7 +135,21 @@ fn on_a_terminal_it_takes_the_whole_screen_and_gives_it_back() {
     let (world, id) = worked();
     let shown = world.on_terminal(&["replay", &id], &[("read-only", "jmq")]);
     assert_eq!(shown.code, 0, "{}", shown.text);
-    let (enter, leave) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
-    let (entered, left) = (shown.text.find(enter), shown.text.rfind(leave));
-    assert!(entered.is_some() && left > entered, "{:?}", shown.text);
+    assert!(given_back(&shown.text), "{:?}", shown.text);
+}
+
+#[test]
+fn a_signal_ends_it_as_ever_once_the_screen_is_given_back() {
+    let (world, id) = worked();
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let shown = world.signalled_on_terminal(&["replay", &id], "read-only", signal);
+        assert_eq!(shown.code, -1, "{signal:?} ended it");
+        assert!(given_back(&shown.text), "{signal:?}: {:?}", shown.text);
+    }
+}
+
+/// Whether the other screen was entered and left again.
+fn given_back(text: &str) -> bool {
+    let (entered, left) = (text.find("\u{1b}[?1049h"), text.rfind("\u{1b}[?1049l"));
+    entered.is_some() && left > entered
 }

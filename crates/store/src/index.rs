@@ -25,7 +25,9 @@ use crate::record::Kind;
 /// Rows of another version are not read: the index is rebuilt instead.
 const VERSION: i64 = 3;
 /// The write-ahead log is emptied into the database when it is larger than this.
-const WAL_MAX: u64 = 192 << 10;
+const WAL_MAX: u64 = 512 << 10;
+/// Questions that are kept ready.
+const STATEMENTS: usize = 128;
 /// How long somebody else may keep the database to themselves.
 const BUSY_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -221,6 +223,8 @@ impl Index {
         create_private(path)?;
         let connection = Connection::open(path).map_err(fail)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(fail)?;
+        // As many as there are questions: asking must not mean parsing.
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection
             .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(fail)?;

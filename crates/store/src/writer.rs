@@ -471,7 +471,9 @@ impl Store {
         if generation != tail.generation {
             self.look_again(reused, roots)?;
         }
-        let records = self.with_index(|index| make(index, tail.sequence + 1))?;
+        let sequence = tail.sequence + 1;
+        let (records, _) =
+            self.with_index(|index| index.at_one_moment(|index| make(index, sequence)))?;
         Ok((lock, tail, records))
     }
 

@@ -27,7 +27,10 @@ pub struct Args {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Everyday", &["save", "list", "diff", "restore", "undo", "status"]),
     ("Agents", &["session", "record", "recall"]),
-    ("Time travel", &["at", "find", "timeline", "replay", "show", "cat", "redo", "checkpoint"]),
+    (
+        "Time travel",
+        &["at", "find", "timeline", "log", "replay", "show", "cat", "redo", "checkpoint"],
+    ),
     (
         "Upkeep",
         &[

@@ -15,6 +15,7 @@ pub mod gc;
 pub mod help;
 pub mod init;
 pub mod list;
+pub mod log;
 mod patch;
 pub mod pin;
 pub mod recall;

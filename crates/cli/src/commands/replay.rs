@@ -34,7 +34,7 @@ Examples:
   rappel replay --step +1
   rappel replay --memory
   rappel replay --exit")]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     /// Which checkpoint [default: the one that is being replayed]
     #[arg(value_name = "REF", value_parser = values::reference)]

@@ -1,8 +1,8 @@
-//! What `find` found: checkpoints, and what happened in them.
+//! What `find` and `log` found: checkpoints, and what happened in them.
 
 use std::fmt::Write;
 
-use rappel::{Found, FoundEvent};
+use rappel::{FileLog, Found, FoundEvent};
 use rappel_types::{Timestamp, time};
 
 use super::{count, thousands, title};
@@ -42,6 +42,34 @@ pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
     }
     if found.total > found.checkpoints.len() + found.unreadable.len() {
         let more = thousands((found.total - found.checkpoints.len()) as u64);
+        _ = writeln!(text, "\n{}", paint.faint(&format!("{more} more; give a number to see them")));
+    }
+    text
+}
+
+/// The history of a file, each change with what agents did about it.
+pub fn log(log: &FileLog, now: Timestamp, paint: Paint) -> String {
+    if log.total == 0 {
+        return format!("No checkpoint has {} changed.\n", log.path);
+    }
+    let times = count(log.total as u64, "checkpoint has it changed", "checkpoints have it changed");
+    let mut text = format!("{}: {times}\n", paint.strong(&log.path.to_string()));
+    for change in &log.changes {
+        let (id, number) = (paint.id(&change.checkpoint), change.sequence);
+        let mut facts = vec![time::age(now, change.created_at), clean(&change.trigger)];
+        facts.extend(change.session_id.as_deref().map(|id| format!("session {}", clean(id))));
+        let facts = paint.faint(&facts.join(" · "));
+        _ = writeln!(
+            text,
+            "\n  {:8}  {id} {}  {facts}",
+            change.change,
+            paint.faint(&format!("#{number}"))
+        );
+        let did: Vec<&FoundEvent> = change.events.iter().collect();
+        events(&mut text, &did, now, paint);
+    }
+    if log.total > log.changes.len() + log.unreadable.len() {
+        let more = thousands((log.total - log.changes.len()) as u64);
         _ = writeln!(text, "\n{}", paint.faint(&format!("{more} more; give a number to see them")));
     }
     text

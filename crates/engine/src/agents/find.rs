@@ -12,6 +12,9 @@ use crate::checkpoint::Checkpoint;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
+/// How many events are told at most, the newest.
+const EVENTS_MAX: usize = 1000;
+
 /// What was looked for and found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Found {
@@ -21,7 +24,7 @@ pub struct Found {
     pub checkpoints: Vec<Checkpoint>,
     /// How many events there are, whatever the limit.
     pub events_total: usize,
-    /// The events in those checkpoints, and those that no checkpoint holds yet; newest first.
+    /// The events in those checkpoints, and those that no checkpoint holds yet; the newest thousand, newest first.
     pub events: Vec<FoundEvent>,
     /// Checkpoints that cannot be read.
     pub unreadable: Vec<String>,
@@ -46,6 +49,9 @@ pub struct FoundEvent {
     pub checkpoint: Option<String>,
     #[serde(skip)]
     fork: u32,
+    /// The event's JSON, where nobody has looked yet how it begins.
+    #[serde(skip)]
+    unread: Option<String>,
 }
 
 impl Rappel {
@@ -56,6 +62,8 @@ impl Rappel {
         let events_total = events.len();
         let shown: HashSet<&str> = checkpoints.iter().map(|one| one.manifest.id.as_str()).collect();
         events.retain(|event| event.checkpoint.as_deref().is_none_or(|id| shown.contains(id)));
+        events.truncate(EVENTS_MAX);
+        events.iter_mut().for_each(FoundEvent::read);
         Ok(Found { total, checkpoints, events_total, events, unreadable })
     }
 
@@ -88,9 +96,8 @@ impl Rappel {
         Ok(self.store.look_up(|index| {
             let mut found = Vec::new();
             index.events_saying(text, &mut |row| {
-                let event = Event::parse(&row.json).ok();
-                let said = event.and_then(|event| Some((event.body.excerpt(text)?, event)));
-                found.extend(said.map(|(excerpt, event)| FoundEvent::of(&row, event, excerpt)));
+                let said = Event::parse(&row.json).ok().and_then(|event| event.body.excerpt(text));
+                found.extend(said.map(|excerpt| FoundEvent::of(row, Some(excerpt))));
             })?;
             Ok(found)
         })?)
@@ -101,22 +108,20 @@ impl Rappel {
         Ok(self.store.look_up(|index| {
             let mut found = Vec::new();
             for row in index.tool_events(tool)? {
-                let Ok(event) = Event::parse(&row.json) else { continue };
-                let excerpt = match (text, &event.id) {
-                    (None, _) => Some(event.body.opening()),
-                    (Some(text), id) => {
-                        let mut said = event.body.excerpt(text);
-                        if let (None, Some(id), Body::ToolStarted(_)) = (&said, id, &event.body) {
-                            let about = index.events_about(&row.session, id)?;
-                            let ends = about.iter().filter_map(|row| Event::parse(&row.json).ok());
-                            said = ends
-                                .filter(|event| matches!(event.body, Body::ToolFinished(_)))
-                                .find_map(|event| event.body.excerpt(text));
-                        }
-                        said
-                    }
+                let Some(text) = text else {
+                    found.push(FoundEvent::of(row, None));
+                    continue;
                 };
-                found.extend(excerpt.map(|excerpt| FoundEvent::of(&row, event, excerpt)));
+                let Ok(event) = Event::parse(&row.json) else { continue };
+                let mut said = event.body.excerpt(text);
+                if let (None, Some(id), Body::ToolStarted(_)) = (&said, &row.item, &event.body) {
+                    let about = index.events_about(&row.session, id)?;
+                    let ends = about.iter().filter_map(|row| Event::parse(&row.json).ok());
+                    said = ends
+                        .filter(|event| matches!(event.body, Body::ToolFinished(_)))
+                        .find_map(|event| event.body.excerpt(text));
+                }
+                found.extend(said.map(|excerpt| FoundEvent::of(row, Some(excerpt))));
             }
             Ok(found)
         })?)
@@ -147,16 +152,24 @@ impl Rappel {
 }
 
 impl FoundEvent {
-    fn of(row: &EventRow, event: Event, excerpt: String) -> Self {
+    fn of(row: EventRow, excerpt: Option<String>) -> Self {
         Self {
-            session: row.session.clone(),
-            event: event.number,
-            id: event.id,
-            kind: row.kind.clone(),
-            at: event.at,
-            excerpt,
+            session: row.session,
+            event: row.number,
+            id: row.item,
+            kind: row.kind,
+            at: Timestamp::from_millis(row.at),
+            unread: excerpt.is_none().then_some(row.json),
+            excerpt: excerpt.unwrap_or_default(),
             checkpoint: None,
-            fork: event.fork,
+            fork: row.fork,
+        }
+    }
+
+    /// Looks how it begins.
+    fn read(&mut self) {
+        if let Some(event) = self.unread.take().and_then(|json| Event::parse(&json).ok()) {
+            self.excerpt = event.body.opening();
         }
     }
 }

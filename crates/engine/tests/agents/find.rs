@@ -103,6 +103,31 @@ fn a_path_is_found_where_it_changed_and_nowhere_else() {
 }
 
 #[test]
+fn the_history_of_a_file_names_who_changed_it() {
+    let bench = World::new(Project::in_memory().file("b", "1"));
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let edit = |path: &str| {
+        line(&format!(r#"{{"kind":"tool","tool":"edit","input":{{"file":"/w/{path}"}}}}"#))
+    };
+    rappel.record(&session, edit("src/a")).unwrap();
+    bench.write("src/a", "1");
+    let first = save(&bench, &mut rappel, &[]);
+    rappel.record(&session, edit("b")).unwrap();
+    bench.write("b", "2");
+    save(&bench, &mut rappel, &[]);
+    rappel.record(&session, note("src/a is no good")).unwrap();
+    bench.remove("src");
+    let third = save(&bench, &mut rappel, &[]);
+    let log = rappel.log(&path("src/a"), None).unwrap();
+    let told: Vec<_> =
+        log.changes.iter().map(|one| (&*one.checkpoint, one.change, one.events.len())).collect();
+    // A note changes no file.
+    assert_eq!(told, [(&*third, "deleted", 0), (&*first, "added", 1)]);
+    assert_eq!(log.changes[1].events[0].session, "s1");
+}
+
+#[test]
 fn checkpoints_of_state_alone_are_counted_with_the_next_one() {
     let bench = World::new(Project::in_memory());
     let mut rappel = bench.open();

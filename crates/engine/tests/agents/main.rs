@@ -12,3 +12,4 @@ mod replay;
 mod stats;
 mod timeline;
 mod transcripts;
+mod whole;

@@ -18,10 +18,9 @@ CREATE TABLE event (
     row INTEGER PRIMARY KEY, session TEXT NOT NULL, number INTEGER NOT NULL, fork INTEGER NOT NULL,
     at INTEGER NOT NULL, kind TEXT NOT NULL, item TEXT, name TEXT, about TEXT, body TEXT NOT NULL,
     pack INTEGER NOT NULL, UNIQUE (session, number));
-CREATE INDEX event_by_time ON event (session, at);
 CREATE INDEX event_by_item ON event (session, item) WHERE item IS NOT NULL;
 CREATE INDEX event_by_about ON event (session, about) WHERE about IS NOT NULL;
-CREATE INDEX event_by_name ON event (name) WHERE name IS NOT NULL;
+CREATE INDEX event_by_tool ON event (name) WHERE kind IN ('tool', 'tool-started');
 CREATE INDEX event_of_session ON event (session, number)
     WHERE kind IN ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored');
 -- the newest thing that is known of how a session stands.
@@ -85,9 +84,16 @@ pub struct EventRow {
     pub fork: u32,
     /// What it is called.
     pub kind: String,
+    /// When it happened, in milliseconds since the epoch.
+    pub at: i64,
+    /// The id of what it made.
+    pub item: Option<String>,
     /// Its JSON.
     pub json: String,
 }
+
+/// What [`event_row`] reads.
+const EVENT: &str = "SELECT session, number, fork, kind, at, item, body FROM event";
 
 /// A stored state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,16 +253,6 @@ impl Index {
         )
     }
 
-    /// The first event of a session that happened after a moment, in the order of numbers.
-    pub fn last_event_by(&self, session: &str, at: Timestamp) -> Result<Option<u64>> {
-        self.connection
-            .prepare_cached("SELECT max(number) FROM event WHERE session = ?1 AND at <= ?2")
-            .and_then(|mut statement| {
-                statement.query_row(params![session, at.as_millis()], |row| row.get(0))
-            })
-            .map_err(self.fail())
-    }
-
     /// Every event of a session behind `after`, in the order in which they came.
     pub fn events_after(&self, session: &str, after: u64) -> Result<Vec<EventRow>> {
         self.event_rows(
@@ -408,13 +404,12 @@ impl Index {
     pub fn events_saying(&self, needle: &str, visit: &mut dyn FnMut(EventRow)) -> Result<()> {
         let fail = self.fail();
         let wanted = Needle::new(needle);
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT session, number, fork, kind, body FROM event")
-            .map_err(&fail)?;
+        // Every page is looked at once: mapped, they need not be copied one by one.
+        let mapped = Mapped::new(&self.connection);
+        let mut statement = mapped.connection.prepare_cached(EVENT).map_err(&fail)?;
         let mut rows = statement.query([]).map_err(&fail)?;
         while let Some(row) = rows.next().map_err(&fail)? {
-            let body = row.get_ref(4).map_err(&fail)?.as_bytes().unwrap_or_default();
+            let body = row.get_ref(6).map_err(&fail)?.as_bytes().unwrap_or_default();
             if wanted.is_in(body) {
                 visit(event_row(row).map_err(&fail)?);
             }
@@ -434,10 +429,8 @@ impl Index {
 
     fn event_rows(&self, rest: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<EventRow>> {
         let fail = self.fail();
-        let mut statement = self
-            .connection
-            .prepare_cached(&format!("SELECT session, number, fork, kind, body FROM event {rest}"))
-            .map_err(&fail)?;
+        let mut statement =
+            self.connection.prepare_cached(&format!("{EVENT} {rest}")).map_err(&fail)?;
         let rows = statement.query_map(params, event_row).map_err(&fail)?;
         rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
     }
@@ -449,8 +442,33 @@ fn event_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
         number: row.get(1)?,
         fork: row.get(2)?,
         kind: row.get(3)?,
-        json: row.get(4)?,
+        at: row.get(4)?,
+        item: row.get(5)?,
+        json: row.get(6)?,
     })
+}
+
+/// How much of the database is mapped into memory at most.
+const MAPPED_MAX: i64 = 1 << 30;
+
+/// A connection that maps the database into memory as long as this is there, and no longer: a disk that fails under a
+/// map ends the process instead of failing a query.
+struct Mapped<'c> {
+    connection: &'c rusqlite::Connection,
+}
+
+impl<'c> Mapped<'c> {
+    fn new(connection: &'c rusqlite::Connection) -> Self {
+        // One that cannot be mapped is read as ever.
+        let _ = connection.pragma_update_and_check(None, "mmap_size", MAPPED_MAX, |_| Ok(()));
+        Self { connection }
+    }
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        let _ = self.connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()));
+    }
 }
 
 /// Bytes that every JSON has that says a text, whatever the case of its letters.

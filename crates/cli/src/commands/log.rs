@@ -1,0 +1,49 @@
+//! `rappel log`.
+
+use std::ffi::OsString;
+
+use crate::errors::{Exit, Failure, Result};
+use crate::face;
+use crate::process::Context;
+use crate::values;
+
+/// How many changes are shown unless told.
+const DEFAULT_LIMIT: u64 = 20;
+
+/// Show who changed a file when: checkpoint, session, tool call
+///
+/// What agents did is shown where it names the file and happened before that checkpoint and after
+/// the one before.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel log src/main.rs
+  rappel log src 50
+  rappel log src/main.rs --json | jq '.changes[0].events'")]
+pub struct Args {
+    /// The file or folder
+    #[arg(value_name = "PATH")]
+    path: OsString,
+    /// How many changes at most [default: 20]
+    #[arg(value_parser = values::limit)]
+    limit: Option<u64>,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let given = std::slice::from_ref(&args.path);
+    let Some(path) = context.paths(rappel.root(), given)?.pop() else {
+        return Err(Failure::usage("that is the whole workspace", "rappel list"));
+    };
+    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
+    let log = rappel.log(&path, Some(usize::try_from(limit).unwrap_or(usize::MAX)))?;
+    let output = context.output;
+    face::checkpoint::warn_unreadable(&log.unreadable, output);
+    if output.json {
+        output.answer_json(&log)?;
+    } else {
+        let text = face::found::log(&log, context.now(), output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,108 @@
+//! Looking back at agents: `diff --only agents`, `find`, `timeline`, `stats`.
+
+mod support;
+
+use std::io::Write;
+
+use support::World;
+
+/// A session that found something out, with checkpoints on the way.
+fn investigated() -> (World, String, String) {
+    let world = World::new();
+    world.json(&[
+        "session",
+        "start",
+        "--session",
+        "s1",
+        "--provider",
+        "claude",
+        "--task",
+        "Fix it",
+    ]);
+    let first = world.save("before");
+    record(
+        &world,
+        &[
+            r#"{"kind":"hypothesis","id":"h1","text":"the cache is stale","confidence":0.5}"#,
+            r#"{"kind":"tool","tool":"bash","arguments":{"command":"cargo test"},"error":"2 failed"}"#,
+            r#"{"kind":"hypothesis","id":"h1","status":"confirmed","confidence":0.9}"#,
+            r#"{"kind":"tokens","input":1200,"output":34}"#,
+        ],
+    );
+    world.write("a.txt", "four\n");
+    let second = world.save("after");
+    (world, first, second)
+}
+
+fn record(world: &World, lines: &[&str]) {
+    let mut child = world
+        .command(&["record", "--session", "s1", "--stdin"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn diff_tells_what_an_agent_learnt() {
+    let (world, first, second) = investigated();
+    assert_face!(world, "diff_agents", "diff", &first, &second, "--only", "agents");
+    assert_face!(world, "diff_agents_stat", "diff", &first, &second, "--stat");
+    let diff = world.json(&["diff", &first, &second, "--only", "agents"]);
+    assert_eq!(diff["files"]["modified"], serde_json::json!([]));
+    let change = &diff["agents"]["hypothesis_changes"][0];
+    assert_eq!((&change["change"], &change["id"]), (&"added".into(), &"h1".into()));
+    assert_eq!(diff["agents"]["tool_calls_added"][0]["tool"], "bash");
+    assert!(diff["summary"].as_str().unwrap().contains("1 hypothesis added"), "{diff}");
+    let unknown = world.run(&["diff", &first, &second, "--session", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(3));
+}
+
+#[test]
+fn find_tells_where_it_happened() {
+    let (world, ..) = investigated();
+    assert_face!(world, "find_tool", "find", "--tool", "bash");
+    assert_face!(world, "find_nothing", "find", "--text", "nowhere to be found");
+    assert_face!(world, "find_what", "find");
+    let found = world.json(&["find", "--text", "CACHE is"]);
+    assert_eq!((&found["total"], &found["events"][0]["id"]), (&1.into(), &"h1".into()));
+    let path = world.json(&["find", "--path", "a.txt"]);
+    let listed = world.json(&["list", "--path", "a.txt"]);
+    assert_eq!(path["checkpoints"], listed["checkpoints"]);
+    assert_eq!(path["total"], 2);
+}
+
+#[test]
+fn timeline_draws_forks() {
+    let (world, first, _) = investigated();
+    assert!(world.run(&["restore", &first, "--only", "files", "--confirm"]).status.success());
+    world.write("b.txt", "new\n");
+    world.save("another way");
+    assert_face!(world, "timeline", "timeline");
+    assert_face!(world, "timeline_all", "timeline", "--all");
+    let timeline = world.json(&["timeline", "2"]);
+    assert_eq!(timeline["checkpoints"].as_array().unwrap().len(), 2);
+    assert_eq!(timeline["checkpoints"][0]["parent"], first);
+    assert_eq!(timeline["checkpoints"][1]["lane"], 1);
+}
+
+#[test]
+fn lists_count_checkpoints_of_state_alone() {
+    let (world, ..) = investigated();
+    assert_face!(world, "list_folded", "list");
+}
+
+#[test]
+fn stats_tell_what_agents_cost() {
+    let (world, ..) = investigated();
+    let stats = world.json(&["stats"]);
+    assert_eq!(stats["executions"][0]["tokens_total"], 1234);
+    assert_eq!(stats["tokens_per_execution"], 1234.0);
+    let bash = serde_json::json!([{"tool": "bash", "calls": 1, "failed": 1}]);
+    assert_eq!(stats["tools"], bash);
+    assert!(stats["checkpoints_per_hour"].as_f64().unwrap() > 0.0);
+    let shown = world.face(&["stats"]);
+    assert!(shown.contains("bash  1 call, 1 failed"), "{shown}");
+}
