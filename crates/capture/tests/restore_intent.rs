@@ -262,7 +262,7 @@ fn draft(plan: &Plan) -> Draft {
         closed: Vec::new(),
         git: rappel_types::git::GitPlan::default(),
         databases: Vec::new(),
-        agents: Default::default(),
+        agents: rappel_types::agents::AgentsPlan::default(),
     }
 }
 

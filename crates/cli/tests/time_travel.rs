@@ -1,5 +1,7 @@
 //! Looking back at agents: `diff --only agents`, `find`, `timeline`, `stats`.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 mod support;
 
 use std::io::Write;

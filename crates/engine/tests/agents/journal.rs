@@ -123,7 +123,7 @@ fn the_state_at_a_checkpoint_is_what_it_was_then() {
         ..TemporalQuery::default()
     };
     let then = rappel.query_at(&query).unwrap();
-    assert_eq!(then.state.beliefs.get("b").unwrap().confidence.get(), 0.9);
+    assert_eq!(then.state.beliefs.get("b").unwrap().confidence.to_string(), "0.9");
     assert_eq!(then.checkpoint.unwrap().0, saved.id);
     assert!(rappel.query_at(&TemporalQuery::default()).is_err());
 }

@@ -80,7 +80,7 @@ impl Index {
     pub fn checkpoints_by_hour(&self) -> Result<Vec<(String, u64)>> {
         self.figures(
             "SELECT strftime('%Y-%m-%dT%H:00:00Z', timestamp / 1000, 'unixepoch') AS hour, count(*)
-             FROM checkpoints GROUP BY hour ORDER BY hour",
+             FROM checkpoints WHERE hour IS NOT NULL GROUP BY hour ORDER BY hour",
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
     }
