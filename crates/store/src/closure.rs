@@ -5,10 +5,11 @@
 
 use std::collections::HashSet;
 
+use rappel_types::agents::{STATE_MAGIC, SessionState};
 use rappel_types::{Content, ObjectId};
 
 use crate::content::ChunkList;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sink::Source;
 use crate::tree;
 
@@ -52,10 +53,20 @@ impl Reference {
             Self::List(id) => list(&source.get(id)?),
             Self::Unknown(id) => {
                 let bytes = source.get(id)?;
+                if let Some(json) = bytes.strip_prefix(STATE_MAGIC) {
+                    return segments(json);
+                }
                 Ok(tree::references(&bytes).or_else(|_| list(&bytes)).unwrap_or_default())
             }
         }
     }
+}
+
+/// The parts of a session's state that lie apart.
+fn segments(json: &[u8]) -> Result<Vec<Reference>> {
+    let state: SessionState = serde_json::from_slice(json)
+        .map_err(|error| Error::Damaged(format!("state of a session: {error}")))?;
+    Ok(state.segments().map(|segment| Reference::Bytes(segment.id)).collect())
 }
 
 /// A walk along references that takes each of them once, however many checkpoints share it.

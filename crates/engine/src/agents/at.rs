@@ -89,7 +89,10 @@ impl Rappel {
 
     fn state_of(&self, session: SessionId, moment: Moment, most: u64) -> Result<StateAt> {
         let mut state = self.state_at(&session, moment)?;
-        snapshot::fill(self.source(), &mut state, most)?;
+        match snapshot::fill(self.source(), &mut state, most) {
+            Err(error) if error.is_unreadable() => state = self.fold_anew(&session, moment)?,
+            other => other?,
+        }
         let position = SessionPosition { fork: moment.position.fork, event: state.event };
         let checkpoint = self.checkpoint_before(&session, position)?;
         Ok(StateAt { at: state.latest_at, session, position, checkpoint, state })

@@ -41,8 +41,21 @@ impl Rappel {
         Ok(live)
     }
 
+    /// The same folded from the first event on, where what is stored cannot be read: the events are the truth.
+    pub(crate) fn fold_anew(&self, session: &SessionId, moment: Moment) -> Result<SessionState> {
+        Ok(self.live_from(session, moment, false)?.state)
+    }
+
     fn live_at(&self, session: &SessionId, moment: Moment) -> Result<Live> {
-        let Slice { snapshot, rows } = self.store.look_up(|index| slice(index, session, moment))?;
+        match self.live_from(session, moment, true) {
+            Err(error) if error.is_unreadable() => self.live_from(session, moment, false),
+            other => other,
+        }
+    }
+
+    fn live_from(&self, session: &SessionId, moment: Moment, stored: bool) -> Result<Live> {
+        let Slice { snapshot, rows } =
+            self.store.look_up(|index| slice(index, session, moment, stored))?;
         let (mut state, snapshot_bytes) = match snapshot {
             None => (SessionState::new(session.clone()), 0),
             Some((_, id)) => snapshot::read(self.source(), &id)?,
@@ -88,11 +101,16 @@ fn lineage(index: &Index, session: &SessionId) -> rappel_store::Result<Lineage> 
 
 /// The newest stored state that leads to a moment, and what happened since. A fork begins with what its parent
 /// knew, so that a stored state of any of them will do.
-fn slice(index: &Index, session: &SessionId, moment: Moment) -> rappel_store::Result<Slice> {
+fn slice(
+    index: &Index,
+    session: &SessionId,
+    moment: Moment,
+    stored: bool,
+) -> rappel_store::Result<Slice> {
     let Moment { position, at } = moment;
     let parts = lineage(index, session)?.parts(position.fork, position.event);
     let mut begin = (parts.len() - 1, None);
-    for (place, (fork, to)) in parts.iter().enumerate() {
+    for (place, (fork, to)) in parts.iter().enumerate().filter(|_| stored) {
         if let Some(found) = index.snapshot(session.as_str(), *fork, *to, at)? {
             begin = (place, Some(found));
             break;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::ObjectId;
-use rappel_types::agents::{Long, STATE_VERSION, Segment, SessionState};
+use rappel_types::agents::{Long, STATE_MAGIC, STATE_VERSION, Segment, SessionState};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +38,7 @@ impl Live {
         seal(&mut state.prompts, sink)?;
         seal(&mut state.thought_chain, sink)?;
         seal(&mut state.tool_state.done, sink)?;
-        let json = to_json(state)?;
+        let json = [&STATE_MAGIC[..], &to_json(state)?].concat();
         let id = sink.put(Role::Structure, &json, self.snapshot.as_ref())?;
         self.snapshot = Some(id);
         self.snapshot_bytes = json.len();
@@ -67,7 +67,8 @@ fn seal<T: Serialize>(list: &mut Long<T>, sink: &dyn Sink) -> Result<()> {
 pub(super) fn read(source: &dyn Source, id: &ObjectId) -> Result<(SessionState, usize)> {
     let bytes = source.get(id)?;
     let bad = |error| Error::Damaged { message: format!("state of a session {id}: {error}") };
-    let state: SessionState = serde_json::from_slice(&bytes).map_err(bad)?;
+    let json = bytes.strip_prefix(STATE_MAGIC).unwrap_or_default();
+    let state: SessionState = serde_json::from_slice(json).map_err(bad)?;
     if state.version > STATE_VERSION {
         let what = "a session's state".into();
         let found = state.version;

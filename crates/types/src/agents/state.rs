@@ -6,12 +6,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::event::payload;
-use super::items::{Item, Items, Long};
+use super::items::{Item, Items, Long, Segment};
 use super::session::{SessionId, SessionStatus};
 use crate::{CheckpointId, Timestamp, WorkspaceId};
 
 /// The version of [`SessionState`] as it is stored.
 pub const STATE_VERSION: u32 = 1;
+/// What a stored state begins with; JSON follows.
+pub const STATE_MAGIC: &[u8; 4] = b"RSS\x01";
 /// The way on which a session begins.
 pub const MAIN_BRANCH: &str = "main";
 
@@ -435,6 +437,15 @@ pub struct SessionState {
 }
 
 impl SessionState {
+    /// The parts of its long lists that are in the store.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        let Self { evidence, verification_results, notes, command_history, prompts, .. } = self;
+        let short = evidence.stored.iter().chain(&verification_results.stored).chain(&notes.stored);
+        let rest = command_history.stored.iter().chain(&prompts.stored);
+        let long = self.thought_chain.stored.iter().chain(&self.tool_state.done.stored);
+        short.chain(rest).chain(long)
+    }
+
     /// What a session knows before its first event.
     pub fn new(session: SessionId) -> Self {
         Self {
