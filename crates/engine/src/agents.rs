@@ -56,6 +56,8 @@ pub(crate) struct Live {
     /// The newest stored state, and how much happened since.
     pub snapshot: Option<ObjectId>,
     pub events_since: u64,
+    /// The last state that was stored whole, and how many were stored against it since.
+    pub base: Option<(ObjectId, u8)>,
     pub bytes_since: usize,
     /// About how much the stored state takes, its long lists apart.
     pub snapshot_bytes: usize,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::index::Entry;
 use crate::lock::{Broken, Lock};
 use crate::log::{COMMIT_VERSION, Commit, Named, Position, Tail, home_text, run_hash};
-use crate::pack::{LOG_MAX, PackHeader, PackId, PackWriter, Sealed};
+use crate::pack::{LOG_MAX, Line, PackHeader, PackId, PackReader, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::id_of;
 use crate::store::Store;
@@ -106,14 +106,18 @@ impl Store {
     fn seal_log(&self, number: u64, end: u64) -> Result<()> {
         let id = PackId::Log(number);
         let reader = self.pack(id)?;
-        let bytes = reader.read(crate::pack::HEADER, end - crate::pack::HEADER)?;
-        let lines = record::all(&bytes, 0)
-            .into_iter()
-            .map(|found| {
-                let offset = crate::pack::HEADER + found.at as u64;
-                crate::pack::Line::of(&bytes[found.at..found.end()], offset)
-            })
-            .collect();
+        let lines = match lines_in_order(&reader, end)? {
+            Some(lines) => lines,
+            // Something is damaged: what is intact lies anywhere.
+            None => {
+                let bytes = reader.read(crate::pack::HEADER, end - crate::pack::HEADER)?;
+                let line = |found: &record::Found| {
+                    let offset = crate::pack::HEADER + found.at as u64;
+                    Line::of(&bytes[found.at..found.end()], offset)
+                };
+                record::all(&bytes, 0).iter().map(line).collect()
+            }
+        };
         PackWriter::open(&self.disk, &self.home.packs(), id, end)?.seal(Some(lines))?;
         Ok(())
     }
@@ -198,3 +202,30 @@ impl Store {
         Ok((spool.entries, commit, position))
     }
 }
+
+/// The records of a pack one after the other, a part of it in memory at a time; `None` if one is not intact.
+fn lines_in_order(reader: &PackReader, end: u64) -> Result<Option<Vec<Line>>> {
+    let mut lines = Vec::new();
+    let (mut start, mut window) = (crate::pack::HEADER, SEAL_WINDOW);
+    while start < end {
+        let length = window.min(end - start);
+        let bytes = reader.read(start, length)?;
+        let mut at = 0;
+        while let Some(found) = record::at(&bytes, at) {
+            lines.push(Line::of(&bytes[found.at..found.end()], start + found.at as u64));
+            at = found.end();
+        }
+        let rest = length - at as u64;
+        let claimed = record::Header::parse(&bytes[at..]).map(|header| header.length());
+        let cut = start + length < end && claimed.is_none_or(|claimed| claimed > rest);
+        if rest > 0 && (!cut || window >= end) {
+            return Ok(None);
+        }
+        window = if at == 0 { window * 2 } else { SEAL_WINDOW };
+        start += at as u64;
+    }
+    Ok(Some(lines))
+}
+
+/// How much of a pack that is sealed is in memory at a time.
+const SEAL_WINDOW: u64 = 4 << 20;

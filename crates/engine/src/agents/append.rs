@@ -302,6 +302,7 @@ impl Live {
         Self {
             state: SessionState::new(session),
             snapshot: None,
+            base: None,
             events_since: 0,
             bytes_since: 0,
             snapshot_bytes: 0,

@@ -69,6 +69,7 @@ impl Rappel {
             last: state.event,
             state,
             snapshot: snapshot.map(|(_, id)| id),
+            base: None,
             events_since: rows.len() as u64,
             bytes_since,
             snapshot_bytes,

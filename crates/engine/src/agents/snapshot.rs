@@ -17,6 +17,8 @@ const EVENTS_MAX: u64 = 128;
 const BYTES_MAX: usize = 96 << 10;
 /// A large state is stored less often: what is stored must stay in proportion to what happened.
 const STATE_SHARE: usize = 8;
+/// So many states are stored against one that is whole.
+const AGAINST_MAX: u8 = 8;
 /// The newest items of a list become a segment when there are so many of them, or they take so much.
 const SEGMENT_ITEMS: usize = 64;
 const SEGMENT_BYTES: usize = 32 << 10;
@@ -39,7 +41,10 @@ impl Live {
         seal(&mut state.thought_chain, sink)?;
         seal(&mut state.tool_state.done, sink)?;
         let json = [&STATE_MAGIC[..], &to_json(state)?].concat();
-        let id = sink.put(Role::Structure, &json, self.snapshot.as_ref())?;
+        // Against one that is whole, not against one another: reading a large state must not mean reading ten.
+        let base = self.base.filter(|(_, used)| *used < AGAINST_MAX);
+        let id = sink.put(Role::Structure, &json, base.as_ref().map(|(base, _)| base))?;
+        self.base = Some(base.map_or((id, 0), |(base, used)| (base, used + 1)));
         self.snapshot = Some(id);
         self.snapshot_bytes = json.len();
         self.events_since = 0;
