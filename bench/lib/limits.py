@@ -28,6 +28,8 @@ def check(results):
         trees[name] = {"class": "history", "columns": {"rappel": results["history"]}}
     for name, rows in (results.get("databases") or {}).items():
         trees[name] = {"class": name, "columns": {"rappel": rows}}
+    if results.get("sessions"):
+        trees["a session"] = {"class": "session", "columns": {"rappel": results["sessions"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

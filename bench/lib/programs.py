@@ -60,6 +60,14 @@ def build_rappel():
 
 
 def build_floor(work):
+    return build_beside(work, "floor")
+
+
+def build_session(work):
+    return build_beside(work, "session")
+
+
+def build_beside(work, name):
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path",
-                    REPOSITORY / "bench" / "floor" / "Cargo.toml", "--target-dir", work / "target"], check=True)
-    return work / "target" / "release" / "rappel-bench-floor"
+                    REPOSITORY / "bench" / name / "Cargo.toml", "--target-dir", work / "target"], check=True)
+    return work / "target" / "release" / f"rappel-bench-{name}"

@@ -137,7 +137,26 @@ def markdown(results):
         parts.append("A tiny project with one database. Every round begins with a new home; bytes added are those of the round "
                      "with the largest share. Changed bytes are those of the changed rows' lines in the dump, for SQLite of the changed pages.")
         parts.extend(database_table(name, rows) for name, rows in found.items())
+    if rows := results.get("sessions"):
+        parts.append("## Agents' sessions")
+        parts.append("A step is one thought of 1 KB and the checkpoint of agent state that it makes, durable when it returns; one writer, "
+                     "through the library. The append is 2 KB with fdatasync. The commands are whole processes in a home with "
+                     f"{rows['events']:,} events, a tenth of them hypotheses.")
+        parts.append(session_table(rows))
     return "\n\n".join(parts) + "\n"
+
+
+def session_table(rows):
+    times = {"save": "one save of 1,000", "append": "one append with fdatasync", "latest": "the latest state, 1 MB of it",
+             "earlier": "an earlier state", "at": "`at now`", "recall": "`recall`", "find_text": "`find --text`",
+             "find_tool": "`find --tool`, 20,000 hits"}
+    lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items()]
+    sizes = {"size": "home after 1,000 saves, MB", "events_size": "home with the many events, MB",
+             "memory": "peak memory of the commands, MB", "memory_recording": "peak memory of recording them, MB"}
+    lines += [f"| {label} | {number(rows[key] / 1e6)} |" for key, label in sizes.items()]
+    lines += [f"| saves a second | {1000 / limits.value(rows['save']):,.0f} |", f"| the last saves against the first | {rows['growth']:.2f} |",
+              f"| events recorded a second | {rows['events_per_s']:,.0f} |"]
+    return "| a session | ms |\n|---|---:|\n" + "\n".join(lines)
 
 
 def database_table(name, rows):

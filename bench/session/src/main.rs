@@ -3,7 +3,6 @@
 //!
 //!     rappel-bench-session FOLDER [STEPS] [EVENTS]
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -115,7 +114,6 @@ fn many(folder: &Path, events: usize) -> Result<serde_json::Value, Box<dyn std::
     let mut rappel = open(folder, "[auto]\ntime-passed = false\nsession-start = false\n")?;
     let (session, _) = rappel.start_session(SessionStart::default())?;
     let mut words = Words(11);
-    let mut open_calls: HashMap<usize, String> = HashMap::new();
     let start = Instant::now();
     for number in 0..events {
         let line = match number % 10 {
@@ -126,7 +124,6 @@ fn many(folder: &Path, events: usize) -> Result<serde_json::Value, Box<dyn std::
             4 => serde_json::json!({"kind": "command", "command": words.text(5), "exit_code": 0, "stdout": words.text(10)}),
             _ => serde_json::json!({"kind": "thought", "text": words.text(20)}),
         };
-        open_calls.clear();
         rappel.record(&session, NewEvent::parse(&line.to_string())?)?;
     }
     let recording = start.elapsed();
