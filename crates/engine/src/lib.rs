@@ -34,6 +34,48 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # An agent's reasoning
+//!
+//! What an agent thinks and does is recorded in a session, durable event by event. Any checkpoint knows how far
+//! it was, and what was known at any moment can be asked for, compared and gone back to.
+//!
+//! ```
+//! use rappel::types::agents::NewEvent;
+//! use rappel::{OpenOptions, Rappel, SaveOptions, SessionStart, TemporalQuery};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let (project, home) = (folder.path().join("project"), folder.path().join("home"));
+//! # std::fs::create_dir(&project)?;
+//! let mut rappel = Rappel::open(OpenOptions::new(&project, &home))?;
+//! let (session, _) = rappel.start_session(SessionStart::default())?;
+//! let line = r#"{"kind": "hypothesis", "id": "norm", "text": "normalization is skipped", "confidence": 0.6}"#;
+//! rappel.record(&session, NewEvent::parse(line)?)?;
+//!
+//! // Before trying something risky.
+//! let before = rappel.save(&SaveOptions {
+//!     message: Some("About to try skipping normalization".into()),
+//!     tags: vec!["experiment".into(), "pre_change".into()],
+//!     session: Some(session.to_string()),
+//!     ..SaveOptions::default()
+//! })?;
+//! // A status that changes makes a checkpoint by itself.
+//! let done = rappel.record(&session, NewEvent::parse(r#"{"kind": "hypothesis", "id": "norm", "status": "rejected"}"#)?)?;
+//! assert_eq!(done.checkpoints.len(), 1);
+//!
+//! // What was believed then?
+//! let query = TemporalQuery { tag_filter: Some("pre_change".into()), ..TemporalQuery::default() };
+//! let then = rappel.query_at(&query)?;
+//! assert!(then.state.hypotheses.get("norm").is_some_and(|guess| guess.status.is_open()));
+//!
+//! // Things went wrong: back to it, the code left alone.
+//! let reference = before.checkpoint.manifest.id.to_string().parse()?;
+//! let (state, _) = rappel.resume_from(&reference, Some(&session))?;
+//! assert!(state.state.hypotheses.get("norm").is_some_and(|guess| guess.status.is_open()));
+//! # Ok(())
+//! # }
+//! ```
 
 mod adopt;
 mod agents;

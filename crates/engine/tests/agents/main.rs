@@ -8,6 +8,7 @@ mod diff;
 mod find;
 mod forks;
 mod journal;
+mod library;
 mod replay;
 mod stats;
 mod timeline;
