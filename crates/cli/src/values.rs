@@ -99,6 +99,9 @@ pub fn end_status(text: &str) -> Result<SessionStatus, BadValue> {
 
 /// A length of time.
 pub fn duration(text: &str) -> Result<std::time::Duration, BadValue> {
+    if text == "0" {
+        return Ok(std::time::Duration::ZERO);
+    }
     rappel_types::duration::parse_duration(text)
         .map_err(|error| BadValue::new(&error, error.hint()))
 }

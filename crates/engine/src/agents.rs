@@ -41,7 +41,7 @@ pub(crate) use folders::include as include_folders;
 pub(crate) use journal::Moment;
 pub use recall::resume_command;
 pub use recovery::{CrashedSession, RecoveryPoint, RecoveryStep};
-pub(crate) use restore::{AgentsPlanned, AgentsWish};
+pub(crate) use restore::{AgentsPlanned, AgentsWish, positions_now};
 pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};

@@ -201,7 +201,9 @@ impl Rappel {
         let back = match self.store.checkpoint(&before)? {
             Some(row) if !finish && recorded.is_some() => {
                 let wish = AgentsWish {
-                    only: Some(plan.agents.sessions.iter().map(|one| one.id.to_string()).collect()),
+                    only: Some(
+                        plan.agents.sessions.iter().map(|one| (one.id.to_string(), None)).collect(),
+                    ),
                     transcripts: plan.agents.transcripts.is_some(),
                     made: plan.agents.transcripts,
                 };

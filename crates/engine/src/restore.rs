@@ -31,7 +31,7 @@ use rappel_types::{
     CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
 
-use crate::agents::{AgentsPlanned, AgentsWish, Notice};
+use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
 use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases, refuse_as_file};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
@@ -537,17 +537,18 @@ impl Rappel {
                     left: self.look_at_database(one),
                 })
                 .collect(),
-            sessions: plan.agents.sessions.iter().map(|one| one.id.to_string()).collect(),
+            sessions: Vec::new(),
             transcripts: plan.agents.transcripts.is_some(),
             paths,
             at: self.now(),
         };
-        let record = new_document(Kind::Undo, workspace.to_string(), &undo)?;
         self.store.begin()?.commit(|moment| {
+            let sessions = positions_now(moment.index, &plan.agents)?;
+            let undo = Undo { sessions, ..undo };
             // What was saved before a restore belongs to no other one.
             let mark = from.as_str();
             let mut records = Self::restored_events(moment.index, &plan.agents, to, mark, undo.at)?;
-            records.push(record);
+            records.push(new_document(Kind::Undo, workspace.to_string(), &undo)?);
             Ok(records)
         })?;
         Ok(())

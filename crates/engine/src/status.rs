@@ -143,7 +143,7 @@ impl Rappel {
             home_bytes: folder_size(self.store.home().root()),
             free_bytes: self.store.home().free_space()?,
             restores: 0,
-            sessions: Vec::new(),
+            sessions: self.live_session_ids()?,
             integrations: Vec::new(),
         };
         self.judge_home(&mut status)?;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use rappel_store::document::{Undo, UndoDatabase, UndoGit, UndoKind};
+use rappel_store::document::{Undo, UndoDatabase, UndoGit, UndoKind, UndoSession};
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
@@ -51,7 +51,7 @@ pub struct Step {
     databases: Vec<UndoDatabase>,
     /// The sessions it is about, and whether transcripts are.
     #[serde(skip)]
-    sessions: Vec<String>,
+    sessions: Vec<UndoSession>,
     #[serde(skip)]
     transcripts: bool,
     #[serde(skip)]
@@ -337,7 +337,9 @@ impl Rappel {
             _ => None,
         };
         let agents = options.agents().map(|wish| AgentsWish {
-            only: Some(step.sessions.clone()),
+            only: Some(
+                step.sessions.iter().map(|one| (one.id.clone(), Some(one.position))).collect(),
+            ),
             transcripts: wish.transcripts && step.transcripts,
             made,
         });

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rappel_types::agents::SessionPosition;
 use rappel_types::{CheckpointId, Entry, Facet, RelPath, Timestamp, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -90,7 +91,7 @@ pub struct Undo {
     pub databases: Vec<UndoDatabase>,
     /// The sessions it set back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sessions: Vec<String>,
+    pub sessions: Vec<UndoSession>,
     /// Whether it put transcripts back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transcripts: bool,
@@ -99,6 +100,16 @@ pub struct Undo {
     pub mixed: Vec<Entry>,
     /// When.
     pub at: Timestamp,
+}
+
+/// A session that a restore set back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoSession {
+    /// Its id.
+    pub id: String,
+    /// Where its journal stood right before: later than in the safety checkpoint, if it went on meanwhile.
+    #[serde(flatten)]
+    pub position: SessionPosition,
 }
 
 /// A database that a restore changed.

@@ -49,14 +49,44 @@ pub fn value(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(self::value),
         Value::Object(fields) => {
             for (name, field) in fields.iter_mut() {
+                let says = |field: &Value| match field {
+                    Value::String(inner) => !inner.is_empty(),
+                    Value::Array(items) => !items.is_empty(),
+                    Value::Object(inner) => !inner.is_empty(),
+                    _ => false,
+                };
                 match field {
-                    Value::String(inner) if !inner.is_empty() && is_telling(name) => {
-                        *inner = format!("[redacted: value of {name}]");
+                    field if is_telling(name) && says(field) => {
+                        *field = format!("[redacted: value of {name}]").into();
                     }
                     other => self::value(other),
                 }
             }
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Takes only tokens with a known beginning out of texts: what may be left of ids and names.
+pub fn tokens(value: &mut Value) {
+    match value {
+        Value::String(inner) => {
+            let kind_of = |word: &str| {
+                let known = |(prefix, _): &&(&str, &str)| {
+                    word.strip_prefix(prefix).is_some_and(|rest| rest.len() >= TOKEN_MIN)
+                };
+                PREFIXES.iter().find(known).map(|(_, kind)| *kind)
+            };
+            let in_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+            let words = inner.split(|c| !in_word(c));
+            let found: Vec<(String, &str)> =
+                words.filter_map(|word| Some((word.to_owned(), kind_of(word)?))).collect();
+            for (word, kind) in found {
+                *inner = inner.replace(&word, &format!("[redacted: {kind}]"));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(tokens),
+        Value::Object(fields) => fields.values_mut().for_each(tokens),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -131,21 +161,13 @@ fn words(text: &str, found: &mut Vec<Secret>) {
             }
             continue;
         }
-        if let Some(value) =
-            text[end..].strip_prefix(": ").or_else(|| text[end..].strip_prefix(":"))
-            && is_telling(word)
-            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        let name = word.trim_start_matches('-');
+        if is_telling(name)
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+            && let Some((start, end)) = value_behind(text, end, word.starts_with("--"))
         {
-            let start = text.len() - value.len();
-            let length = value.find(|c: char| c.is_whitespace() || ",;\"'".contains(c));
-            let (start, end) = match length.unwrap_or(value.len()) {
-                0 => quoted(text, start),
-                length => (start, start + length),
-            };
-            if start < end {
-                from = from.max(end);
-                found.push(Secret { start, end, kind: format!("value of {word}") });
-            }
+            from = from.max(end);
+            found.push(Secret { start, end, kind: format!("value of {name}") });
             continue;
         }
         for part in word.split('=') {
@@ -161,6 +183,27 @@ fn words(text: &str, found: &mut Vec<Secret>) {
             found.push(Secret { start: place, end: place + part.len(), kind: kind.into() });
         }
     }
+}
+
+/// Where the value of a name stands that ends at `at`: `name: value`, `"name": "value"`, `name = 'value'`, and
+/// `--name value`.
+fn value_behind(text: &str, at: usize, is_flag: bool) -> Option<(usize, usize)> {
+    let rest = text[at..].strip_prefix(['"', '\'']).unwrap_or(&text[at..]);
+    let bare = rest.trim_start_matches(' ');
+    let value = match bare.strip_prefix([':', '=']) {
+        Some(value) => value.trim_start_matches(' '),
+        None if is_flag && bare.len() < rest.len() => bare,
+        None => return None,
+    };
+    let start = text.len() - value.len();
+    let (start, end) = match value.chars().next()? {
+        '"' | '\'' => quoted(text, start),
+        _ => {
+            let length = value.find(|c: char| c.is_whitespace() || ",;\"'}])".contains(c));
+            (start, start + length.unwrap_or(value.len()))
+        }
+    };
+    (start < end && !text[start..].starts_with("[redacted: ")).then_some((start, end))
 }
 
 /// The text between quotes that begins here.
@@ -204,6 +247,12 @@ mod tests {
             ("DB_PASSWORD=hunter2 make", "DB_PASSWORD=[redacted: value of DB_PASSWORD] make"),
             ("export API_KEY=\"a b c\"", "export API_KEY=\"[redacted: value of API_KEY]\""),
             ("password: hunter2, user: me", "password: [redacted: value of password], user: me"),
+            (r#"{"password": "hunter2"}"#, r#"{"password": "[redacted: value of password]"}"#),
+            ("PASSWORD = 'x y' z", "PASSWORD = '[redacted: value of PASSWORD]' z"),
+            (
+                "mysql --password hunter2 -u me",
+                "mysql --password [redacted: value of password] -u me",
+            ),
             ("psql postgres://me:pw@host/db", "psql postgres://me:[redacted: password]@host/db"),
             ("key Zx81kQ0pLm29Vb3nTr7sWy64 end", "key [redacted: random text] end"),
             (
@@ -233,11 +282,12 @@ mod tests {
 
     #[test]
     fn names_in_json_tell() {
-        let mut json = serde_json::json!({"env": {"STRIPE_SECRET": "x"}, "cmd": ["A_TOKEN=y"], "max_tokens": 3});
+        let mut json = serde_json::json!({"env": {"STRIPE_SECRET": "x"}, "cmd": ["A_TOKEN=y"], "max_tokens": 3, "password": ["z"]});
         value(&mut json);
         assert_eq!(json["env"]["STRIPE_SECRET"], "[redacted: value of STRIPE_SECRET]");
         assert_eq!(json["cmd"][0], "A_TOKEN=[redacted: value of A_TOKEN]");
         assert_eq!(json["max_tokens"], 3);
+        assert_eq!(json["password"], "[redacted: value of password]");
     }
 
     proptest! {

@@ -62,8 +62,9 @@ fn rollback(args: &Rollback, context: &Context) -> Result {
     let output = context.output;
     if !output.json && !output.quiet {
         if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.root.commit) {
-            output
-                .tell(&format!("The code is as it was. To move it too: git reset --hard {commit}"));
+            output.tell(&format!(
+                "The code is as it was. To move it too: git reset --hard {commit} (that drops what is not committed)"
+            ));
         }
         let all = context.suggest(&format!("restore {}", row.id));
         output.tell(&format!(

@@ -349,6 +349,13 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
             break;
         }
         number += 1;
+        let too_long = line.len() as u64 == LINE_MAX && !line.ends_with(b"\n");
+        if too_long {
+            // The rest of a line is not the next one.
+            skip_line(&mut input)?;
+            line.clear();
+            line.extend_from_slice(b"{\"kind\": \"a line that is too long\"}");
+        }
         let text = String::from_utf8_lossy(&line);
         if text.trim().is_empty() {
             continue;
@@ -378,6 +385,20 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
             format!("{refused} of {number} lines were refused"),
             "each line's answer says why",
         )),
+    }
+}
+
+fn skip_line(input: &mut impl BufRead) -> Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let (length, ended) = match buffer.iter().position(|byte| *byte == b'\n') {
+            Some(end) => (end + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        input.consume(length);
+        if ended {
+            return Ok(());
+        }
     }
 }
 

@@ -160,6 +160,7 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
     fields.add_some("Git", report.summary.git.as_deref().map(clean));
     fields.add_some("Worktrees", report.summary.worktrees.as_deref().map(clean));
     fields.add_some("Databases", report.summary.databases.as_deref().map(clean));
+    fields.add_some("Agents", report.summary.agents.as_deref().map(clean));
     if report.conflicts.is_empty() {
         fields.add_some("Folders", folders(report, ["created", "changed", "deleted"]));
     }

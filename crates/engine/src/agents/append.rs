@@ -168,7 +168,13 @@ impl Rappel {
                     let resumed = NewEvent { at: Some(at), ..resumed };
                     self.take_in(live, &resumed, fork, now, &mut added);
                 }
-                self.take_in(live, new, fork, now, &mut added);
+                match free_id(live, index, new)? {
+                    None => self.take_in(live, new, fork, now, &mut added),
+                    Some(id) => {
+                        let named = NewEvent { id: Some(id), ..new.clone() };
+                        self.take_in(live, &named, fork, now, &mut added);
+                    }
+                }
             }
             if told == Told::Late {
                 added.raised.clear();
@@ -279,6 +285,21 @@ fn admit(
     };
     legal.map_err(Refusal::Illegal)?;
     Ok(live.state.fork)
+}
+
+/// An id for what an event makes, where the one that it would be given was chosen by somebody before.
+fn free_id(live: &Live, index: &Index, new: &NewEvent) -> rappel_store::Result<Option<String>> {
+    let (None, Some(prefix)) = (&new.id, new.body.prefix()) else { return Ok(None) };
+    let session = live.state.session.as_str();
+    let own = format!("{prefix}{}", live.last + 1);
+    if index.events_about(session, &own)?.is_empty() {
+        return Ok(None);
+    }
+    let mut again = 2;
+    while !index.events_about(session, &format!("{own}-{again}"))?.is_empty() {
+        again += 1;
+    }
+    Ok(Some(format!("{own}-{again}")))
 }
 
 /// Whether something shows that the agent was at work.

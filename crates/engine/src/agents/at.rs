@@ -138,7 +138,7 @@ impl Rappel {
     }
 
     fn of_event(&self, session: &SessionId, number: u64) -> Result<Moment> {
-        let before = number.saturating_sub(1);
+        let before = number.saturating_sub(1).min(i64::MAX as u64 - 1);
         let rows = self.store.look_up(|index| index.some_events(session.as_str(), before, 1))?;
         let Some(row) = rows.first().filter(|row| row.number == number) else {
             let last = self.store.look_up(|index| index.last_event(session.as_str()))?;

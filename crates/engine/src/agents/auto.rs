@@ -38,6 +38,9 @@ impl Rappel {
         session: &SessionId,
         raised: &[Raised],
     ) -> Result<(Vec<CheckpointId>, Vec<String>)> {
+        if self.live.get(session).is_some_and(|live| !self.is_ours(&live.state)) {
+            return Ok((Vec::new(), Vec::new()));
+        }
         let on = |one: &&Raised| one.trigger.takes_files() && self.config.auto.is_on(one.trigger);
         let mut wanted: Vec<Raised> = raised.iter().filter(on).cloned().collect();
         if wanted.is_empty() && self.config.auto.is_on(Trigger::TimePassed) && self.is_time()? {
@@ -74,7 +77,9 @@ impl Rappel {
         raised: &[Raised],
         now: Timestamp,
     ) -> rappel_store::Result<Vec<Manifest>> {
-        let Some(id) = self.workspace_id() else { return Ok(Vec::new()) };
+        let Some(id) = self.workspace_id().filter(|_| self.is_ours(&live.state)) else {
+            return Ok(Vec::new());
+        };
         let on = |one: &&Raised| !one.trigger.takes_files() && self.config.auto.is_on(one.trigger);
         let mut made: Vec<Manifest> = Vec::new();
         for Raised { trigger, tag } in raised.iter().filter(on) {

@@ -67,13 +67,19 @@ impl Rappel {
         let Some(session) = options.session.as_deref().and_then(|id| id.parse().ok()) else {
             return Ok(None);
         };
-        if let Some(live) = self.live.remove(&session) {
-            return Ok(Some(live));
-        }
-        match self.load_live(&session) {
-            Err(Error::NoSession { .. }) => Ok(None),
-            other => other.map(Some),
-        }
+        let live = match self.live.remove(&session) {
+            Some(live) => live,
+            None => match self.load_live(&session) {
+                Err(Error::NoSession { .. }) => return Ok(None),
+                other => other?,
+            },
+        };
+        Ok(Some(live).filter(|live| self.is_ours(&live.state)))
+    }
+
+    /// Whether a session is of this workspace: another one's is not in its checkpoints.
+    pub(crate) fn is_ours(&self, state: &SessionState) -> bool {
+        state.workspace.is_none() || state.workspace == self.workspace_id()
     }
 
     /// The agents' state folders that are there.

@@ -4,11 +4,12 @@
 use std::time::{Duration, Instant};
 
 use rappel_store::NewRecord;
+use rappel_store::document::UndoSession;
 use rappel_store::index::Index;
 use rappel_store::record::Kind;
 use rappel_types::agents::{
-    AgentsPlan, Body, Event, Lineage, ProcessId, SessionId, SessionMove, SessionPart,
-    SessionStatus, payload,
+    AgentsPlan, Body, Event, Fork, Lineage, ProcessId, SessionId, SessionMove, SessionPart,
+    SessionPosition, SessionStatus, payload,
 };
 use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, Timestamp};
 
@@ -23,8 +24,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// What is wanted of agents.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentsWish {
-    /// Only these sessions; `None` is all that the checkpoint holds.
-    pub only: Option<Vec<String>>,
+    /// Only these sessions, and where they go if that is not where the checkpoint has them; `None` is all that it holds.
+    pub only: Option<Vec<(String, Option<SessionPosition>)>>,
     /// Transcripts too.
     pub transcripts: bool,
     /// The transcripts that a restore left, if that is what is taken back.
@@ -66,24 +67,38 @@ impl Rappel {
             return Ok(AgentsPlanned::default());
         };
         let mut planned = AgentsPlanned::default();
-        let meant = |part: &&SessionPart| {
-            wish.only.as_ref().is_none_or(|only| only.iter().any(|id| id == part.id.as_str()))
+        let asked = |part: &SessionPart| {
+            wish.only.as_ref().and_then(|only| only.iter().find(|(id, _)| id == part.id.as_str()))
         };
-        for part in agents.sessions.iter().filter(meant) {
-            let (last, fork) = self.store.look_up(|index| {
-                let fork = Lineage::new(index.forks(part.id.as_str())?).current();
-                Ok((index.last_event(part.id.as_str())?, fork))
+        for part in &agents.sessions {
+            let asked = asked(part);
+            if wish.only.is_some() && asked.is_none() {
+                continue;
+            }
+            let (last, forks) = self.store.look_up(|index| {
+                Ok((index.last_event(part.id.as_str())?, index.forks(part.id.as_str())?))
             })?;
+            let fork = Lineage::new(forks.clone()).current();
             let Some(last) = last else {
                 planned.warnings.push(format!("the journal of session {} is not here", part.id));
                 continue;
             };
-            let position = part.position;
-            if (position.fork, position.event) == (fork, last) {
+            let position = asked.and_then(|(_, position)| *position).unwrap_or(part.position);
+            // It stands there, or was set back to it and has not gone on since.
+            let set_back = |one: &Fork| {
+                (one.fork, one.begins, one.of, one.to)
+                    == (fork, last, position.fork, position.event)
+            };
+            if (position.fork, position.event) == (fork, last) || forks.iter().any(set_back) {
                 continue;
             }
             let view = self.session(&part.id)?;
-            let status = match is_alive(&view) || !part.status.is_live() {
+            // A checkpoint of one workspace does not move another one's agents.
+            if view.workspace.is_some_and(|of| of != target.workspace.id) {
+                continue;
+            }
+            let at_work = view.status.is_live() && !is_gone(&view);
+            let status = match at_work || !part.status.is_live() {
                 true => part.status,
                 // Its agent is gone; somebody has to take it up again.
                 false => SessionStatus::Paused,
@@ -214,6 +229,19 @@ impl Rappel {
     }
 }
 
+/// Where the journals of the sessions stand that a plan sets back. Under the lock.
+pub(crate) fn positions_now(
+    index: &Index,
+    plan: &AgentsPlan,
+) -> rappel_store::Result<Vec<UndoSession>> {
+    let position = |id: &str| -> rappel_store::Result<SessionPosition> {
+        let fork = Lineage::new(index.forks(id)?).current();
+        Ok(SessionPosition { fork, event: index.last_event(id)?.unwrap_or(0) })
+    };
+    let sessions = plan.sessions.iter().map(|one| one.id.to_string());
+    sessions.map(|id| Ok(UndoSession { position: position(&id)?, id })).collect()
+}
+
 /// Whether the process that a session names is there, and is the one that it named.
 fn is_alive(view: &SessionView) -> bool {
     view.process.is_some_and(is_same)
@@ -242,7 +270,8 @@ fn is_ancestor(process: ProcessId) -> bool {
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
         match parent.and_then(|parent| parent.parse().ok()) {
-            Some(parent) if parent > 1 => pid = parent,
+            // The first process of a container may be the agent.
+            Some(parent) if parent >= 1 => pid = parent,
             _ => return false,
         }
     }

@@ -150,6 +150,12 @@ impl Rappel {
         Ok(found)
     }
 
+    /// The sessions of this workspace that run or wait.
+    pub(crate) fn live_session_ids(&self) -> Result<Vec<String>> {
+        let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
+        Ok(self.store.look_up(|index| index.live_sessions(&workspace.to_string()))?)
+    }
+
     /// One session, of whatever workspace.
     pub fn session(&self, session: &SessionId) -> Result<SessionView> {
         let id = session.as_str();

@@ -176,3 +176,36 @@ fn state_folders_are_taken_whole_and_other_programs_checkpoints_never() {
     assert_eq!(world.read(".loki/state/checkpoints/cp-2/metadata.json"), "new");
     assert_eq!(world.read("code.rs"), "mine");
 }
+
+#[test]
+fn going_back_twice_to_the_same_place_adds_nothing() {
+    let world = World::new(Project::in_memory());
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let then = save(&mut rappel, "s1", "then");
+    rappel.record(&session, note("later")).unwrap();
+    for _ in 0..3 {
+        world.clock.advance(1000);
+        rappel.restore(&reference(&then), &agents_only()).unwrap();
+    }
+    let view = rappel.session(&session).unwrap();
+    assert_eq!((view.fork, view.status), (1, SessionStatus::Running));
+}
+
+#[test]
+fn another_workspaces_session_is_not_in_a_checkpoint_and_not_moved_by_it() {
+    let world = World::new(Project::in_memory());
+    let mut one = world.open();
+    let session = start(&mut one, "s1");
+    let elsewhere = Project::in_memory().file("b.txt", "b");
+    let mut other = Rappel::open(world.options_at(elsewhere.root())).unwrap();
+    let theirs = save(&mut other, "s1", "of another folder");
+    other.record(&session, line(r#"{"kind":"gap","id":"g","text":"x"}"#)).unwrap();
+    let filled = other.record(&session, line(r#"{"kind":"gap","id":"g","filled":"y"}"#)).unwrap();
+    assert!(filled.checkpoints.is_empty());
+    one.record(&session, note("work")).unwrap();
+    world.clock.advance(1000);
+    other.restore(&reference(&theirs), &RestoreOptions::default()).unwrap();
+    assert_eq!(notes(&one, "s1"), ["work"]);
+    assert_eq!(one.session(&session).unwrap().fork, 0);
+}

@@ -127,3 +127,16 @@ fn the_state_at_a_checkpoint_is_what_it_was_then() {
     assert_eq!(then.checkpoint.unwrap().0, saved.id);
     assert!(rappel.query_at(&TemporalQuery::default()).is_err());
 }
+
+#[test]
+fn an_id_that_somebody_chose_is_not_given_again() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let next = rappel.session(&session).unwrap().events + 2;
+    let chosen = format!(r#"{{"kind":"hypothesis","id":"h{next}","text":"first"}}"#);
+    rappel.record(&session, line(&chosen)).unwrap();
+    let given = rappel.record(&session, line(r#"{"kind":"hypothesis","text":"second"}"#)).unwrap();
+    assert_eq!(given.event.id.unwrap(), format!("h{next}-2"));
+    assert_eq!(rappel.state_now(&session, u64::MAX).unwrap().state.hypotheses.len(), 2);
+}

@@ -20,7 +20,7 @@ CREATE TABLE event (
     pack INTEGER NOT NULL, UNIQUE (session, number));
 CREATE INDEX event_by_item ON event (session, item) WHERE item IS NOT NULL;
 CREATE INDEX event_by_about ON event (session, about) WHERE about IS NOT NULL;
-CREATE INDEX event_by_tool ON event (name) WHERE kind IN ('tool', 'tool-started');
+CREATE INDEX event_by_tool ON event (name COLLATE NOCASE) WHERE kind IN ('tool', 'tool-started');
 CREATE INDEX event_of_session ON event (session, number)
     WHERE kind IN ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored');
 -- the newest thing that is known of how a session stands.
@@ -287,10 +287,11 @@ impl Index {
         )
     }
 
-    /// The calls of a tool, or of all of them.
+    /// The calls of a tool, whatever the case of its letters.
     pub fn tool_events(&self, tool: &str) -> Result<Vec<EventRow>> {
         self.event_rows(
-            "WHERE name = ?1 AND kind IN ('tool', 'tool-started') ORDER BY session, number",
+            "WHERE name = ?1 COLLATE NOCASE AND kind IN ('tool', 'tool-started')
+             ORDER BY session, number",
             params![tool],
         )
     }

@@ -10,6 +10,8 @@ use crate::{Timestamp, redact};
 pub const PREVIEW_MAX: usize = 4 << 10;
 /// The most that one event may say.
 pub const TEXT_MAX: usize = 4 << 20;
+/// How deep values may be nested: a state holds them deeper than an event does, and both must be read again.
+const DEPTH_MAX: usize = 64;
 /// How long an id may be.
 const ID_MAX: usize = 128;
 
@@ -97,10 +99,6 @@ impl NewEvent {
         if let Body::Unknown { .. } = self.body {
             return Ok(self);
         }
-        if let Body::Command(command) = &mut self.body {
-            clip(&mut command.stdout_preview);
-            clip(&mut command.stderr_preview);
-        }
         let json = self.body.to_value();
         if json.to_string().len() > TEXT_MAX {
             let limit = TEXT_MAX >> 20;
@@ -108,14 +106,20 @@ impl NewEvent {
                 "an event says at most {limit} MiB; keep the rest in a file"
             )));
         }
+        if depth(&json) > DEPTH_MAX {
+            let message = format!("an event nests values at most {DEPTH_MAX} deep");
+            return Err(EventError(message));
+        }
         let Value::Object(mut fields) = json else { return Ok(self) };
         let mut changed = false;
         for (name, field) in &mut fields {
-            if SAID.contains(&name.as_str()) {
-                let before = field.clone();
-                redact::value(field);
-                changed |= *field != before;
+            let before = field.clone();
+            match SAID.contains(&name.as_str()) {
+                true => redact::value(field),
+                // An id may look like chance; a token does not look like an id.
+                false => redact::tokens(field),
             }
+            changed |= *field != before;
         }
         // `context-set` names its value itself.
         if let (Some(Value::String(key)), Some(value)) =
@@ -128,6 +132,16 @@ impl NewEvent {
         }
         if changed {
             self.body = Body::parse(self.body.kind(), &Value::Object(fields).to_string())?;
+        }
+        if let Some(id) = &mut self.id {
+            let mut value = Value::String(std::mem::take(id));
+            redact::tokens(&mut value);
+            value.as_str().unwrap_or_default().clone_into(id);
+        }
+        // Cut last: half a secret would not be known as one.
+        if let Body::Command(command) = &mut self.body {
+            clip(&mut command.stdout_preview);
+            clip(&mut command.stderr_preview);
         }
         Ok(self)
     }
@@ -245,6 +259,14 @@ fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 fn clip(text: &mut String) {
     if text.len() <= PREVIEW_MAX {
         return;
@@ -319,6 +341,27 @@ mod tests {
         let done =
             body(r#"{"kind":"tool","id":"toolu_01Zx81kQ0pLm29Vb3nTr7sWy64","finished":true}"#);
         assert!(format!("{done:?}").contains("toolu_01Zx81kQ0pLm29Vb3nTr7sWy64"));
+    }
+
+    #[test]
+    fn a_secret_at_the_end_of_a_preview_is_not_cut_in_half() {
+        let long = format!("{} ghp_0123456789abcdefghijABCDEF", "x ".repeat(PREVIEW_MAX / 2 - 5));
+        let line =
+            serde_json::json!({"kind": "command", "command": "x", "stdout": long}).to_string();
+        assert!(!format!("{:?}", body(&line)).contains("ghp_"));
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused() {
+        let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+        let line = format!(r#"{{"kind":"tool","tool":"x","arguments":{deep}}}"#);
+        assert!(NewEvent::parse(&line).unwrap().cleaned().is_err());
+    }
+
+    #[test]
+    fn tokens_are_taken_out_of_names_too() {
+        let line = r#"{"kind":"tool","tool":"sk-ant-api03-0123456789abcdefghij","input":{}}"#;
+        assert!(!format!("{:?}", body(line)).contains("sk-ant"));
     }
 
     #[test]
