@@ -117,6 +117,8 @@ impl Rappel {
     /// Opens a workspace. The home is created if it is not there; nothing is saved yet.
     pub fn open(options: OpenOptions) -> Result<Self> {
         if options.detached {
+            // The folder lies in the home, which has to be one first.
+            drop(Store::open(&options.home, rappel_store::Options::default())?);
             std::fs::create_dir_all(&options.root).map_err(Error::io("create", &options.root))?;
         }
         let root =

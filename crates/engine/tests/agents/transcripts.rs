@@ -519,7 +519,7 @@ fn a_session_that_was_set_back_goes_on_as_its_fork() {
     agents.write(&file(), &lines);
     agents.restore(&saved);
     assert_eq!(agents.state(&own()).thought_chain.len(), 1);
-    assert_eq!(agents.state(&own()).status, SessionStatus::Paused);
+    assert_eq!(agents.state(&own()).status, SessionStatus::Running);
     lines.push(agents.answer(5, 15 * 60, json!({"type": "text", "text": "on the new way"})));
     agents.write(&file(), &lines);
     agents.save_later();
