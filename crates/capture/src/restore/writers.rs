@@ -8,7 +8,7 @@ use rappel_store::beneath::{Identity, Meta};
 use rustix::fs::{AtFlags, Dir, statat};
 use rustix::io::Errno;
 
-/// Whether a process has a file open for writing, as far as [`open_for_writing`] can tell.
+/// Whether a process has a file open for writing, as far as `open_for_writing` can tell.
 pub fn is_open_for_writing(file: Identity) -> bool {
     !open_for_writing(&HashSet::from([file])).is_empty()
 }

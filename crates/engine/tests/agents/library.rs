@@ -16,7 +16,7 @@ struct Board(Arc<Mutex<String>>);
 
 impl Board {
     fn set(&self, text: &str) {
-        *self.0.lock().unwrap() = text.to_owned();
+        text.clone_into(&mut self.0.lock().unwrap());
     }
 
     fn get(&self) -> String {
@@ -25,7 +25,7 @@ impl Board {
 }
 
 impl Connected for Board {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "board"
     }
 
