@@ -353,15 +353,17 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
         if too_long {
             // The rest of a line is not the next one.
             skip_line(&mut input)?;
-            line.clear();
-            line.extend_from_slice(b"{\"kind\": \"a line that is too long\"}");
         }
         let text = String::from_utf8_lossy(&line);
         if text.trim().is_empty() {
             continue;
         }
-        let done = NewEvent::parse(text.trim())
-            .map_err(|error| Failure::usage(error.to_string(), "rappel help record"))
+        let parsed = match too_long {
+            false => NewEvent::parse(text.trim()).map_err(|error| error.to_string()),
+            true => Err(format!("the line is longer than {} MiB", LINE_MAX >> 20)),
+        };
+        let done = parsed
+            .map_err(|error| Failure::usage(error, "rappel help record"))
             .and_then(|event| Ok(rappel.record(session, event)?));
         let answer = match done {
             Ok(recorded) => json!({

@@ -1,7 +1,7 @@
 //! Writing journals. One event is one durable run of the store, whatever the session knows already; a checkpoint of
 //! agent state that it asks for is in the same run. What is told after the fact comes many events a run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use rappel_store::NewRecord;
 use rappel_store::index::Index;
@@ -14,7 +14,7 @@ use rappel_types::{CheckpointId, ObjectId, Timestamp, Trigger};
 use serde::Serialize;
 
 use super::journal::{no_session, parse};
-use super::{Live, Notice};
+use super::{Live, Notice, Snapshots};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -127,8 +127,8 @@ impl Rappel {
         }
         // A checkpoint of state alone may be part of this run.
         let connected = match told {
-            Told::Now => self.snapshot_connected(&writer)?.taken,
-            Told::Late => BTreeMap::new(),
+            Told::Now => self.snapshot_connected(&writer)?,
+            Told::Late => Snapshots::default(),
         };
         let now = self.now();
         let mut refused = None;

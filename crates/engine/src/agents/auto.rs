@@ -7,11 +7,11 @@ use rappel_store::NewRecord;
 use rappel_store::index::Index;
 use rappel_types::agents::raised::Raised;
 use rappel_types::agents::{SessionId, SessionState};
-use rappel_types::{CheckpointId, Facet, FacetState, Manifest, ObjectId, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Facet, FacetState, Manifest, Timestamp, Trigger};
 use serde_json::Value;
 
 use super::capture::agents_part;
-use super::{Live, Notice};
+use super::{Live, Notice, Snapshots};
 use crate::error::Result;
 use crate::rappel::Rappel;
 use crate::save::{self, SaveOptions};
@@ -102,14 +102,16 @@ impl Rappel {
         manifests: Vec<Manifest>,
         live: &Live,
         index: &mut Index,
-        connected: BTreeMap<String, ObjectId>,
+        connected: Snapshots,
     ) -> rappel_store::Result<Vec<NewRecord>> {
         let Some(first) = manifests.first() else { return Ok(Vec::new()) };
         let id = first.workspace.id;
         let mut agents = agents_part(index, id, &[], Some(live))?;
-        agents.connected = connected;
+        agents.connected = connected.taken;
         let mut records = Vec::new();
         for mut manifest in manifests {
+            manifest.partial = !connected.failed.is_empty();
+            manifest.partial_reasons.clone_from(&connected.failed);
             manifest.agents = Some(agents.clone());
             let base = save::manifest_base(index, id, manifest.sequence)?;
             records.push(NewRecord::Manifest { manifest: Box::new(manifest), base });

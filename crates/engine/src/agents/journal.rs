@@ -18,7 +18,7 @@ pub(crate) struct Moment {
 
 /// The stored state to begin with, and the events that follow it.
 struct Slice {
-    snapshot: Option<(u64, ObjectId)>,
+    snapshot: Option<ObjectId>,
     rows: Vec<EventRow>,
 }
 
@@ -58,7 +58,7 @@ impl Rappel {
             self.store.look_up(|index| slice(index, session, moment, stored))?;
         let (mut state, snapshot_bytes) = match snapshot {
             None => (SessionState::new(session.clone()), 0),
-            Some((_, id)) => snapshot::read(self.source(), &id)?,
+            Some(id) => snapshot::read(self.source(), &id)?,
         };
         let mut bytes_since = 0;
         for row in &rows {
@@ -68,7 +68,7 @@ impl Rappel {
         Ok(Live {
             last: state.event,
             state,
-            snapshot: snapshot.map(|(_, id)| id),
+            snapshot,
             base: None,
             events_since: rows.len() as u64,
             bytes_since,
@@ -123,7 +123,7 @@ fn slice(
         let after = if number == place { found.map_or(0, |found| found.event) } else { 0 };
         rows.extend(index.events(session.as_str(), *fork, (after, *to), at)?);
     }
-    Ok(Slice { snapshot: found.map(|found| (found.event, found.state)), rows })
+    Ok(Slice { snapshot: found.map(|found| found.state), rows })
 }
 
 pub(crate) fn parse(row: &EventRow) -> Result<Event> {

@@ -149,7 +149,7 @@ impl Rappel {
         wish: &GitWish,
         planned: &mut GitPlanned,
     ) -> Result<()> {
-        let returning = Self::returning(here, there, wish);
+        let returning = Self::returning(here, there, wish, &mut planned.warnings);
         let mut own = Wish {
             prune: if wish.prune { Prune::All } else { Prune::Nothing },
             ignore_case: place.ignore_case,
@@ -302,7 +302,7 @@ impl Rappel {
             ..RepositoryPlan::default()
         };
         let nothing = State::default();
-        for returning in Self::returning(&nothing, there, wish) {
+        for returning in Self::returning(&nothing, there, wish, &mut planned.warnings) {
             self.plan_worktree(source, &returning, None, &mut one, planned)?;
         }
         planned.plan.repositories.push(one);

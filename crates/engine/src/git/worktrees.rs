@@ -23,7 +23,12 @@ use crate::restore::recorded_selector;
 impl Rappel {
     /// The other work trees that a restore brings back: those that are gone, and those asked for.
     /// Of an undo: just those that are taken back.
-    pub(super) fn returning(here: &State, there: &State, wish: &GitWish) -> Vec<Returning> {
+    pub(super) fn returning(
+        here: &State,
+        there: &State,
+        wish: &GitWish,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Returning> {
         let mut found = Vec::new();
         if there.part.linked.is_some() {
             return found;
@@ -53,6 +58,13 @@ impl Rappel {
                 let paths = touched.flatten().filter(|one| !one.whole);
                 let paths = paths.map(|one| one.paths.iter().cloned().collect());
                 found.push(Returning { part, files, create: is_gone, now, paths });
+            } else if asked && touched.is_none() && !is_gone {
+                // What no safety checkpoint holds is not overwritten.
+                warnings.push(format!(
+                    "the work tree {} in {} was not linked to its repository when the restore \
+                     began, so its files stay as they are; restore again to bring them back too",
+                    part.name, part.path
+                ));
             }
         }
         found

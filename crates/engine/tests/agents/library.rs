@@ -69,6 +69,11 @@ fn a_connected_system_is_captured_and_restored_with_everything_else() {
     world.clock.advance(61_000);
     let partial = rappel.save(&options).unwrap().checkpoint.manifest;
     assert!(partial.partial && partial.partial_reasons[0].reason.contains("broken"), "{partial:?}");
+    // One of state alone, which is part of an event's own commit, says so too.
+    rappel.record(&session, line(r#"{"kind":"gap","id":"g","text":"why"}"#)).unwrap();
+    let made = rappel.record(&session, line(r#"{"kind":"gap","id":"g","filled":"so"}"#)).unwrap();
+    let made = rappel.show(&reference(made.checkpoints[0].as_str())).unwrap().manifest;
+    assert!(made.partial && !made.holds_files(), "{made:?}");
 }
 
 #[test]

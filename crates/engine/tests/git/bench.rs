@@ -111,7 +111,7 @@ pub fn portrait(folder: &Path) -> Portrait {
         head: ask(&["rev-parse", "--symbolic-full-name", "HEAD"]) + &ask(&["rev-parse", "HEAD"]),
         status: ask(&["status", "--porcelain=v2", "-z", "--untracked-files=all"]),
         stash: ask(&["stash", "list", "--format=%gd %H %gs"]),
-        staged: ask(&["ls-files", "--stage", "-z"]),
+        staged: ask(&["ls-files", "--stage", "-v", "-z"]),
         inside: inside(Path::new(&git_dir)),
         files: files(folder),
         fsck: ask(&["fsck", "--no-dangling", "--no-progress"]),

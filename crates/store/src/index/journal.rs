@@ -367,16 +367,6 @@ impl Index {
             .map_err(self.fail())
     }
 
-    /// The checkpoints that hold an event of a session, the nearest first.
-    pub fn holders(&self, session: &str, event: u64) -> Result<Vec<Hit>> {
-        self.hits(
-            "SELECT checkpoint, fork, event FROM held WHERE session = ?1 AND event >= ?2
-             ORDER BY event LIMIT 1000",
-            session,
-            event,
-        )
-    }
-
     fn hits(&self, query: &str, session: &str, event: u64) -> Result<Vec<Hit>> {
         let fail = self.fail();
         let mut statement = self.connection.prepare_cached(query).map_err(&fail)?;

@@ -35,33 +35,20 @@ impl Index {
 
     /// The newest checkpoint of a workspace that was not deleted.
     pub fn newest(&self, workspace: WorkspaceId) -> Result<Option<CheckpointRow>> {
-        let fail = self.fail();
-        self.connection
-            .prepare_cached(
-                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
-                 FROM checkpoint c
-                 WHERE workspace = ?1 AND NOT EXISTS (
-                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
-                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
-                     SELECT 1 FROM document d
-                     WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
-                 ORDER BY sequence DESC LIMIT 1",
-            )
-            .and_then(|mut statement| {
-                statement
-                    .query_row(params![workspace.0 as i64, Kind::Tombstone as u8], checkpoint_row)
-                    .optional()
-            })
-            .map_err(&fail)
+        self.newest_of(workspace, false)
     }
 
-    /// The newest checkpoint of a workspace that holds files and was not deleted.
+    /// The newest of those that hold files.
     pub fn newest_with_files(&self, workspace: WorkspaceId) -> Result<Option<CheckpointRow>> {
+        self.newest_of(workspace, true)
+    }
+
+    fn newest_of(&self, workspace: WorkspaceId, files_only: bool) -> Result<Option<CheckpointRow>> {
         self.connection
             .prepare_cached(
                 "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
                  FROM checkpoint c
-                 WHERE workspace = ?1 AND holds_files AND NOT EXISTS (
+                 WHERE workspace = ?1 AND (holds_files OR NOT ?3) AND NOT EXISTS (
                      SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
                          (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
                      SELECT 1 FROM document d
@@ -69,9 +56,8 @@ impl Index {
                  ORDER BY sequence DESC LIMIT 1",
             )
             .and_then(|mut statement| {
-                statement
-                    .query_row(params![workspace.0 as i64, Kind::Tombstone as u8], checkpoint_row)
-                    .optional()
+                let asked = params![workspace.0 as i64, Kind::Tombstone as u8, files_only];
+                statement.query_row(asked, checkpoint_row).optional()
             })
             .map_err(self.fail())
     }

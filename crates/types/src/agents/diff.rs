@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::items::Long;
 use super::state::{
-    Belief, Evidence, Gap, Hypothesis, Note, SessionState, Thought, ToolCall, Verification,
+    Belief, Confidence, Evidence, Gap, Hypothesis, Note, SessionState, Thought, ToolCall,
+    Verification,
 };
 
 /// How something changed.
@@ -162,37 +163,33 @@ fn removed(id: &str, text: &str) -> Change {
 }
 
 fn hypothesis_changes(old: Option<&Hypothesis>, new: &Hypothesis, out: &mut Vec<Change>) {
-    let Some(old) = old else {
-        out.push(change(ChangeKind::Added, &new.id, "text", Value::Null, new.text.clone().into()));
-        return;
-    };
-    if old.text != new.text {
-        let (old, text) = (old.text.clone().into(), new.text.clone().into());
-        out.push(change(ChangeKind::Updated, &new.id, "text", old, text));
-    }
+    out.extend(text_change(&new.id, old.map(|old| &*old.text), &new.text));
+    let Some(old) = old else { return };
     if old.status != new.status {
         let (old, status) = (old.status.as_str().into(), new.status.as_str().into());
         out.push(change(ChangeKind::StatusChanged, &new.id, "status", old, status));
     }
-    if old.confidence != new.confidence {
-        let (old, sure) = (old.confidence.get().into(), new.confidence.get().into());
-        out.push(change(ChangeKind::ConfidenceChanged, &new.id, "confidence", old, sure));
-    }
+    out.extend(confidence_change(&new.id, old.confidence, new.confidence));
 }
 
 fn belief_changes(old: Option<&Belief>, new: &Belief, out: &mut Vec<Change>) {
-    let Some(old) = old else {
-        out.push(change(ChangeKind::Added, &new.id, "text", Value::Null, new.text.clone().into()));
-        return;
-    };
-    if old.text != new.text {
-        let (old, text) = (old.text.clone().into(), new.text.clone().into());
-        out.push(change(ChangeKind::Updated, &new.id, "text", old, text));
+    out.extend(text_change(&new.id, old.map(|old| &*old.text), &new.text));
+    out.extend(old.and_then(|old| confidence_change(&new.id, old.confidence, new.confidence)));
+}
+
+fn text_change(id: &str, old: Option<&str>, new: &str) -> Option<Change> {
+    match old {
+        None => Some(change(ChangeKind::Added, id, "text", Value::Null, new.into())),
+        Some(old) if old != new => {
+            Some(change(ChangeKind::Updated, id, "text", old.into(), new.into()))
+        }
+        Some(_) => None,
     }
-    if old.confidence != new.confidence {
-        let (old, sure) = (old.confidence.get().into(), new.confidence.get().into());
-        out.push(change(ChangeKind::ConfidenceChanged, &new.id, "confidence", old, sure));
-    }
+}
+
+fn confidence_change(id: &str, old: Confidence, new: Confidence) -> Option<Change> {
+    let (before, after) = (old.get().into(), new.get().into());
+    (old != new).then(|| change(ChangeKind::ConfidenceChanged, id, "confidence", before, after))
 }
 
 fn context_changes(old: &SessionState, new: &SessionState, out: &mut Vec<Change>) {
