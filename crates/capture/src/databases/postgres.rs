@@ -25,8 +25,8 @@ pub mod session;
 mod source;
 pub mod url;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rappel_store::sink::{Sink, Source};
@@ -46,6 +46,8 @@ pub use url::Address;
 pub struct Database {
     name: String,
     programs: Programs,
+    /// The connection of the last look, for what is asked next: to connect takes longer than to ask.
+    connection: Arc<Mutex<Option<Session>>>,
 }
 
 /// Who is talking to whom.
@@ -64,7 +66,7 @@ impl Database {
     /// The database that `rappel.toml` calls `name`. `tools` is put before the names of the programs.
     pub fn new(name: &str, address: Address, tools: Vec<String>) -> Self {
         let programs = Programs { address, tools, cancel: Arc::default(), silence: SILENCE };
-        Self { name: name.to_owned(), programs }
+        Self { name: name.to_owned(), programs, connection: Arc::default() }
     }
 
     /// The same, given up whatever it waits for once `cancel` is set.
@@ -119,7 +121,14 @@ impl Database {
 
     /// Has anything been committed? Two equal answers: no.
     pub fn fingerprint(&self) -> Result<Fingerprint> {
-        fingerprint::look(&self.programs)
+        let mut session = Session::open(&self.programs)?;
+        let fingerprint = fingerprint::look(&mut session)?;
+        *self.connection() = Some(session);
+        Ok(fingerprint)
+    }
+
+    fn connection(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads it. `prior` is what an earlier checkpoint holds of it, to store only the difference.

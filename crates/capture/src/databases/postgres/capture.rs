@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ChildStdout;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseDefinition, DatabaseKind, DatabasePart};
@@ -21,6 +22,11 @@ const KEY: &str = "--restrict-key=rappel";
 /// How much of its output may wait to be read.
 #[cfg(target_os = "linux")]
 const PIPE: usize = 1 << 20;
+/// A read that gives less than this met the program as it writes, a few KiB at a time. To be woken for each of them
+/// costs both more than to read them.
+const LITTLE: usize = 128 << 10;
+/// How long its output gathers then; the pipe has room for what comes in many times that.
+const GATHERING: Duration = Duration::from_millis(1);
 
 /// Who follows a capture.
 #[derive(Clone, Copy, Default)]
@@ -55,10 +61,14 @@ pub fn dump(
 /// What the dump does not say: how the database is made, and what would be in the way of a restore. A server that does not
 /// tell is no reason not to have the dump.
 fn around(database: &Database) -> (Option<DatabaseDefinition>, Option<String>) {
-    let Ok(mut session) = Session::open(&database.programs) else { return (None, None) };
-    let definition = definition::read(&mut session).ok().flatten();
-    let obstacle = definition.as_ref().and_then(|_| check::foreseen(&mut session).ok()?);
-    (definition, obstacle)
+    let ask = |mut session: Session| {
+        let definition = definition::read(&mut session).ok()?;
+        let obstacle = definition.as_ref().and_then(|_| check::foreseen(&mut session).ok()?);
+        Some((definition, obstacle))
+    };
+    let connected = database.connection().take();
+    let answer = connected.and_then(ask);
+    answer.or_else(|| ask(Session::open(&database.programs).ok()?)).unwrap_or_default()
 }
 
 fn dump_with(
@@ -75,7 +85,7 @@ fn dump_with(
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
     widen(&stdout);
-    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace });
+    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace, last: LITTLE });
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) || is_set(Some(&programs.cancel)) {
         running.kill();
@@ -128,6 +138,8 @@ struct Paced<'a, R> {
     inner: R,
     bytes: u64,
     pace: Pace<'a>,
+    /// How much the last read gave.
+    last: usize,
 }
 
 impl<R: Read> Read for Paced<'_, R> {
@@ -135,7 +147,11 @@ impl<R: Read> Read for Paced<'_, R> {
         if is_set(self.pace.cancel) {
             return Err(std::io::Error::other("cancelled"));
         }
+        if self.last < LITTLE.min(out.len()) {
+            std::thread::sleep(GATHERING);
+        }
         let count = self.inner.read(out)?;
+        self.last = count;
         self.bytes += count as u64;
         if let Some(progress) = self.pace.progress {
             progress(self.bytes);

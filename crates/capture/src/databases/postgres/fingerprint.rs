@@ -17,7 +17,6 @@
 
 use super::super::Fingerprint;
 use super::super::error::Result;
-use super::program::Programs;
 use super::session::Session;
 
 const QUERY: &str = "\
@@ -42,7 +41,6 @@ SELECT pg_catalog.concat_ws(' ',
    WHERE c.relpersistence <> 't' AND pg_catalog.has_sequence_privilege(s.seqrelid, 'SELECT, USAGE')));";
 
 /// Looks at a database.
-pub fn look(programs: &Programs) -> Result<Fingerprint> {
-    let mut session = Session::open(programs)?;
+pub fn look(session: &mut Session) -> Result<Fingerprint> {
     Ok(Fingerprint(session.ask(QUERY)?.into_iter().next().unwrap_or_default()))
 }
