@@ -209,3 +209,39 @@ fn another_workspaces_session_is_not_in_a_checkpoint_and_not_moved_by_it() {
     assert_eq!(notes(&one, "s1"), ["work"]);
     assert_eq!(one.session(&session).unwrap().fork, 0);
 }
+
+#[test]
+fn undo_goes_to_where_a_session_stood_whatever_is_recorded_meanwhile() {
+    let world = World::new(Project::new().file("a.txt", "one"));
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let then = save(&mut rappel, "s1", "then");
+    world.clock.advance(1000);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let told = std::thread::scope(|scope| {
+        let recorder = scope.spawn(|| {
+            let mut other = world.open();
+            let mut told = Vec::new();
+            let mut after = 0;
+            while after < 3 {
+                after += usize::from(done.load(std::sync::atomic::Ordering::Relaxed));
+                let text = format!("note {}", told.len());
+                told.push((other.record(&session, note(&text)).unwrap().event.fork, text));
+            }
+            told
+        });
+        // Only once it is at work.
+        while notes(&rappel, "s1").len() < 3 {
+            std::thread::yield_now();
+        }
+        rappel.restore(&reference(&then), &RestoreOptions::default()).unwrap();
+        let step = rappel.next_undo().unwrap();
+        rappel.step(&step, false, &RestoreOptions::default()).unwrap();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        recorder.join().unwrap()
+    });
+    // What was recorded between the restore and the undo is on the fork that was current then.
+    let expected = told.iter().filter(|(fork, _)| *fork != 1).map(|(_, text)| text.clone());
+    assert_eq!(notes(&world.open(), "s1"), expected.collect::<Vec<_>>());
+    assert_eq!(world.open().session(&session).unwrap().fork, 2);
+}

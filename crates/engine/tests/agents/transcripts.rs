@@ -528,3 +528,62 @@ fn a_session_that_was_set_back_goes_on_as_its_fork() {
     let said: Vec<&str> = state.thought_chain.iter().map(|one| one.content.as_str()).collect();
     assert_eq!(said, ["Maybe the cookie expires.", "on the new way"]);
 }
+
+/// The fixtures of the readers, of sessions that worked here.
+fn fixture(name: &str, agents: &Agents) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capture/tests/fixtures/transcripts");
+    let text = std::fs::read_to_string(PathBuf::from(folder).join(name)).unwrap();
+    let root = agents.world.project.root().canonicalize().unwrap();
+    text.replace("/home/dev/shop", root.to_str().unwrap())
+}
+
+#[test]
+fn rollouts_of_codex_and_sessions_of_gemini_are_journals_and_come_back_too() {
+    let agents = Agents::new();
+    let root = agents.world.project.root().canonicalize().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = agents.user.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let rollout = put(
+        ".codex/sessions/2026/10/05/rollout-2026-10-05T10-00-01-0199b2f0.jsonl",
+        &fixture("codex-rollout.jsonl", &agents),
+    );
+    put(".gemini/tmp/shop/.project_root", root.to_str().unwrap());
+    let chat =
+        put(".gemini/tmp/shop/chats/session-1.jsonl", &fixture("gemini-session.jsonl", &agents));
+    let then = agents.save_later();
+
+    let codex = agents.state("codex:0199b2f0-1111-7222-8333-944455556666");
+    assert_eq!(codex.provider.as_deref(), Some("codex"));
+    assert_eq!(codex.task.as_deref(), Some("Why does the basket lose items?"));
+    assert_eq!(codex.thought_chain.iter().next().unwrap().content, "Looking at the store");
+    let done: Vec<_> =
+        codex.tool_state.done.iter().map(|call| (call.tool.as_str(), call.success)).collect();
+    let expected = [
+        ("shell", Some(false)),
+        ("apply_patch", Some(true)),
+        ("local_shell", Some(true)),
+        ("web_search", Some(true)),
+    ];
+    assert_eq!(done, expected);
+    assert_eq!((codex.progress.tokens.output, codex.ignored), (100, 0));
+
+    let gemini = agents.state("gemini:c0ffee00-1234-4567-89ab-0123456789ab");
+    assert_eq!(gemini.task.as_deref(), Some("Why does the basket lose items? @basket.ts"));
+    let tools: Vec<_> = gemini.tool_state.done.iter().map(|call| call.tool.as_str()).collect();
+    assert_eq!(tools, ["read_file", "run_shell_command"]);
+    assert_eq!((gemini.progress.tokens.output, gemini.ignored), (52, 0));
+
+    // Read again, they tell nothing new; deleted or cut, they come back.
+    let events = agents.events("codex:0199b2f0-1111-7222-8333-944455556666");
+    agents.save_later();
+    assert_eq!(agents.events("codex:0199b2f0-1111-7222-8333-944455556666"), events);
+    let before = (std::fs::read(&rollout).unwrap(), std::fs::read(&chat).unwrap());
+    std::fs::remove_file(&rollout).unwrap();
+    std::fs::write(&chat, "").unwrap();
+    agents.restore(&then);
+    assert_eq!((std::fs::read(&rollout).unwrap(), std::fs::read(&chat).unwrap()), before);
+}
