@@ -1,8 +1,8 @@
 //! Restoring the agents facet: journals go on as forks, and nothing that happened is lost.
 
 use rappel::types::Facet;
-use rappel::types::agents::{Body, SessionStatus};
-use rappel::{Rappel, RestoreOptions, SaveOptions, TemporalQuery};
+use rappel::types::agents::{Body, ProcessId, SessionStatus};
+use rappel::{Rappel, RestoreOptions, SaveOptions, SessionStart, TemporalQuery};
 use rappel_testing::Project;
 
 use super::journal::{line, note, start};
@@ -244,4 +244,25 @@ fn undo_goes_to_where_a_session_stood_whatever_is_recorded_meanwhile() {
     let expected = told.iter().filter(|(fork, _)| *fork != 1).map(|(_, text)| text.clone());
     assert_eq!(notes(&world.open(), "s1"), expected.collect::<Vec<_>>());
     assert_eq!(world.open().session(&session).unwrap().fork, 2);
+}
+
+#[test]
+fn a_process_that_only_has_the_number_of_an_agent_is_never_ended() {
+    let world = World::new(Project::in_memory());
+    world.write("a.txt", "one");
+    let mut rappel = world.open();
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = child.id();
+    let started = rappel::process_started(pid).unwrap();
+    let process = Some(ProcessId { pid, started: started + 1 });
+    let session = Some("s1".parse().unwrap());
+    rappel.start_session(SessionStart { session, process, ..SessionStart::default() }).unwrap();
+    let then = save(&mut rappel, "s1", "then");
+    world.clock.advance(1000);
+    assert_eq!(rappel.running_agents(None).unwrap(), []);
+    let options = RestoreOptions { terminate_sessions: true, ..RestoreOptions::default() };
+    rappel.restore(&reference(&then), &options).unwrap();
+    assert!(child.try_wait().unwrap().is_none(), "another program was ended");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
