@@ -241,7 +241,11 @@ fn links_out_of_an_agents_home_are_not_followed() {
     home.claude("-w-shop/2.jsonl", "/w/shop");
     symlink(&outside, home.path().join(".claude/projects/-w-shop/1.jsonl")).unwrap();
     symlink(home.path().join("outside"), home.path().join(".claude/projects/-w-shop-x")).unwrap();
-    assert_eq!(home.found(), ["claude: projects/-w-shop/2.jsonl"]);
+    let located = home.locate();
+    assert_eq!(names(&located), ["claude: projects/-w-shop/2.jsonl"]);
+    assert_eq!(located.troubles.len(), 1, "{:?}", located.troubles);
+    assert!(located.troubles[0].contains("1.jsonl: it is reached through a link"));
+    std::fs::remove_file(home.path().join(".claude/projects/-w-shop/1.jsonl")).unwrap();
     let through = home.path().join(".claude/projects/-w-shop-x/1.jsonl");
     assert!(named(&home.surroundings(), &through).is_none());
     // A home that is a link itself is the user's choice.

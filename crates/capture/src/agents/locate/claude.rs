@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rappel_types::RelPath;
+use rustix::io::Errno;
 use serde_json::Value;
 
 use super::{Search, fixed};
@@ -26,9 +27,11 @@ impl Search<'_> {
             // Earlier versions replaced less.
             let name = encode(Path::new(&name));
             let near = chosen || names.iter().any(|root| may_be_within(&name, root));
-            if stamp.kind() == Kind::Folder && near {
-                let sure = chosen || names.contains(&name);
-                self.claude_project(&folder, sure);
+            let sure = chosen || names.contains(&name);
+            match stamp.kind() {
+                Kind::Folder if near => self.claude_project(&folder, sure),
+                Kind::Symlink if sure => self.trouble(&folder, Errno::LOOP),
+                _ => {}
             }
         }
     }
@@ -50,6 +53,7 @@ impl Search<'_> {
                     }
                 }
                 Kind::Folder => folders.push(path),
+                Kind::Symlink if sure && is_transcript(&path) => self.trouble(&path, Errno::LOOP),
                 _ => {}
             }
         }

@@ -60,7 +60,8 @@ impl GitDrive<'_> {
             gone.new.is_none() && moves.iter().any(|made| made.name != gone.name && collides(made))
         };
         // Nor does it move a branch and detach the HEAD that names it.
-        let detaches = |step: &RefMove| symbolic(&step.old) && !symbolic(&step.new);
+        let detaches =
+            |step: &RefMove| symbolic(step.old.as_deref()) && !symbolic(step.new.as_deref());
         let (first, rest): (Vec<RefMove>, Vec<RefMove>) =
             moves.clone().into_iter().partition(in_the_way);
         let (last, rest): (Vec<RefMove>, Vec<RefMove>) = rest.into_iter().partition(detaches);
@@ -97,14 +98,16 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
     let mut ordered: Vec<&RefMove> = moves.iter().collect();
     ordered.sort_by_key(|step| step.new.is_some());
     for step in ordered {
-        if symbolic(&step.new) || (symbolic(&step.old) && step.new.is_none()) {
+        if symbolic(step.new.as_deref()) || (symbolic(step.old.as_deref()) && step.new.is_none()) {
             continue;
         }
         any = true;
         let name = step.name.as_bytes();
         line(&[b"option", b"no-deref"]);
         match (&step.old, &step.new) {
-            (Some(_), Some(new)) if symbolic(&step.old) => line(&[b"update", name, new.as_bytes()]),
+            (Some(_), Some(new)) if symbolic(step.old.as_deref()) => {
+                line(&[b"update", name, new.as_bytes()])
+            }
             (Some(old), Some(new)) => line(&[b"update", name, new.as_bytes(), old.as_bytes()]),
             (None, Some(new)) => line(&[b"update", name, new.as_bytes(), zero(new).as_bytes()]),
             (Some(old), None) => line(&[b"delete", name, old.as_bytes()]),
@@ -135,11 +138,11 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
         let name = std::ffi::OsStr::from_bytes(rest);
         let git = Git::at(&dir);
         let answer = match &step.new {
-            Some(new) if symbolic(&step.new) => {
+            Some(new) if symbolic(step.new.as_deref()) => {
                 let target = path_of(new.strip_prefix("ref: ").unwrap_or(new));
                 git.ask(&["symbolic-ref".as_ref(), name, target.as_os_str()], b"")
             }
-            None if symbolic(&step.old) => {
+            None if symbolic(step.old.as_deref()) => {
                 git.ask(&["symbolic-ref".as_ref(), "--delete".as_ref(), name], b"")
             }
             _ => continue,
@@ -154,8 +157,8 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
     Ok(())
 }
 
-fn symbolic(value: &Option<String>) -> bool {
-    value.as_ref().is_some_and(|value| value.starts_with("ref: "))
+fn symbolic(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value.starts_with("ref: "))
 }
 
 /// Whether git's words say that another git holds a lock.
