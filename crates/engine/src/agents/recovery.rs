@@ -6,7 +6,6 @@ use rappel_types::agents::SessionId;
 use rappel_types::{CheckpointId, Reference, Timestamp};
 use serde::Serialize;
 
-use super::restore::is_gone;
 use super::{SessionView, resume_command};
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -116,11 +115,10 @@ impl Rappel {
 
     /// Sessions of this workspace that run, as far as the journal knows, while their process is gone.
     pub(crate) fn crashed_sessions(&self) -> Result<Vec<CrashedSession>> {
-        let crashed = |view: &SessionView| view.status.is_live() && is_gone(view);
         Ok(self
             .sessions()?
             .into_iter()
-            .filter(crashed)
+            .filter(|view: &SessionView| view.process_gone)
             .map(|view| CrashedSession {
                 resume: resume_command(&view).map(|command| command.join(" ")),
                 id: view.id,

@@ -528,3 +528,21 @@ fn a_session_that_was_set_back_goes_on_as_its_fork() {
     let said: Vec<&str> = state.thought_chain.iter().map(|one| one.content.as_str()).collect();
     assert_eq!(said, ["Maybe the cookie expires.", "on the new way"]);
 }
+
+#[test]
+fn a_call_that_only_its_transcript_tells_of_is_named_and_not_waited_for() {
+    let agents = Agents::new();
+    let mut lines = agents.conversation();
+    lines.push(agents.answer(4, 4, call("toolu_2", "cargo run")));
+    agents.write(&format!("{SESSION}.jsonl"), &lines);
+    let wait = Some(std::time::Duration::from_secs(600));
+    let saved = agents.open().save(&SaveOptions { wait, ..SaveOptions::default() }).unwrap();
+    assert_eq!(saved.waited, std::time::Duration::ZERO);
+    let named = &saved.checkpoint.manifest.mid_operation;
+    assert!(named.len() == 1 && named[0].contains("toolu_2"), "{named:?}");
+    let rappel = agents.open();
+    let (count, bytes) = rappel.transcripts_in(&saved.checkpoint.manifest).unwrap();
+    assert_eq!((count, bytes), (1, text(&lines).len() as u64));
+    let task = rappel.sessions().unwrap()[0].task.clone();
+    assert_eq!(task.as_deref(), Some("Why does the basket lose items?"), "what it was asked first");
+}
