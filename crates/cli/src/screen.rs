@@ -2,6 +2,7 @@
 //! signal, a terminal that is closed), the terminal is given back as it was.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +20,8 @@ const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The terminal, taken over until this is dropped.
 pub struct Screen {
-    terminal: DefaultTerminal,
+    /// Never dropped: it would complain on a terminal that is gone, and panic because nobody can hear that.
+    terminal: ManuallyDrop<DefaultTerminal>,
     signal: Arc<AtomicUsize>,
 }
 
@@ -42,7 +44,7 @@ impl Screen {
             let _ = signal_hook::flag::register_usize(number, signal.clone(), number as usize);
         }
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore()).map_err(unusable)?;
-        Ok(Self { terminal, signal })
+        Ok(Self { terminal: ManuallyDrop::new(terminal), signal })
     }
 
     /// Draws.
@@ -87,6 +89,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // One that is gone cannot be given back.
         let _ = ratatui::try_restore();
+        let _ = self.terminal.show_cursor();
     }
 }
 

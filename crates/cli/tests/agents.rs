@@ -361,7 +361,7 @@ fn a_restore_of_agents_alone_tells_of_nothing_else_and_undo_names_what_it_takes_
     for _ in 0..2 {
         let undone = world.must(&["undo"]);
         assert!(undone.starts_with(&takes_back), "{undone}");
-        assert!(undone.contains("Agents  1 session back where it was"), "{undone}");
+        assert!(undone.contains("Agents  1 session as before"), "{undone}");
         assert!(!undone.contains("Files"), "{undone}");
         assert!(!set_back().contains("Set back to"), "{}", set_back());
         let redone = world.must(&["redo"]);

@@ -131,7 +131,7 @@ impl Rappel {
             (count > 0).then(|| format!("{count} {what}{many} {done}"))
         };
         let set_back = match planned.plan.sessions.iter().all(|one| one.taken_back) {
-            true => "back where it was",
+            true => "as before",
             false => "set back",
         };
         let sessions = counted(planned.plan.sessions.len(), "session", set_back);
