@@ -418,3 +418,22 @@ fn a_save_for_a_session_that_is_not_there_is_refused() {
     assert!(error.contains("no session \"nope\"") && error.contains("hint: rappel session list"));
     assert_eq!(world.json(&["list", "--all"])["total"], 0);
 }
+
+#[test]
+fn what_says_nothing_or_is_not_understood_is_refused() {
+    let world = World::new();
+    world.must(&["session", "start", "-q"]);
+    for (words, said) in [
+        (&["record"][..], "rappel help record"),
+        (&["record", "note", "  "], "its text is empty"),
+        (&["record", "thought", "x", "--confidence", "-0.5"], "between 0 and 1"),
+        (&["record", "context", "B"], "KEY=VALUE"),
+        (&["record", "tokens", "--model", "m"], "none are counted"),
+        (&["record", "code"], "PATH"),
+        (&["record", "code", "/etc/passwd"], "outside of the workspace"),
+        (&["record", "command", "ls", "--stdout", "@missing"], "@FILE"),
+    ] {
+        let error = world.refused(words, 2);
+        assert!(error.contains(said), "{words:?}: {error}");
+    }
+}
