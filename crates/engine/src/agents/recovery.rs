@@ -115,16 +115,17 @@ impl Rappel {
 
     /// Sessions of this workspace that run, as far as the journal knows, while their process is gone.
     pub(crate) fn crashed_sessions(&self) -> Result<Vec<CrashedSession>> {
-        Ok(self
-            .sessions()?
-            .into_iter()
-            .filter(|view: &SessionView| view.process_gone)
-            .map(|view| CrashedSession {
-                resume: resume_command(&view).map(|command| command.join(" ")),
-                id: view.id,
-                task: view.task,
-                started_at: view.started_at,
-            })
-            .collect())
+        let ids = self.live_session_ids()?;
+        let live = ids.iter().filter_map(|id| id.parse().ok()).map(|id| self.session(&id));
+        let mut crashed = live.collect::<Result<Vec<SessionView>>>()?;
+        crashed.retain(|view| view.process_gone);
+        crashed.sort_by_key(|view| std::cmp::Reverse(view.started_at));
+        let told = crashed.into_iter().map(|view| CrashedSession {
+            resume: resume_command(&view).map(|command| command.join(" ")),
+            id: view.id,
+            task: view.task,
+            started_at: view.started_at,
+        });
+        Ok(told.collect())
     }
 }
