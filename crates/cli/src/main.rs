@@ -10,6 +10,9 @@ mod logging;
 mod output;
 mod process;
 mod progress;
+#[cfg(test)]
+#[path = "../tests/support/pty.rs"]
+mod pty;
 mod screen;
 mod values;
 

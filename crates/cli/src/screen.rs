@@ -1,23 +1,27 @@
 //! The whole terminal, for as long as a full-screen view is there. However it ends (a key, an error, a panic, a
-//! signal), the terminal is given back as it was.
+//! signal, a terminal that is closed), the terminal is given back as it was.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::errors::{Failure, Result};
 
 /// How soon a signal is noticed while no key is pressed.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The terminal, taken over until this is dropped.
 pub struct Screen {
-    terminal: DefaultTerminal,
+    /// Never dropped: it would complain on a terminal that is gone, and panic because nobody can hear that.
+    terminal: ManuallyDrop<DefaultTerminal>,
     signal: Arc<AtomicUsize>,
 }
 
@@ -27,7 +31,7 @@ pub enum Pressed {
     Key(KeyEvent),
     /// The terminal has another size, or something else that asks for drawing again.
     Changed,
-    /// The process is asked to end.
+    /// The process is asked to end, or the terminal is gone.
     Ended,
 }
 
@@ -40,7 +44,7 @@ impl Screen {
             let _ = signal_hook::flag::register_usize(number, signal.clone(), number as usize);
         }
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore()).map_err(unusable)?;
-        Ok(Self { terminal, signal })
+        Ok(Self { terminal: ManuallyDrop::new(terminal), signal })
     }
 
     /// Draws.
@@ -51,11 +55,15 @@ impl Screen {
     /// Waits for a key.
     pub fn pressed(&self) -> Result<Pressed> {
         loop {
-            if self.signal.load(Ordering::Relaxed) != 0 {
+            // Reading from a terminal that is gone would never end.
+            if self.signal.load(Ordering::Relaxed) != 0 || is_gone(&NOW) {
                 return Ok(Pressed::Ended);
             }
-            match event::poll(LOOK) {
-                Ok(false) => continue,
+            match event::poll(Duration::ZERO) {
+                Ok(false) => {
+                    is_gone(&LOOK);
+                    continue;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(unusable(error)),
                 Ok(true) => {}
@@ -79,11 +87,56 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // One that is gone cannot be given back.
+        let _ = ratatui::try_restore();
+        let _ = self.terminal.show_cursor();
     }
+}
+
+/// Waits so long for something to happen on the terminal; whether it was closed.
+fn is_gone(wait: &Timespec) -> bool {
+    let stdin = io::stdin();
+    let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
+    // A signal ends the waiting; what it means is looked at by the caller.
+    let _ = poll(&mut keys, Some(wait));
+    keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unusable(error: io::Error) -> Failure {
     Failure::failed(format!("cannot use the terminal: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::Command;
+
+    use super::*;
+    use crate::pty::OnTerminal;
+
+    /// Not a test: what the one below runs on a terminal.
+    #[test]
+    #[ignore = "needs a terminal"]
+    fn panics_at_a_key() {
+        let screen = Screen::open().unwrap();
+        screen.pressed().unwrap();
+        panic!("as if something were wrong");
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "screen::tests::panics_at_a_key", "--ignored", "--nocapture"]);
+        let mut typed = false;
+        let shown = OnTerminal::start(command).watch(|text, mut master, _| {
+            if !typed && text.contains("\u{1b}[?1049h") {
+                master.write_all(b"x").unwrap();
+                typed = true;
+            }
+        });
+        let (left, told) = (shown.text.find("\u{1b}[?1049l"), shown.text.find("as if something"));
+        assert!(left.is_some() && left < told, "{shown:?}");
+        assert!(shown.changed && shown.as_before && shown.code != 0, "{shown:?}");
+    }
 }

@@ -253,6 +253,173 @@ fn other_agents_are_ended_only_when_asked_for() {
 }
 
 #[test]
+fn a_save_and_what_it_made_tell_of_agents() {
+    let world = World::new();
+    let nobody = world.must(&["save", "before any agent"]);
+    assert!(!nobody.contains("Agents") && !nobody.contains("Waited"), "{nobody}");
+    world.must(&["session", "start", "--session", "s", "--task", "fix the login"]);
+    world.must(&["record", "tool", "Bash", "--input", "{}", "--started", "--id", "c1"]);
+    let saved = world.must(&["save", "in the middle", "--wait", "10ms"]);
+    assert!(saved.contains("  Agents   1 session\n"), "{saved}");
+    assert!(saved.contains("  Running  Bash (c1 in session s)\n"), "{saved}");
+    assert!(saved.contains(" for tool calls that were running\n"), "{saved}");
+    let shown = world.must(&["show", "latest"]);
+    assert!(shown.contains("1 session\n") && shown.contains("Bash (c1 in session s)"), "{shown}");
+    assert!(!shown.contains("Waited"), "{shown}");
+}
+
+#[test]
+fn what_the_sessions_of_a_checkpoint_knew_is_shown() {
+    let world = World::new();
+    world.must(&["save", "before any agent"]);
+    assert_eq!(world.must(&["show", "latest", "--state"]), "It holds no session.");
+    assert_eq!(world.json(&["show", "latest", "--state"])["state"], serde_json::json!([]));
+    for session in ["one", "two"] {
+        world.must(&["session", "start", "--session", session]);
+        world.must(&["record", "note", &format!("by {session}"), "--session", session]);
+    }
+    world.must(&["save", "then"]);
+    world.must(&["record", "note", "later", "--session", "one"]);
+    let text = world.must(&["show", "latest", "--state"]);
+    assert!(text.contains("by one") && text.contains("by two"), "{text}");
+    assert!(!text.contains("later"), "{text}");
+    let shown = world.json(&["show", "latest", "--state"]);
+    assert_eq!(shown["description"], "then");
+    let notes = |place: usize| {
+        let found = &shown["state"][place];
+        (found["session"].clone(), found["state"]["notes"][0]["text"].clone())
+    };
+    assert_eq!(notes(0), ("one".into(), "by one".into()));
+    assert_eq!(notes(1), ("two".into(), "by two".into()));
+    assert_eq!(world.json(&["show", "latest"]).get("state"), None);
+}
+
+#[test]
+fn a_session_whose_process_is_gone_is_not_said_to_run() {
+    let world = World::new();
+    world.must(&["save", "here"]);
+    let mut agent = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = agent.id().to_string();
+    world.must(&["session", "start", "--session", "lost", "--provider", "claude", "--pid", &pid]);
+    world.must(&["session", "start", "--session", "alive-and-well"]);
+    world.must(&["record", "tool", "Bash", "--input", "{}", "--started", "--session", "lost"]);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let list = world.must(&["session", "list"]);
+    let rows: Vec<&str> = list.lines().collect();
+    assert_eq!(rows.len(), 2, "{list}");
+    let row = |id: &str| rows.iter().find(|row| row.starts_with(id)).copied().unwrap();
+    assert!(row("lost").contains("  running (its process is gone)  claude"), "{list}");
+    assert!(row("alive-and-well").contains("  running                        agent "), "{list}");
+    let status = world.run(&["status"]);
+    let text = String::from_utf8(status.stdout).unwrap();
+    assert!(text.contains("Sessions     alive-and-well\n"), "{text}");
+    assert!(text.contains("Crashed      lost (the process is gone)\n"), "{text}");
+    let hints = String::from_utf8(status.stderr).unwrap();
+    assert!(hints.contains("hint: rappel recover"), "{hints}");
+    assert_eq!(status.status.code(), Some(0), "what is saved is as well protected as before");
+    let saved = world.json(&["save", "a forgotten call"]);
+    assert_eq!(saved["waited_ms"], 0);
+    assert!(saved["mid_operation"][0].as_str().unwrap().contains("in session lost"), "{saved}");
+}
+
+#[test]
+fn a_session_is_shown_with_what_it_was_asked_and_why_it_ended() {
+    let world = World::new();
+    world.must(&["session", "start", "--session", "s"]);
+    let events = [
+        r#"{"kind":"prompt","text":"mend the login"}"#,
+        r#"{"kind":"prompt","text":"and the logout"}"#,
+        r#"{"kind":"progress","step_number":3,"text":"tests are green"}"#,
+    ];
+    let mut child =
+        world.command(&["record", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let child = child.as_mut().unwrap();
+    child.stdin.take().unwrap().write_all(events.join("\n").as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    world.must(&["session", "end", "--status", "failed", "--reason", "out of tokens"]);
+    assert!(world.must(&["session", "list"]).contains("\n    mend the login"), "the first prompt");
+    let shown = world.must(&["session", "show", "s"]);
+    assert!(shown.contains("because      out of tokens"), "{shown}");
+    assert!(shown.contains("Asked last: and the logout"), "{shown}");
+    assert!(shown.contains("Progress: step 3: tests are green"), "{shown}");
+}
+
+#[test]
+fn a_restore_of_agents_alone_tells_of_nothing_else_and_undo_names_what_it_takes_back() {
+    let world = World::new();
+    world.must(&["session", "start", "--session", "s"]);
+    let first = world.json(&["save", "first"])["id"].as_str().unwrap().to_owned();
+    world.must(&["record", "note", "after"]);
+    let set_back = || world.must(&["session", "show", "s"]);
+    let restored = world.must(&["restore", &first, "--only", "agents", "--confirm"]);
+    assert!(restored.contains("Agents  1 session set back"), "{restored}");
+    assert!(!restored.contains("Files"), "{restored}");
+    let named = format!("Set back to: {first}");
+    assert!(set_back().contains(&named));
+    let takes_back = format!("Undo: takes back the restore of {first}, ");
+    for _ in 0..2 {
+        let undone = world.must(&["undo"]);
+        assert!(undone.starts_with(&takes_back), "{undone}");
+        assert!(undone.contains("Agents  1 session as before"), "{undone}");
+        assert!(!undone.contains("Files"), "{undone}");
+        assert!(!set_back().contains("Set back to"), "{}", set_back());
+        let redone = world.must(&["redo"]);
+        assert!(redone.contains(&format!("{first} is restored again")), "{redone}");
+        assert!(set_back().contains(&named), "{}", set_back());
+    }
+    let again = world.must(&["restore", &first, "--only", "agents", "--dry-run"]);
+    assert!(again.contains("Nothing to change") && !again.contains("Files"), "{again}");
+}
+
+#[test]
+fn in_a_fresh_project_there_is_nothing_to_undo_yet() {
+    let world = World::new();
+    let error = world.refused(&["undo"], 3);
+    assert!(
+        error.contains("nothing to undo yet") && error.contains("hint: rappel save"),
+        "{error}"
+    );
+    assert!(world.refused(&["redo"], 1).contains("nothing to redo"));
+}
+
+#[test]
+fn a_list_is_about_what_differs_and_all_counts_say_what_they_count() {
+    let world = World::new();
+    world.must(&["session", "start", "--session", "s"]);
+    let guess = world.must(&["record", "hypothesis", "it is the proxy"]);
+    for status in ["testing", "confirmed", "testing"] {
+        world.must(&["record", "hypothesis", "--id", &guess, "--status", status]);
+    }
+    for _ in 0..12 {
+        world.must(&["record", "verification", "it works", "--passed"]);
+    }
+    world.must(&["save", "by hand"]);
+    let list = world.must(&["list"]);
+    assert!(list.starts_with("Checkpoints (14 total, and 3 of agent state alone)\n"), "{list}");
+    let automatic =
+        "and 12 automatic ones before, down to 1, with the same files (--all shows them)";
+    assert!(list.contains(automatic), "{list}");
+    assert_eq!(list.matches("Auto-checkpoint").count(), 1, "{list}");
+    let all = world.must(&["list", "--all"]);
+    assert!(all.starts_with("Checkpoints (17 total)\n"), "{all}");
+    assert_eq!(all.matches("Auto-checkpoint").count(), 16, "{all}");
+    let counted = "Checkpoints  17, 3 of them of agent state alone\n";
+    for command in ["status", "stats"] {
+        let text = world.must(&[command]);
+        assert!(text.contains(counted), "{command}: {text}");
+    }
+}
+
+#[test]
+fn a_save_for_a_session_that_is_not_there_is_refused() {
+    let world = World::new();
+    let error = world.refused(&["save", "--session", "nope"], 3);
+    assert!(error.contains("no session \"nope\"") && error.contains("hint: rappel session list"));
+    assert_eq!(world.json(&["list", "--all"])["total"], 0);
+}
+
+#[test]
 fn what_says_nothing_or_is_not_understood_is_refused() {
     let world = World::new();
     world.must(&["session", "start", "-q"]);

@@ -99,18 +99,9 @@ fn show_tells_everything() {
     let world = World::new();
     world.save("first");
     world.write("a.txt", "changed\n");
-    world.json(&[
-        "save",
-        "Second",
-        "-t",
-        "x,y",
-        "--environment",
-        "staging",
-        "--session",
-        "s1",
-        "--meta",
-        "step_number=2",
-    ]);
+    let second = ["save", "Second", "-t", "x,y", "--environment", "staging"];
+    let mut second = world.command(&[&second[..], &["--meta", "step_number=2"]].concat());
+    assert!(second.env("RAPPEL_SESSION", "s1").status().unwrap().success());
     assert_face!(world, "show", "show", "latest");
     assert_face!(world, "show_files", "show", "latest~1", "--files");
 }

@@ -5,8 +5,11 @@
 mod support;
 
 use rappel_testing::snapshot;
+use rustix::process::{Pid, kill_process};
+use std::io::Write;
 use support::World;
-use support::terminal::Signal;
+use support::pty::resize;
+use support::terminal::{Shown, Signal};
 
 /// Given a session that guessed, ran a command and changed files, and a checkpoint of it.
 fn worked() -> (World, String) {
@@ -90,6 +93,10 @@ fn a_step_comes_with_the_agents_the_memory_and_the_files_of_then() {
     let files = at("files");
     assert_eq!(files["step"]["title"], "files: 1 new");
     assert!(has(&files, "src/login.rs"));
+    let of = |step: &serde_json::Value| step["files"]["checkpoint"] == id.as_str();
+    let made = steps.as_array().unwrap().iter().rfind(|step| step["kind"] == "checkpoint").unwrap();
+    let made = step(&world, &[&[&id, "--step", &made["number"].to_string()], &flags[..]].concat());
+    assert!(of(&files) && of(&made) && has(&made, "src/login.rs"), "{made}");
 
     let beyond = world.run(&["replay", &id, "--step", "99"]);
     assert_eq!(beyond.status.code(), Some(3));
@@ -113,19 +120,30 @@ fn people_are_told_that_it_is_read_only() {
         String::from_utf8(world.run(&["replay", "--step", "+1", "--memory"]).stdout).unwrap();
     assert!(next.contains("Step 2 of "), "{next}");
     assert!(next.contains("Task: Mend login"), "{next}");
+    assert!(next.contains("s1 at event 2, +00:00:"), "{next}");
+    assert!(shown.contains("\n1  +00:00:00  session started by claude\n"), "{shown}");
+    assert!(!shown.contains("just now") && !next.contains("just now"), "{shown}{next}");
 }
 
 #[test]
 fn everything_is_left_as_it_was() {
     let (world, id) = worked();
+    let index = || {
+        let index = rusqlite::Connection::open(world.home.join("index.db")).unwrap();
+        let count = |table: &str| -> u64 {
+            index.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        };
+        ["checkpoint", "event", "session", "snapshot", "held", "document"].map(count)
+    };
     let seen = || {
         let home = ["packs", "intents"].map(|part| snapshot(&world.home.join(part)));
-        (snapshot(world.project.root()), home, world.json(&["list", "--all"])["total"].clone())
+        (snapshot(world.project.root()), home, index())
     };
     let before = seen();
     step(&world, &[&id, "--step", "3", "--agents", "--memory", "--files"]);
     step(&world, &["--step", "-1"]);
-    assert_eq!(world.on_terminal(&["replay", &id], &[("read-only", "jjmfaGgq")]).code, 0);
+    let shown = world.on_terminal(&["replay", &id], &[("read-only", "jjmfaGgq")]);
+    assert!(shown.code == 0 && given_back(&shown), "{shown:?}");
     step(&world, &["--exit"]);
     assert_eq!(seen(), before);
 }
@@ -133,9 +151,41 @@ fn everything_is_left_as_it_was() {
 #[test]
 fn on_a_terminal_it_takes_the_whole_screen_and_gives_it_back() {
     let (world, id) = worked();
-    let shown = world.on_terminal(&["replay", &id], &[("read-only", "jmq")]);
-    assert_eq!(shown.code, 0, "{}", shown.text);
-    assert!(given_back(&shown.text), "{:?}", shown.text);
+    for keys in ["jmq", "j\u{4}", "/x\u{4}", "\u{3}"] {
+        let shown = world.on_terminal(&["replay", &id], &[("read-only", keys)]);
+        assert_eq!(shown.code, 0, "{keys:?}: {}", shown.text);
+        assert!(given_back(&shown), "{keys:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let (world, id) = worked();
+    assert_eq!(world.start_on_terminal(&["replay", &id]).hang_up("read-only"), 0);
+}
+
+#[test]
+fn a_terminal_of_another_size_is_drawn_anew() {
+    let (world, id) = worked();
+    let (mut drawn, mut left) = (None, false);
+    let shown = world.start_on_terminal(&["replay", &id]).watch(|text, mut master, child| {
+        // The last word of the screen.
+        let whole = |text: &str| text.contains("exit");
+        match drawn {
+            None if whole(text) => {
+                drawn = Some(text.len());
+                resize(master, 100, 30);
+                kill_process(Pid::from_child(child), Signal::WINCH).unwrap();
+            }
+            Some(before) if !left && whole(&text[before..]) => {
+                left = true;
+                master.write_all(b"q").unwrap();
+            }
+            _ => {}
+        }
+    });
+    assert!(left && given_back(&shown), "{shown:?}");
+    assert!(shown.text.contains("\u{1b}[30;1H"), "down to the last line: {shown:?}");
 }
 
 #[test]
@@ -144,12 +194,12 @@ fn a_signal_ends_it_as_ever_once_the_screen_is_given_back() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let shown = world.signalled_on_terminal(&["replay", &id], "read-only", signal);
         assert_eq!(shown.code, -1, "{signal:?} ended it");
-        assert!(given_back(&shown.text), "{signal:?}: {:?}", shown.text);
+        assert!(given_back(&shown), "{signal:?}: {shown:?}");
     }
 }
 
-/// Whether the other screen was entered and left again.
-fn given_back(text: &str) -> bool {
-    let (entered, left) = (text.find("\u{1b}[?1049h"), text.rfind("\u{1b}[?1049l"));
-    entered.is_some() && left > entered
+/// Whether the terminal was taken over, the other screen entered, and all of that taken back.
+fn given_back(shown: &Shown) -> bool {
+    let (entered, left) = (shown.text.find("\u{1b}[?1049h"), shown.text.rfind("\u{1b}[?1049l"));
+    entered.is_some() && left > entered && shown.changed && shown.as_before
 }

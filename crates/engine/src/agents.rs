@@ -42,6 +42,7 @@ pub(crate) use journal::Moment;
 pub use recall::resume_command;
 pub use recovery::{CrashedSession, RecoveryPoint, RecoveryStep};
 pub(crate) use restore::{AgentsPlanned, AgentsWish, positions_now};
+pub(crate) use running::Running;
 pub use running::process_started;
 pub use sessions::{SessionStart, SessionView};
 pub use shown::{at_json, state_json};

@@ -82,6 +82,8 @@ pub struct Listing {
     pub folded: BTreeMap<String, usize>,
     /// How many of them are newer than all of these.
     pub folded_since: usize,
+    /// How many of them there are, whatever the limit.
+    pub folded_total: usize,
     /// Those that would be among them and cannot be read: damaged, or made by a later version.
     pub unreadable: Vec<String>,
 }
@@ -96,6 +98,7 @@ impl Listing {
                 newer.insert(row.workspace, row.id.to_string());
                 return true;
             }
+            self.folded_total += 1;
             match newer.get(&row.workspace) {
                 Some(newer) => *self.folded.entry(newer.clone()).or_default() += 1,
                 None => self.folded_since += 1,
@@ -144,6 +147,7 @@ impl Rappel {
             latest,
             folded: BTreeMap::new(),
             folded_since: 0,
+            folded_total: 0,
             unreadable: Vec::new(),
         };
         self.retain_labelled(&mut rows, filter, &mut listing)?;

@@ -7,7 +7,9 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::tree;
 use rappel_types::agents::replay::{self, FILES, FilesChanged, Step};
 use rappel_types::agents::{Event, SessionId, SessionPart, SessionStatus};
-use rappel_types::{CheckpointId, Entry, Manifest, ObjectId, Reference, Timestamp, Trigger};
+use rappel_types::{
+    CheckpointId, Entry, Manifest, ObjectId, Reference, RelPath, Timestamp, Trigger,
+};
 use serde::Serialize;
 
 use crate::agents::{StateAt, TemporalQuery};
@@ -21,6 +23,8 @@ pub use position::ReplayPosition;
 
 /// So many checkpoints with files are gone through, the newest.
 const CHECKPOINTS_MAX: usize = 1_000;
+/// The kind of the event that a checkpoint was made for a session.
+const CHECKPOINT: &str = "checkpoint";
 
 /// What led to a checkpoint.
 pub struct Replay<'a> {
@@ -41,6 +45,22 @@ struct Seen {
     at: Timestamp,
     event: u64,
     tree: ObjectId,
+}
+
+impl Seen {
+    /// What it saw of the files, if anything was different.
+    fn changed(&self, changes: &[tree::Change]) -> Option<FilesChanged> {
+        let files = summarise(changes);
+        let names = |paths: &[RelPath]| paths.iter().map(ToString::to_string).collect();
+        (!changes.is_empty()).then(|| FilesChanged {
+            checkpoint: self.checkpoint.clone(),
+            at: self.at,
+            event: self.event,
+            added: names(&files.added),
+            modified: names(&files.modified),
+            deleted: names(&files.deleted),
+        })
+    }
 }
 
 /// A session as it stood at a step.
@@ -81,20 +101,20 @@ impl Rappel {
         let id = part.map(|part| part.id.clone());
         let trees = self.seen_files(&row, id.as_ref(), &events)?;
         let mut changes = Vec::new();
+        // Without a session there is no beginning but that of the history.
+        if let (None, Some(first)) = (&id, trees.first()) {
+            let ancestry = self.ancestry()?;
+            let row = ancestry.rows().iter().find(|row| row.id == first.checkpoint);
+            match row.map(|row| self.changes_of(row, &ancestry)).transpose() {
+                Ok(found) => changes.extend(first.changed(&found.unwrap_or_default())),
+                Err(error) if error.is_unreadable() => {}
+                Err(error) => return Err(error),
+            }
+        }
         for pair in trees.windows(2) {
             let [before, after] = pair else { continue };
-            if before.tree == after.tree {
-                continue;
-            }
-            let files = summarise(&tree::diff(self.source(), &before.tree, &after.tree)?);
-            changes.push(FilesChanged {
-                checkpoint: after.checkpoint.clone(),
-                at: after.at,
-                event: after.event,
-                added: names(&files.added),
-                modified: names(&files.modified),
-                deleted: names(&files.deleted),
-            });
+            let found = tree::diff(self.source(), &before.tree, &after.tree)?;
+            changes.extend(after.changed(&found));
         }
         let steps = replay::steps(&events, &changes);
         Ok(Replay { rappel: self, checkpoint, session: id, steps, trees })
@@ -173,13 +193,11 @@ impl Replay<'_> {
     /// The files as the newest checkpoint at or before a step holds them. Nothing where there is none.
     pub fn files_at(&self, number: usize) -> Result<Option<FilesAt>> {
         let step = self.step(number)?;
-        // A change of files follows the event that its checkpoint knows last.
-        let place = match &step.checkpoint {
-            Some(seen) if step.kind == FILES => {
-                self.trees.iter().position(|one| one.checkpoint == *seen)
-            }
-            _ => self.trees.iter().rposition(|one| one.event < step.event),
-        };
+        // What a checkpoint saw is there at its own steps, and after the last event that it knows.
+        let own = step.checkpoint.as_ref().filter(|_| [FILES, CHECKPOINT].contains(&&*step.kind));
+        let place = own
+            .and_then(|own| self.trees.iter().position(|one| one.checkpoint == *own))
+            .or_else(|| self.trees.iter().rposition(|one| one.event < step.event));
         let Some(seen) = self.trees.get(place.unwrap_or(0)) else { return Ok(None) };
         let entries = tree::read(self.rappel.source(), &seen.tree)?;
         Ok(Some(FilesAt { checkpoint: seen.checkpoint.clone(), entries }))
@@ -260,8 +278,4 @@ fn event_in(manifest: &Manifest, session: Option<&SessionId>, events: &[Event]) 
         None => events.iter().rev().find(|event| event.at <= manifest.created_at),
     };
     known.map_or(0, |event| event.number)
-}
-
-fn names(paths: &[rappel_types::RelPath]) -> Vec<String> {
-    paths.iter().map(ToString::to_string).collect()
 }

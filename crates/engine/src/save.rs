@@ -5,7 +5,7 @@ mod options;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rappel_capture::files::Progress;
 use rappel_capture::restore::Intent;
@@ -22,7 +22,9 @@ use rappel_types::{
     secret,
 };
 
-use crate::agents::{CapturedTranscripts, Notice, Snapshots, Transcripts, agents_part, catch_up};
+use crate::agents::{
+    CapturedTranscripts, Notice, Running, Snapshots, Transcripts, agents_part, catch_up,
+};
 use crate::checkpoint::Checkpoint;
 use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
@@ -51,6 +53,8 @@ pub struct Saved {
     pub checkpoint: Checkpoint,
     /// What the user should know besides.
     pub notes: Vec<String>,
+    /// How long it was waited for tool calls that were running.
+    pub waited: Duration,
 }
 
 impl Rappel {
@@ -144,9 +148,9 @@ impl Rappel {
                 && newest.as_ref().is_none_or(|row| row.sequence < ASK_FIRST_COMMIT));
         let first_commit = ask_first_commit.then(|| FirstCommit::ask(&self.root)).flatten();
 
-        let mid_operation = match options.wait {
+        let Running { named: mid_operation, waited, .. } = match options.wait {
             Some(limit) => self.wait_for_calls(options.session.as_deref(), limit)?,
-            None => Vec::new(),
+            None => Running::default(),
         };
         let lost = self.lost_packs()?;
         let news = !lost.is_empty() && !self.knows_of(id, &lost);
@@ -210,7 +214,7 @@ impl Rappel {
             )?
         {
             notes.extend(databases::not_restorable(&existing.manifest.databases));
-            return Ok(Saved { checkpoint: existing, notes });
+            return Ok(Saved { checkpoint: existing, notes, waited });
         }
         let interrupted = self.open_intents()?;
         writer.reuse(files.iter().map(|captured| captured.tree));
@@ -330,7 +334,8 @@ impl Rappel {
         notes.extend(databases::not_restorable(&manifest.databases));
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
-        Ok(Saved { checkpoint: Checkpoint { manifest, pinned: false, created: true }, notes })
+        let checkpoint = Checkpoint { manifest, pinned: false, created: true };
+        Ok(Saved { checkpoint, notes, waited })
     }
 
     /// Takes in what transcripts tell; a workspace that was never saved becomes known by it. Returns which one it is.

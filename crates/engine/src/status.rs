@@ -12,7 +12,8 @@ use rappel_types::size::{format_size, thousands};
 use rappel_types::{FacetState, Manifest, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
-use crate::agents::AgentStats;
+use crate::agents::{AgentStats, CrashedSession};
+use crate::browse::is_folded;
 use crate::databases::not_restorable;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -58,6 +59,8 @@ pub struct Status {
     pub unsaved_databases: Vec<String>,
     /// How many checkpoints there are.
     pub checkpoints: usize,
+    /// How many of them `list` only counts: those of agent state alone, and of single tool calls.
+    pub state_checkpoints: usize,
     /// The workspace's root.
     pub root: String,
     /// The home.
@@ -68,8 +71,10 @@ pub struct Status {
     pub free_bytes: u64,
     /// Unfinished restores.
     pub restores: usize,
-    /// Sessions; come with the agents facet.
+    /// Sessions that run or wait.
     pub sessions: Vec<String>,
+    /// Those of them whose process is gone.
+    pub crashed_sessions: Vec<CrashedSession>,
     /// Integrations; come with automation.
     pub integrations: Vec<String>,
 }
@@ -79,6 +84,8 @@ pub struct Status {
 pub struct Stats {
     /// Checkpoints in the home.
     pub checkpoints: usize,
+    /// How many of them are of agent state alone, or of single tool calls.
+    pub state_checkpoints: usize,
     /// Bytes of files and databases that those hold, each counted as if it stood alone.
     pub logical_bytes: u64,
     /// How many of those are of databases.
@@ -138,12 +145,14 @@ impl Rappel {
             unsaved: 0,
             unsaved_databases: Vec::new(),
             checkpoints: rows.len(),
+            state_checkpoints: rows.iter().filter(|row| is_folded(row)).count(),
             root: self.root.display().to_string(),
             home: self.store.home().root().display().to_string(),
             home_bytes: folder_size(self.store.home().root()),
             free_bytes: self.store.home().free_space()?,
             restores: 0,
             sessions: self.live_session_ids()?,
+            crashed_sessions: self.crashed_sessions()?,
             integrations: Vec::new(),
         };
         self.judge_home(&mut status)?;
@@ -189,6 +198,11 @@ impl Rappel {
                 "there is no checkpoint with files yet",
                 "rappel save",
             ),
+        }
+        if !status.crashed_sessions.is_empty() {
+            status
+                .hints
+                .push("rappel recover tells how a crashed session is taken up again".into());
         }
         if let Recognition::New { moved_from: Some(moved), .. } = &self.recognition {
             status
@@ -296,6 +310,7 @@ impl Rappel {
         let mut by_workspace: BTreeMap<String, WorkspaceStats> = BTreeMap::new();
         for row in self.store.look_up(|index| index.checkpoints(None))? {
             stats.checkpoints += 1;
+            stats.state_checkpoints += usize::from(is_folded(&row));
             let manifest = match self.store.manifest(&row).map_err(Error::from) {
                 Ok(manifest) => manifest,
                 Err(error) if error.is_unreadable() => {

@@ -67,44 +67,59 @@ struct Now<'a> {
     scratch: Scratch<'a>,
 }
 
+/// A restore, undo or redo of the past.
+struct Past {
+    /// The commit it was born with.
+    birth: u64,
+    /// What it did.
+    undo: Undo,
+    /// The checkpoint that the user restored, if that is what stands by it or was taken back by it.
+    restored: Option<CheckpointId>,
+}
+
 /// What the documents say can be undone and redone.
 #[derive(Default)]
 struct History {
-    /// Restores that were not undone, oldest first, with the commit they were born with.
-    restores: Vec<(u64, Undo)>,
+    /// Restores that were not undone, oldest first.
+    restores: Vec<Past>,
     /// Undos that were not redone, oldest first.
-    undone: Vec<(u64, Undo)>,
+    undone: Vec<Past>,
     /// Safety checkpoints that undo and redo made.
     safeties: HashSet<CheckpointId>,
 }
 
 impl Rappel {
     fn history(&self) -> Result<History> {
-        let id = self.require_known()?;
+        let id = match self.require_known() {
+            Err(Error::NoCheckpoint { .. }) => return Ok(History::default()),
+            known => known?,
+        };
         let rows = self.store.look_up(|i| i.documents(Kind::Undo, Some(&id.to_string())))?;
         let mut history = History::default();
         for row in rows {
             let Ok(undo) = serde_json::from_str::<Undo>(&row.json) else { continue };
+            let birth = row.birth;
             match undo.kind {
                 UndoKind::Restore => {
-                    history.restores.push((row.birth, undo));
+                    let restored = Some(undo.to.clone());
+                    history.restores.push(Past { birth, undo, restored });
                     history.undone.clear();
                 }
                 UndoKind::Undo => {
                     history.safeties.insert(undo.from.clone());
-                    if history.restores.last().is_some_and(|(_, last)| last.from == undo.to) {
-                        history.restores.pop();
-                    }
-                    history.undone.push((row.birth, undo));
+                    let taken_back = history.restores.pop_if(|last| last.undo.from == undo.to);
+                    let restored = taken_back.and_then(|past| past.restored);
+                    history.undone.push(Past { birth, undo, restored });
                 }
                 UndoKind::Redo => {
                     history.safeties.insert(undo.from.clone());
-                    if let Some((birth, redone)) = history.undone.pop() {
+                    if let Some(redone) = history.undone.pop() {
                         // What was undone stands again, and can be undone again.
-                        history.restores.push((
-                            birth.max(row.birth),
-                            Undo { from: redone.to, to: undo.to.clone(), ..undo },
-                        ));
+                        history.restores.push(Past {
+                            birth: redone.birth.max(birth),
+                            undo: Undo { from: redone.undo.to, ..undo },
+                            restored: redone.restored,
+                        });
                     }
                 }
             }
@@ -117,17 +132,26 @@ impl Rappel {
         self.refuse_if_unfinished()?;
         let history = self.history()?;
         let rows = self.rows()?;
+        if rows.is_empty() {
+            return Err(Error::NotThere {
+                message: "there is nothing to undo yet".into(),
+                hint: "rappel save makes the first checkpoint".into(),
+            });
+        }
         // Checkpoints that count as "something else happened".
         let newest_other = rows
             .iter()
             .rev()
             .find(|row| row.holds_files && row.trigger != Trigger::PreRestore.as_str());
-        if let Some((birth, last)) = history.restores.last()
+        if let Some(Past { birth, undo: last, restored }) = history.restores.last()
             && newest_other.is_none_or(|row| row.birth < *birth)
             && let Some(row) = self.store.checkpoint(&last.from)?
         {
             return Ok(Step {
-                description: format!("takes back the restore of {}", last.to),
+                description: match restored {
+                    Some(restored) => format!("takes back the restore of {restored}"),
+                    None => format!("goes back to {} again", last.from),
+                },
                 to: last.from.clone(),
                 moment: Timestamp::from_millis(row.created_at),
                 asks: false,
@@ -141,7 +165,7 @@ impl Rappel {
                 kind: UndoKind::Undo,
             });
         }
-        let below = history.undone.last().and_then(|(birth, undo)| {
+        let below = history.undone.last().and_then(|Past { birth, undo, .. }| {
             let unbroken = newest_other.is_none_or(|row| row.birth < *birth);
             let at = rows.iter().find(|row| row.id == undo.to)?;
             unbroken.then_some(at.sequence)
@@ -219,7 +243,7 @@ impl Rappel {
     pub fn next_redo(&self) -> Result<Step> {
         self.refuse_if_unfinished()?;
         let history = self.history()?;
-        let Some((_, last)) = history.undone.last() else {
+        let Some(Past { undo: last, restored, .. }) = history.undone.last() else {
             return Err(Error::Nothing { message: "there is nothing to redo".into() });
         };
         let Some(row) = self.store.checkpoint(&last.from)? else {
@@ -228,7 +252,10 @@ impl Rappel {
             });
         };
         Ok(Step {
-            description: "takes back the last undo".into(),
+            description: match restored {
+                Some(restored) => format!("takes back the undo: {restored} is restored again"),
+                None => format!("takes back the undo that went to {}", last.to),
+            },
             to: last.from.clone(),
             moment: Timestamp::from_millis(row.created_at),
             asks: false,

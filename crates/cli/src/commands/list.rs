@@ -100,7 +100,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let paint = output.paint();
         let heading = if args.deleted { "Deleted checkpoints" } else { "Checkpoints" };
         let with_root = args.all_workspaces;
-        let text = face::checkpoint::list(heading, &listing, context.now(), with_root, paint);
+        let now = context.now();
+        let text = face::checkpoint::list(heading, &listing, now, with_root, args.all, paint);
         out.write_all(text.as_bytes())?;
         if args.deleted {
             let back = context.suggest("undelete ID");

@@ -3,9 +3,10 @@
 use std::io::IsTerminal;
 use std::str::FromStr;
 
+use jiff::tz::TimeZone;
 use rappel::types::agents::SessionId;
 use rappel::types::agents::replay::Step;
-use rappel::{Rappel, Replay, ReplayPosition, StateAt};
+use rappel::{Rappel, Replay, ReplayPosition};
 use rappel_types::{CheckpointId, Reference};
 use serde_json::{Map, Value, json};
 
@@ -93,7 +94,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let replay = begun(&rappel, args, kept.as_ref(), context)?;
     let output = context.output;
     if !asks && !output.json && output.terminal && std::io::stdin().is_terminal() {
-        return full_screen(&replay);
+        return full_screen(&replay, &context.zone());
     }
     // Whoever names a checkpoint and asks for nothing begins anew.
     let kept = kept.filter(|kept| {
@@ -185,7 +186,7 @@ fn overview(replay: &Replay, number: usize, context: &Context) -> Result {
     }
     let paint = output.paint();
     output.answer(|out| {
-        let mut text = face::replay::heading(replay, paint);
+        let mut text = face::replay::heading(replay, &context.zone(), paint);
         text.push_str(&face::replay::list(&replay.steps, paint));
         if !output.quiet {
             let next = context.suggest("replay --step +1");
@@ -232,38 +233,43 @@ fn document(args: &Args, replay: &Replay, step: &Step) -> Result<Map<String, Val
 /// The same for people.
 fn told(args: &Args, replay: &Replay, step: &Step, context: &Context) -> Result<String> {
     let paint = context.output.paint();
-    let mut text = face::replay::heading(replay, paint);
-    text.push_str(&face::replay::step(step, replay.steps.len(), paint));
+    let zone = context.zone();
+    let mut text = face::replay::heading(replay, &zone, paint);
+    text.push_str(&face::replay::step(step, &replay.steps, &zone, paint));
     let panels =
         [(args.agents, Panel::Agents), (args.memory, Panel::Memory), (args.files, Panel::Files)];
     for (asked, panel) in panels {
         if asked {
             text.push('\n');
-            text.push_str(&panel_text(replay, panel, step.number, paint)?);
+            text.push_str(&panel_text(replay, panel, step.number, &zone, paint)?);
         }
     }
     Ok(text)
 }
 
-fn panel_text(replay: &Replay, panel: Panel, number: usize, paint: Paint) -> Result<String> {
+fn panel_text(
+    replay: &Replay,
+    panel: Panel,
+    number: usize,
+    zone: &TimeZone,
+    paint: Paint,
+) -> Result<String> {
     let step = replay.step(number)?;
     Ok(match panel {
-        Panel::Step => face::replay::step(step, replay.steps.len(), paint),
+        Panel::Step => face::replay::step(step, &replay.steps, zone, paint),
         Panel::Agents => face::replay::agents(&replay.agents_at(number)?),
         Panel::Memory => match replay.state_at(number, face::agents::SHOWN)? {
-            Some(found) => memory(&found, step, paint),
+            Some(found) => {
+                let when = face::replay::since(&replay.steps, found.at.unwrap_or(step.at));
+                face::agents::state_when(&found, &when, paint)
+            }
             None => "No session had begun.\n".into(),
         },
         Panel::Files => face::replay::files(replay.files_at(number)?.as_ref()),
     })
 }
 
-/// What was known, told as if the step were the present.
-fn memory(found: &StateAt, step: &Step, paint: Paint) -> String {
-    face::agents::state(found, found.at.unwrap_or(step.at), paint)
-}
-
-fn full_screen(replay: &Replay) -> Result {
+fn full_screen(replay: &Replay, zone: &TimeZone) -> Result {
     let id = &replay.checkpoint.manifest.id;
     let session = replay.session.as_ref().map(|session| format!(", {session}"));
     let title = format!("Replay of {id}{}, read-only", session.unwrap_or_default());
@@ -272,7 +278,7 @@ fn full_screen(replay: &Replay) -> Result {
     loop {
         if let Some((panel, number)) = view.wanted() {
             // What cannot be read is told where it would stand; the other steps can still be looked at.
-            let text = panel_text(replay, panel, number, Paint::PLAIN)
+            let text = panel_text(replay, panel, number, zone, Paint::PLAIN)
                 .unwrap_or_else(|failure| format!("This cannot be shown: {}", failure.message));
             view.show((panel, number), &text);
         }

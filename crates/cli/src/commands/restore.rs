@@ -55,7 +55,7 @@ pub struct How {
     /// Go through with it only if the plan is still the one with this hash
     #[arg(long, value_name = "HASH")]
     pub plan: Option<String>,
-    /// Restore only these facets: files, git, databases, knowledge
+    /// Restore only these facets: files, git, databases, agents, knowledge
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
     /// Do not restore these facets

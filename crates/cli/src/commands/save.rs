@@ -1,11 +1,13 @@
 //! `rappel save`.
 
+use rappel::types::agents::SessionId;
 use rappel::{ErrorKind, Progress, SaveOptions};
 use rappel_types::{Facet, Trigger};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::errors::{Exit, Failure, Result};
+use crate::face::saved::Agents;
 use crate::process::Context;
 use crate::{detached, face, progress, values};
 
@@ -28,8 +30,8 @@ pub struct Args {
     #[arg(value_delimiter = ',', value_parser = values::tag)]
     pub tags: Vec<String>,
     /// The agent session that asks [default: RAPPEL_SESSION]
-    #[arg(long, value_name = "SESSION")]
-    pub session: Option<String>,
+    #[arg(long, value_name = "SESSION", value_parser = values::session)]
+    pub session: Option<SessionId>,
     /// Why it is made [default: manual]
     #[arg(long, value_parser = values::trigger)]
     pub trigger: Option<Trigger>,
@@ -62,17 +64,21 @@ struct Answer<'a> {
     #[serde(flatten)]
     checkpoint: &'a rappel::Checkpoint,
     notes: &'a [String],
+    waited_ms: u128,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
     rappel::check_tags(&args.tags)?;
     let mut rappel = context.open_silently()?;
+    if let Some(session) = &args.session {
+        rappel.session(session)?;
+    }
     context.stop_cleanly();
     let options = SaveOptions {
         message: args.message.clone(),
         tags: args.tags.clone(),
         trigger: args.trigger,
-        session: args.session.clone().or_else(|| context.session()),
+        session: args.session.as_ref().map(ToString::to_string).or_else(|| context.session()),
         environment: args.environment.clone(),
         metadata: args.meta.iter().cloned().collect(),
         only: (!args.only.is_empty()).then(|| args.only.iter().copied().collect()),
@@ -90,12 +96,15 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let checkpoint = &saved.checkpoint;
     let output = context.output;
     if output.json {
-        output.answer_json(&Answer { checkpoint, notes: &saved.notes })?;
+        let waited_ms = saved.waited.as_millis();
+        output.answer_json(&Answer { checkpoint, notes: &saved.notes, waited_ms })?;
     } else if output.quiet {
         output.answer(|out| Ok(writeln!(out, "{}", checkpoint.manifest.id)?))?;
     } else {
         let go_back = context.suggest(&format!("restore {}", checkpoint.manifest.id));
-        let text = face::saved::text(checkpoint, context.now(), &go_back, output.paint());
+        let transcripts = rappel.transcripts_in(&checkpoint.manifest).unwrap_or_default();
+        let agents = Agents { transcripts, waited: saved.waited };
+        let text = face::saved::text(checkpoint, &agents, context.now(), &go_back, output.paint());
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     for note in &saved.notes {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::errors::{Exit, Result};
 use crate::face;
+use crate::face::saved::Agents;
 use crate::process::Context;
 use crate::values;
 
@@ -17,6 +18,7 @@ Examples:
   rappel show latest
   rappel show 42
   rappel show \"@{2 hours ago}\" --files
+  rappel show latest --state
   rappel show latest --json | jq .files.count")]
 pub struct Args {
     /// Which checkpoint: an id, its beginning, a number, `latest`, `latest~2`, `@{WHEN}`
@@ -25,15 +27,23 @@ pub struct Args {
     /// List its files
     #[arg(long)]
     pub files: bool,
+    /// Show what its sessions knew
+    #[arg(long)]
+    pub state: bool,
 }
 
-/// The checkpoint, and its paths if they were asked for.
+/// How many items of each long list programs get.
+const ITEMS: u64 = 1_000;
+
+/// The checkpoint, and its paths and what its sessions knew if they were asked for.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
     checkpoint: &'a Checkpoint,
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<Vec<Value>>,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -44,30 +54,48 @@ pub fn run(args: &Args, context: &Context) -> Result {
         false => None,
     };
     let output = context.output;
+    let most = if output.json { ITEMS } else { face::agents::SHOWN };
+    let states = match args.state {
+        true => Some(rappel.states_in(&checkpoint.manifest, most)?),
+        false => None,
+    };
     if output.json {
         let entries = entries.map(|entries| entries.iter().map(entry_json).collect());
-        output.answer_json(&Answer { checkpoint: &checkpoint, entries })?;
+        let state = states.map(|states| states.iter().map(rappel::at_json).collect());
+        output.answer_json(&Answer { checkpoint: &checkpoint, entries, state })?;
         return Ok(Exit::Done);
     }
+    let transcripts = rappel.transcripts_in(&checkpoint.manifest).unwrap_or_default();
     output.answer(|out| {
-        if let Some(entries) = &entries {
-            for entry in entries {
-                writeln!(out, "{}", face::checkpoint::entry(entry))?;
-            }
+        for entry in entries.iter().flatten() {
+            writeln!(out, "{}", face::checkpoint::entry(entry))?;
+        }
+        if let Some(states) = &states {
+            let text = face::agents::states(states, context.now(), output.paint());
+            out.write_all(text.as_bytes())?;
+        }
+        if args.files || args.state {
             return Ok(());
         }
-        let text =
-            face::checkpoint::full(&checkpoint, context.now(), &context.zone(), output.paint());
+        let agents = Agents { transcripts, ..Agents::default() };
+        let (now, zone) = (context.now(), context.zone());
+        let text = face::checkpoint::full(&checkpoint, &agents, now, &zone, output.paint());
         out.write_all(text.as_bytes())?;
         if !output.quiet {
             let id = &checkpoint.manifest.id;
             let paint = output.paint();
             writeln!(out)?;
+            let state = ("What it knew:", format!("show {id} --state"));
+            let sessions =
+                checkpoint.manifest.agents.as_ref().map_or(0, |part| part.sessions.len());
             for (what, command) in [
                 ("Its files:", format!("show {id} --files")),
                 ("Compare with now:", format!("diff {id}")),
                 ("Go back with:", format!("restore {id}")),
-            ] {
+            ]
+            .into_iter()
+            .chain((sessions > 0).then_some(state))
+            {
                 let line = format!("{what:18}{}", context.suggest(&command));
                 writeln!(out, "{}", paint.faint(&line))?;
             }

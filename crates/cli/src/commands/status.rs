@@ -63,12 +63,14 @@ fn unusable(failure: &Failure, context: &Context) -> Result {
             "latest_at": null,
             "unsaved": null,
             "checkpoints": null,
+            "state_checkpoints": null,
             "root": context.root().display().to_string(),
             "home": context.home().ok().map(|home| home.display().to_string()),
             "home_bytes": null,
             "free_bytes": null,
             "restores": null,
             "sessions": [],
+            "crashed_sessions": [],
             "integrations": [],
         }))?;
         return Ok(Exit::Bad(ErrorKind::Failed));

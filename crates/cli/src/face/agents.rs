@@ -20,23 +20,39 @@ pub fn sessions(sessions: &[SessionView], now: Timestamp, paint: Paint) -> Strin
     if sessions.is_empty() {
         return "No sessions yet. `rappel session start` begins one.\n".into();
     }
+    let row = |view: &SessionView| {
+        [
+            view.id.to_string(),
+            standing(view),
+            clean(view.provider.as_deref().unwrap_or("agent")),
+            count(view.events, "event", "events"),
+        ]
+    };
+    let rows: Vec<[String; 4]> = sessions.iter().map(row).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let [id, status, provider, events] = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
     let mut text = String::new();
-    for view in sessions {
+    for (view, row) in sessions.iter().zip(&rows) {
         let begun = view.started_at.map(|at| age(now, at)).unwrap_or_default();
-        let provider = view.provider.as_deref().unwrap_or("agent");
+        let name = paint.id(&format!("{:id$}", row[0]));
         _ = writeln!(
             text,
-            "{}  {:9} {}  {}  {begun}",
-            paint.id(view.id.as_str()),
-            view.status,
-            clean(provider),
-            count(view.events, "event", "events"),
+            "{name}  {:status$}  {:provider$}  {:>events$}  {begun}",
+            row[1], row[2], row[3]
         );
         if let Some(task) = &view.task {
             _ = writeln!(text, "    {}", one_line(task));
         }
     }
     text
+}
+
+/// How a session stands, in words.
+fn standing(view: &SessionView) -> String {
+    match view.process_gone {
+        true => format!("{} (its process is gone)", view.status),
+        false => view.status.to_string(),
+    }
 }
 
 /// One session.
@@ -48,7 +64,7 @@ pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
         "Session {} ({}, {})",
         paint.id(view.id.as_str()),
         clean(provider),
-        view.status
+        standing(view)
     );
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -57,6 +73,7 @@ pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
     };
     line("started", view.started_at.map(|at| age(now, at)));
     line("ended", view.ended_at.map(|at| age(now, at)));
+    line("because", view.end_reason.clone());
     line("conversation", view.conversation_id.clone());
     line("agent's id", view.assistant_session_id.clone());
     line("parent", view.parent.as_ref().map(ToString::to_string));
@@ -66,17 +83,39 @@ pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
     text
 }
 
+/// What the sessions of a checkpoint knew.
+pub fn states(states: &[StateAt], now: Timestamp, paint: Paint) -> String {
+    if states.is_empty() {
+        return "It holds no session.\n".into();
+    }
+    let texts: Vec<String> = states.iter().map(|found| state(found, now, paint)).collect();
+    texts.join("\n")
+}
+
 /// What a session knew.
 pub fn state(found: &StateAt, now: Timestamp, paint: Paint) -> String {
+    let when = found.at.map(|at| format!("{at} ({})", age(now, at))).unwrap_or_default();
+    state_when(found, &when, paint)
+}
+
+/// The same, with the moment in words.
+pub fn state_when(found: &StateAt, when: &str, paint: Paint) -> String {
     let StateAt { state, session, position, .. } = found;
     let mut out = String::new();
-    let when = found.at.map(|at| format!("{at} ({})", age(now, at))).unwrap_or_default();
     _ = writeln!(out, "{} at event {}, {when}", paint.id(session.as_str()), position.event);
     if let Some((id, sequence)) = &found.checkpoint {
         _ = writeln!(out, "Last checkpoint then: {} (#{sequence})", paint.id(id.as_str()));
     }
     if let Some(task) = &state.task {
         _ = writeln!(out, "Task: {}", one_line(task));
+    }
+    if let Some(prompt) = state.prompts.iter().next_back() {
+        _ = writeln!(out, "Asked last: {}", one_line(&prompt.text));
+    }
+    let progress = &state.progress;
+    if progress.step_number > 0 || progress.text.is_some() {
+        let text = progress.text.as_deref().map(|text| format!(": {}", one_line(text)));
+        _ = writeln!(out, "Progress: step {}{}", progress.step_number, text.unwrap_or_default());
     }
     if let Some(restored) = &state.restored_to {
         _ = writeln!(out, "Set back to: {restored}");

@@ -4,8 +4,9 @@ use jiff::tz::TimeZone;
 use rappel::{Checkpoint, Listing};
 use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
-use rappel_types::{Entry, Facet, FacetState, Node, Timestamp, time};
+use rappel_types::{Entry, Facet, FacetState, Manifest, Node, Timestamp, time};
 
+use super::saved::Agents;
 use super::{
     Fields, TITLE_MAX, capitalised, changes, count, databases, git, knowledge, saved, section,
     thousands, title,
@@ -21,16 +22,18 @@ pub fn list(
     listing: &Listing,
     now: Timestamp,
     with_workspace: bool,
+    all: bool,
     paint: Paint,
 ) -> String {
-    let mut text =
-        format!("{} ({} total)\n", paint.strong(heading), thousands(listing.total as u64));
+    let total = thousands(listing.total as u64);
+    let mut text = format!("{} ({total} total{})\n", paint.strong(heading), besides(listing));
     if listing.folded_since > 0 {
         text.push_str(&format!("\n  {}\n", paint.faint(&folded(listing.folded_since, "since"))));
     }
     let newest = listing.checkpoints.iter().map(|one| one.manifest.sequence).max();
     let width = newest.unwrap_or(0).to_string().len();
-    for checkpoint in &listing.checkpoints {
+    for run in runs(listing, all) {
+        let [checkpoint, rest @ ..] = run else { continue };
         let manifest = &checkpoint.manifest;
         let is_latest = listing.latest.as_deref() == Some(manifest.id.as_str());
         let mark = if is_latest { format!("  {}", paint.good("(latest)")) } else { String::new() };
@@ -45,16 +48,52 @@ pub fn list(
             facts.push(clean(&manifest.workspace.root));
         }
         facts.extend(in_brief(checkpoint));
-        facts
-            .extend(listing.folded.get(manifest.id.as_str()).map(|count| folded(*count, "before")));
+        let of_state = run.iter().filter_map(|one| listing.folded.get(one.manifest.id.as_str()));
+        let of_state: usize = of_state.sum();
+        facts.extend((of_state > 0).then(|| folded(of_state, "before")));
         text.push_str(&format!("{indent}{}\n", paint.faint(&facts.join(" · "))));
+        if let Some(last) = rest.last() {
+            let many = count(rest.len() as u64, "automatic one", "automatic ones");
+            let line = format!(
+                "and {many} before, down to {}, with the same files (--all shows them)",
+                last.manifest.sequence
+            );
+            text.push_str(&format!("{indent}{}\n", paint.faint(&line)));
+        }
     }
     text
 }
 
-/// `3 of agent state before (--all)`: what belongs to a checkpoint in a list.
+/// What the total of a list does not count.
+fn besides(listing: &Listing) -> String {
+    match listing.folded_total as u64 {
+        0 => String::new(),
+        more => format!(", and {} of agent state alone", thousands(more)),
+    }
+}
+
+/// The checkpoints one by one, but automatic ones that follow each other with the same files together.
+fn runs(listing: &Listing, all: bool) -> impl Iterator<Item = &[Checkpoint]> {
+    let plain = |one: &Checkpoint| {
+        let Manifest { description, tags, partial, .. } = &one.manifest;
+        let automatic = description.as_deref().is_some_and(|words| words.starts_with("Auto: "));
+        // Two tags are its own; what has more is worth a line.
+        automatic && tags.len() <= 2 && !partial && !one.pinned
+    };
+    listing.checkpoints.chunk_by(move |newer, older| {
+        let is_latest = listing.latest.as_deref() == Some(older.manifest.id.as_str());
+        let holds = |Checkpoint { manifest, .. }: &Checkpoint| {
+            let tree = manifest.files.as_ref().map(|files| files.tree);
+            (tree, manifest.git.clone(), manifest.workspace.id)
+        };
+        let foldable = !all && !is_latest && plain(newer) && plain(older);
+        foldable && holds(newer) == holds(older)
+    })
+}
+
+/// `3 of agent state alone before (--all shows them)`: what belongs to a checkpoint in a list.
 pub fn folded(count: usize, when: &str) -> String {
-    format!("{} of agent state {when} (--all)", thousands(count as u64))
+    format!("{} of agent state alone {when} (--all shows them)", thousands(count as u64))
 }
 
 /// Says which checkpoints are there and cannot be read.
@@ -96,7 +135,13 @@ fn in_brief(checkpoint: &Checkpoint) -> Vec<String> {
 }
 
 /// Everything about one checkpoint.
-pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Paint) -> String {
+pub fn full(
+    checkpoint: &Checkpoint,
+    agents: &Agents,
+    now: Timestamp,
+    zone: &TimeZone,
+    paint: Paint,
+) -> String {
     let manifest = &checkpoint.manifest;
     let mut text = format!("{} {}", paint.strong("Checkpoint"), paint.id(manifest.id.as_str()));
     if let Some(title) = title(checkpoint) {
@@ -138,6 +183,7 @@ pub fn full(checkpoint: &Checkpoint, now: Timestamp, zone: &TimeZone, paint: Pai
     fields.add_some("Git", manifest.git.as_ref().map(git::line));
     databases::add(&mut fields, &manifest.databases);
     fields.add_some("Knowledge", manifest.knowledge.as_ref().map(knowledge));
+    agents.add(&mut fields, manifest);
     for facet in Facet::ALL {
         match manifest.state_of(facet) {
             FacetState::Failed => {

@@ -11,6 +11,8 @@ use crate::output::{Paint, clean};
 const DAYS: usize = 14;
 /// How many sessions and tools it shows.
 const SESSIONS: usize = 10;
+/// How many sessions `status` names.
+const NAMED: usize = 5;
 
 /// The answer of `status`.
 pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
@@ -40,12 +42,42 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
         };
         fields.add("Unsaved", unsaved);
     }
-    fields.add("Checkpoints", thousands(status.checkpoints as u64));
+    fields.add("Checkpoints", checkpoints(status.checkpoints, status.state_checkpoints));
+    let crashed = |id: &String| status.crashed_sessions.iter().any(|one| one.id.as_str() == *id);
+    let (gone, live): (Vec<&String>, Vec<&String>) =
+        status.sessions.iter().partition(|id| crashed(id));
+    fields.add_some("Sessions", names(&live, paint));
+    fields
+        .add_some("Crashed", names(&gone, paint).map(|ids| format!("{ids} (the process is gone)")));
     fields.add("Workspace", clean(&status.root));
     let sizes =
         format!("{}, {} free", format_size(status.home_bytes), format_size(status.free_bytes));
     fields.add("Home", format!("{} ({sizes})", clean(&status.home)));
     text + &fields.lines()
+}
+
+/// How many there are, and how many of those `list` only counts.
+fn checkpoints(all: usize, of_state: usize) -> String {
+    match of_state as u64 {
+        0 => thousands(all as u64),
+        of_state => {
+            format!(
+                "{}, {} of them of agent state alone",
+                thousands(all as u64),
+                thousands(of_state)
+            )
+        }
+    }
+}
+
+/// The first of some sessions.
+fn names(ids: &[&String], paint: Paint) -> Option<String> {
+    let named: Vec<String> = ids.iter().take(NAMED).map(|id| paint.id(id)).collect();
+    let more = match ids.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!ids.is_empty()).then(|| named.join(", ") + &more)
 }
 
 /// The state in a word.
@@ -74,7 +106,7 @@ pub fn checks(checks: &[Check], paint: Paint) -> String {
 /// The answer of `stats`.
 pub fn stats(stats: &Stats, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
-    fields.add("Checkpoints", thousands(stats.checkpoints as u64));
+    fields.add("Checkpoints", checkpoints(stats.checkpoints, stats.state_checkpoints));
     let databases = match stats.database_bytes {
         0 => String::new(),
         bytes => format!(", {} of it databases", format_size(bytes)),

@@ -138,6 +138,11 @@ impl Fields {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// All of them, indented by two.
     pub fn lines(&self) -> String {
         let width = self.rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);

@@ -2,40 +2,45 @@
 
 mod view;
 
+use jiff::tz::TimeZone;
 use rappel::types::agents::replay::Step;
 use rappel::{AgentAt, FilesAt, Replay};
 use rappel_types::Timestamp;
 
+use super::checkpoint::local;
 use super::count;
 use crate::output::{Paint, clean};
 
 pub use view::{Panel, Reaction, View};
 
 /// What a replay is of, and that it changes nothing.
-pub fn heading(replay: &Replay, paint: Paint) -> String {
+pub fn heading(replay: &Replay, zone: &TimeZone, paint: Paint) -> String {
     let id = paint.id(replay.checkpoint.manifest.id.as_str());
     let session = match &replay.session {
         Some(session) => format!(", session {}", paint.id(session.as_str())),
         None => String::new(),
     };
     let steps = count(replay.steps.len() as u64, "step", "steps");
-    format!("Replay of {id}{session}: {steps}. Read-only: nothing is changed.\n")
+    let begun = replay.steps.first().map(|first| format!(" from {} on", local(first.at, zone)));
+    let begun = begun.unwrap_or_default();
+    format!("Replay of {id}{session}: {steps}{begun}. Read-only: nothing is changed.\n")
 }
 
 /// The steps, one on each line.
 pub fn list(steps: &[Step], paint: Paint) -> String {
     let width = steps.len().to_string().len();
     let line = |step: &Step| {
-        let number = paint.faint(&format!("{:>width$}  {}", step.number, time(step.at)));
+        let number = paint.faint(&format!("{:>width$}  {}", step.number, since(steps, step.at)));
         format!("{number}  {}\n", clean(&step.title))
     };
     steps.iter().map(line).collect()
 }
 
 /// One step in full.
-pub fn step(step: &Step, total: usize, paint: Paint) -> String {
-    let place = format!("Step {} of {total}", step.number);
-    let mut text = format!("{}, {}\n{}\n", paint.strong(&place), step.at, clean(&step.title));
+pub fn step(step: &Step, steps: &[Step], zone: &TimeZone, paint: Paint) -> String {
+    let place = paint.strong(&format!("Step {} of {}", step.number, steps.len()));
+    let when = format!("{} ({})", since(steps, step.at), local(step.at, zone));
+    let mut text = format!("{place}, {when}\n{}\n", clean(&step.title));
     if !step.detail.is_empty() {
         text.push('\n');
         text.push_str(&lines(&step.detail));
@@ -74,9 +79,11 @@ pub fn files(files: Option<&FilesAt>) -> String {
     text
 }
 
-/// The time of day; whoever steps through a session knows the day.
-fn time(at: Timestamp) -> String {
-    at.0.strftime("%H:%M:%S").to_string()
+/// How long after the first step something was: `+00:03:12`.
+pub fn since(steps: &[Step], at: Timestamp) -> String {
+    let begun = steps.first().map_or(at, |first| first.at);
+    let seconds = at.millis_since(begun).max(0) / 1000;
+    format!("+{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// Text from elsewhere, line by line.

@@ -21,7 +21,7 @@ pub fn target(checkpoint: &Checkpoint, now: Timestamp, paint: Paint) -> String {
 /// What a restore would do.
 pub fn plan(report: &RestoreReport, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
-    fields.add("Files", planned(report.summary.files));
+    fields.add_some("Files", planned(report.summary.files));
     fields.add_some("Folders", folders(report, ["to create", "to change", "to delete"]));
     let summary = &report.summary;
     for (label, text) in [
@@ -32,7 +32,10 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
     ] {
         fields.add_some(label, text.as_deref().map(clean));
     }
-    let mut text = fields.lines();
+    let mut text = match fields.is_empty() {
+        true => "  Nothing to change\n".into(),
+        false => fields.lines(),
+    };
     if !report.details.is_empty() {
         text.push_str(&format!("\n{}\n", paint.strong("Git:")));
         for line in &report.details {
@@ -84,22 +87,27 @@ fn folders(report: &RestoreReport, words: [&str; 3]) -> Option<String> {
     }
     let [create, change, delete] = words;
     let told = [(counts[0], create), (counts[1], change), (counts[2], delete)];
-    counts.iter().any(|count| *count > 0).then(|| tally(&told, ""))
+    changed(&told)
 }
 
-fn planned(counts: ActionCounts) -> String {
+fn planned(counts: ActionCounts) -> Option<String> {
     let planned = [
         (counts.create, "to create"),
         (counts.overwrite, "to overwrite"),
         (counts.delete, "to delete"),
     ];
-    let mut text = tally(&planned, "nothing to change");
-    match counts.skip {
-        0 => {}
-        1 => text.push_str(", 1 left as it is"),
-        more => text.push_str(&format!(", {} left as they are", thousands(more))),
-    }
-    text
+    let left = match counts.skip {
+        0 => None,
+        1 => Some("1 left as it is".into()),
+        more => Some(format!("{} left as they are", thousands(more))),
+    };
+    let told: Vec<String> = changed(&planned).into_iter().chain(left).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// What there is of each kind, if there is anything.
+fn changed(counts: &[(u64, &str)]) -> Option<String> {
+    counts.iter().any(|(number, _)| *number > 0).then(|| tally(counts, ""))
 }
 
 /// The first paths to which one thing happens. Why is said of what is left alone, where it is not
@@ -145,18 +153,15 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
     let mut fields = Fields::new(paint);
     let counts = report.summary.files;
     let files = match report.conflicts.is_empty() {
-        true => tally(
-            &[
-                (counts.create, "created"),
-                (counts.overwrite, "overwritten"),
-                (counts.delete, "deleted"),
-            ],
-            "nothing changed",
-        ),
+        true => changed(&[
+            (counts.create, "created"),
+            (counts.overwrite, "overwritten"),
+            (counts.delete, "deleted"),
+        ]),
         // The plan is not what was done if somebody came in between.
-        false => clean(&done.message),
+        false => Some(clean(&done.message)),
     };
-    fields.add("Files", files);
+    fields.add_some("Files", files);
     fields.add_some("Git", report.summary.git.as_deref().map(clean));
     fields.add_some("Worktrees", report.summary.worktrees.as_deref().map(clean));
     fields.add_some("Databases", report.summary.databases.as_deref().map(clean));
@@ -164,12 +169,13 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
     if report.conflicts.is_empty() {
         fields.add_some("Folders", folders(report, ["created", "changed", "deleted"]));
     }
+    let nothing = if fields.is_empty() { "  Nothing changed\n" } else { "" };
     fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
     if report.summary.files.skip > 0 {
         let left = count(report.summary.files.skip, "path", "paths");
         fields.add("Left", format!("{left} as they are"));
     }
-    format!("{head}\n{}", fields.lines())
+    format!("{head}\n{nothing}{}", fields.lines())
 }
 
 /// What people must know about a restore that was done, on stderr.

@@ -1,17 +1,27 @@
 //! What `save` answers: the id, one line per facet, and how to go back.
 
-use rappel::Checkpoint;
-use rappel_types::manifest::{PartialReason, Skipped};
-use rappel_types::{Timestamp, time};
+use std::time::Duration;
 
-use super::{Fields, changes, databases, git, knowledge, thousands, title};
+use rappel::Checkpoint;
+use rappel_types::duration::format_duration;
+use rappel_types::manifest::{PartialReason, Skipped};
+use rappel_types::size::format_size;
+use rappel_types::{Manifest, Timestamp, time};
+
+use super::{Fields, changes, count, databases, git, knowledge, thousands, title};
 use crate::output::{Output, Paint, clean};
 
 /// How many paths a warning names.
 const NAMED: usize = 10;
 
-/// The answer.
-pub fn text(checkpoint: &Checkpoint, now: Timestamp, go_back: &str, paint: Paint) -> String {
+/// The answer. What is told of the agents is `agents`.
+pub fn text(
+    checkpoint: &Checkpoint,
+    agents: &Agents,
+    now: Timestamp,
+    go_back: &str,
+    paint: Paint,
+) -> String {
     let manifest = &checkpoint.manifest;
     let id = paint.id(manifest.id.as_str());
     let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
@@ -23,13 +33,48 @@ pub fn text(checkpoint: &Checkpoint, now: Timestamp, go_back: &str, paint: Paint
     };
     format!(
         "{head}\n{}{}\n",
-        facets(checkpoint, paint),
+        facets(checkpoint, agents, paint),
         paint.faint(&format!("Go back with: {go_back}"))
     )
 }
 
+/// What a checkpoint does not say of agents itself.
+#[derive(Debug, Default)]
+pub struct Agents {
+    /// How many transcripts it holds, and their bytes.
+    pub transcripts: (u64, u64),
+    /// How long it was waited for tool calls.
+    pub waited: Duration,
+}
+
+impl Agents {
+    /// A line each, where there is something to tell.
+    pub fn add(&self, fields: &mut Fields, manifest: &Manifest) {
+        let sessions = manifest.agents.as_ref().map_or(0, |agents| agents.sessions.len() as u64);
+        let (transcripts, bytes) = self.transcripts;
+        let mut held = Vec::new();
+        if sessions > 0 {
+            held.push(count(sessions, "session", "sessions"));
+        }
+        if transcripts > 0 {
+            let many = count(transcripts, "transcript", "transcripts");
+            held.push(format!("{many} ({})", format_size(bytes)));
+        }
+        if !held.is_empty() {
+            fields.add("Agents", held.join(", "));
+        }
+        if !manifest.mid_operation.is_empty() {
+            fields.add("Running", clean(&manifest.mid_operation.join(", ")));
+        }
+        if !self.waited.is_zero() {
+            let long = format_duration(self.waited.as_millis() as u64);
+            fields.add("Waited", format!("{long} for tool calls that were running"));
+        }
+    }
+}
+
 /// One line per facet that was captured.
-pub fn facets(checkpoint: &Checkpoint, paint: Paint) -> String {
+fn facets(checkpoint: &Checkpoint, agents: &Agents, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     fields.add_some(
         "Files",
@@ -42,6 +87,7 @@ pub fn facets(checkpoint: &Checkpoint, paint: Paint) -> String {
     fields.add_some("Git", checkpoint.manifest.git.as_ref().map(git::line));
     databases::add(&mut fields, &checkpoint.manifest.databases);
     fields.add_some("Knowledge", checkpoint.manifest.knowledge.as_ref().map(knowledge));
+    agents.add(&mut fields, &checkpoint.manifest);
     fields.lines()
 }
 

@@ -80,6 +80,13 @@ impl Rappel {
         self.state_of(session, moment, most)
     }
 
+    /// What the sessions of a checkpoint knew when it was made, with at most so many items of each long list.
+    pub fn states_in(&self, manifest: &Manifest, most: u64) -> Result<Vec<StateAt>> {
+        let sessions = manifest.agents.iter().flat_map(|agents| &agents.sessions);
+        let moment = |part: &SessionPart| Moment { position: part.position, at: None };
+        sessions.map(|part| self.state_of(part.id.clone(), moment(part), most)).collect()
+    }
+
     /// What a session knows now.
     pub fn state_now(&self, session: &SessionId, most: u64) -> Result<StateAt> {
         let view = self.session(session)?;

@@ -6,7 +6,6 @@ use rappel_types::agents::SessionId;
 use rappel_types::{CheckpointId, Reference, Timestamp};
 use serde::Serialize;
 
-use super::restore::is_gone;
 use super::{SessionView, resume_command};
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -116,17 +115,17 @@ impl Rappel {
 
     /// Sessions of this workspace that run, as far as the journal knows, while their process is gone.
     pub(crate) fn crashed_sessions(&self) -> Result<Vec<CrashedSession>> {
-        let crashed = |view: &SessionView| view.status.is_live() && is_gone(view);
-        Ok(self
-            .sessions()?
-            .into_iter()
-            .filter(crashed)
-            .map(|view| CrashedSession {
-                resume: resume_command(&view).map(|command| command.join(" ")),
-                id: view.id,
-                task: view.task,
-                started_at: view.started_at,
-            })
-            .collect())
+        let ids = self.live_session_ids()?;
+        let live = ids.iter().filter_map(|id| id.parse().ok()).map(|id| self.session(&id));
+        let mut crashed = live.collect::<Result<Vec<SessionView>>>()?;
+        crashed.retain(|view| view.process_gone);
+        crashed.sort_by_key(|view| std::cmp::Reverse(view.started_at));
+        let told = crashed.into_iter().map(|view| CrashedSession {
+            resume: resume_command(&view).map(|command| command.join(" ")),
+            id: view.id,
+            task: view.task,
+            started_at: view.started_at,
+        });
+        Ok(told.collect())
     }
 }

@@ -83,13 +83,9 @@ impl Rappel {
                 planned.warnings.push(format!("the journal of session {} is not here", part.id));
                 continue;
             };
-            let position = asked.and_then(|(_, position)| *position).unwrap_or(part.position);
-            // It stands there, or was set back to it and has not gone on since.
-            let set_back = |one: &Fork| {
-                (one.fork, one.begins, one.of, one.to)
-                    == (fork, last, position.fork, position.event)
-            };
-            if (position.fork, position.event) == (fork, last) || forks.iter().any(set_back) {
+            let stood = asked.and_then(|(_, position)| *position);
+            let (position, taken_back) = (stood.unwrap_or(part.position), stood.is_some());
+            if stands_at(&forks, SessionPosition { fork, event: last }, position) {
                 continue;
             }
             let view = self.session(&part.id)?;
@@ -97,7 +93,7 @@ impl Rappel {
             if view.workspace.is_some_and(|of| of != target.workspace.id) {
                 continue;
             }
-            let at_work = view.status.is_live() && !is_gone(&view);
+            let at_work = view.status.is_live() && !view.process_gone;
             let status = match at_work || !part.status.is_live() {
                 true => part.status,
                 // Its agent is gone; somebody has to take it up again.
@@ -108,14 +104,18 @@ impl Rappel {
                 of: position.fork,
                 to: position.event,
                 status,
+                taken_back,
             });
             let later = last.saturating_sub(position.event);
-            let mut line = format!(
-                "session {} goes back to event {} ({later} later {} readable)",
-                part.id,
-                position.event,
-                if later == 1 { "event stays" } else { "events stay" },
-            );
+            let mut line = match taken_back {
+                true => format!("session {} goes on from event {}", part.id, position.event),
+                false => format!(
+                    "session {} goes back to event {} ({later} later {} readable)",
+                    part.id,
+                    position.event,
+                    if later == 1 { "event stays" } else { "events stay" },
+                ),
+            };
             if let Some(command) = resume_command(&view) {
                 line.push_str(&format!("; resume it with `{}`", command.join(" ")));
             }
@@ -130,7 +130,11 @@ impl Rappel {
             let many = if count == 1 { "" } else { "s" };
             (count > 0).then(|| format!("{count} {what}{many} {done}"))
         };
-        let sessions = counted(planned.plan.sessions.len(), "session", "set back");
+        let set_back = match planned.plan.sessions.iter().all(|one| one.taken_back) {
+            true => "as before",
+            false => "set back",
+        };
+        let sessions = counted(planned.plan.sessions.len(), "session", set_back);
         let transcripts = counted(planned.transcripts, "transcript", "put back");
         let said: Vec<String> = sessions.into_iter().chain(transcripts).collect();
         planned.summary = (!said.is_empty()).then(|| said.join(", "));
@@ -171,7 +175,7 @@ impl Rappel {
         now: Timestamp,
     ) -> rappel_store::Result<Vec<NewRecord>> {
         let mut records = Vec::new();
-        for SessionMove { id, of, to, status } in &plan.sessions {
+        for SessionMove { id, of, to, status, taken_back } in &plan.sessions {
             let session = id.as_str();
             let written = index.session_events(Some(session))?.iter().any(|row| {
                 let body = Event::parse(&row.json).ok().map(|event| event.body);
@@ -189,6 +193,7 @@ impl Rappel {
                     to: *to,
                     status: *status,
                     intent: Some(intent.to_owned()),
+                    taken_back: *taken_back,
                 }),
             };
             let (kind, key, json) = (Kind::Event, id.to_string(), event.to_json());
@@ -242,14 +247,28 @@ pub(crate) fn positions_now(
     sessions.map(|id| Ok(UndoSession { position: position(&id)?, id })).collect()
 }
 
+/// Whether a session stands at a position, or was set back to it, in however many steps, and has not gone on since.
+fn stands_at(forks: &[Fork], mut now: SessionPosition, position: SessionPosition) -> bool {
+    while now != position {
+        let set_back = |one: &&Fork| (one.fork, one.begins) == (now.fork, now.event);
+        let Some(from) = forks.iter().find(set_back) else { return false };
+        // Forks come from earlier events, so that this ends; what says otherwise is not followed.
+        if from.to >= now.event {
+            return false;
+        }
+        now = SessionPosition { fork: from.of, event: from.to };
+    }
+    true
+}
+
 /// Whether the process that a session names is there, and is the one that it named.
 fn is_alive(view: &SessionView) -> bool {
     view.process.is_some_and(is_same)
 }
 
-/// Whether a session names a process, and that is gone.
-pub(super) fn is_gone(view: &SessionView) -> bool {
-    view.process.is_some_and(|process| process.started != 0 && !is_same(process))
+/// Whether a process that was noted with its start is gone.
+pub(super) fn is_gone(process: ProcessId) -> bool {
+    process.started != 0 && !is_same(process)
 }
 
 fn is_same(process: ProcessId) -> bool {

@@ -2,45 +2,61 @@
 
 use std::time::{Duration, Instant};
 
-use rappel_types::agents::{SessionId, ToolCall};
+use rappel_types::agents::{SessionId, SessionState, ToolCall};
 
+use super::restore::is_gone;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
 /// How often it is looked whether they are done.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// A call that began longer ago was forgotten, or goes on for longer than anybody waits.
+const FORGOTTEN_MS: i64 = 60 * 60 * 1000;
+
+/// The calls that run while a checkpoint is made.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    /// In words.
+    pub named: Vec<String>,
+    /// Whether one of them may end soon, so that it is worth waiting.
+    worth_waiting: bool,
+    /// How long it was waited for them.
+    pub waited: Duration,
+}
 
 impl Rappel {
     /// The calls that are running in this workspace's sessions, but for those of `own`, and those that run in the background.
-    /// What is known from transcripts alone is as old as the last save, and not waited for.
-    pub(crate) fn running_calls(&self, own: Option<&str>) -> Result<Vec<(SessionId, ToolCall)>> {
-        let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
-        let ids = self.store.look_up(|index| index.live_sessions(&workspace.to_string()))?;
-        let mut found = Vec::new();
-        for id in ids.iter().filter(|id| Some(id.as_str()) != own) {
+    fn running_calls(&self, own: Option<&str>) -> Result<Running> {
+        let mut running = Running::default();
+        for id in self.live_session_ids()?.iter().filter(|id| Some(id.as_str()) != own) {
             let Ok(session) = id.parse::<SessionId>() else { continue };
             let state = self.load_live(&session)?.state;
-            if state.from_transcript {
-                continue;
+            for call in state.tool_state.running.iter().filter(|call| !is_background(call)) {
+                running.worth_waiting |= self.may_end_soon(&state, call);
+                running.named.push(format!("{} ({} in session {session})", call.tool, call.id));
             }
-            let calls = state.tool_state.running.iter().filter(|call| !is_background(call));
-            found.extend(calls.map(|call| (session.clone(), call.clone())));
         }
-        Ok(found)
+        Ok(running)
+    }
+
+    /// Not if its agent is gone, or it began long ago. Nor if nobody records the session: its transcript is not read
+    /// while a save waits.
+    fn may_end_soon(&self, state: &SessionState, call: &ToolCall) -> bool {
+        let forgotten = self.now().millis_since(call.started_at) > FORGOTTEN_MS;
+        !state.from_transcript && !forgotten && !state.process.is_some_and(is_gone)
     }
 
     /// Waits until no such call is running, at most so long. What still runs is named.
-    pub(crate) fn wait_for_calls(&self, own: Option<&str>, limit: Duration) -> Result<Vec<String>> {
+    pub(crate) fn wait_for_calls(&self, own: Option<&str>, limit: Duration) -> Result<Running> {
         let start = Instant::now();
+        let mut waited = Duration::ZERO;
         loop {
-            let calls = self.running_calls(own)?;
-            if calls.is_empty() || start.elapsed() >= limit || self.is_cancelled() {
-                let name = |(session, call): &(SessionId, ToolCall)| {
-                    format!("{} ({} in session {session})", call.tool, call.id)
-                };
-                return Ok(calls.iter().map(name).collect());
+            let running = self.running_calls(own)?;
+            if !running.worth_waiting || waited >= limit || self.is_cancelled() {
+                return Ok(Running { waited, ..running });
             }
-            std::thread::sleep(LOOK_AGAIN.min(limit.saturating_sub(start.elapsed())));
+            std::thread::sleep(LOOK_AGAIN.min(limit.saturating_sub(waited)));
+            waited = start.elapsed();
             self.store.refresh()?;
         }
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Recorded;
 use super::journal::{no_session, parse};
+use super::restore::is_gone;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -39,10 +40,14 @@ pub struct SessionView {
     pub parent: Option<SessionId>,
     pub workspace: Option<WorkspaceId>,
     pub process: Option<ProcessId>,
+    /// It has not ended, but its process has.
+    pub process_gone: bool,
     /// Nobody records it: it is known from its transcript alone.
     pub from_transcript: bool,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
+    /// Why it ended, where that was said.
+    pub end_reason: Option<String>,
     /// The fork that its journal is on.
     pub fork: u32,
     /// How many events it has.
@@ -50,8 +55,10 @@ pub struct SessionView {
 }
 
 impl SessionView {
-    fn of(state: SessionState, events: u64) -> Self {
+    fn of(state: SessionState, events: u64, end_reason: Option<String>) -> Self {
         Self {
+            process_gone: state.status.is_live() && state.process.is_some_and(is_gone),
+            end_reason: end_reason.filter(|_| !state.status.is_live()),
             id: state.session,
             status: state.status,
             provider: state.provider,
@@ -164,9 +171,22 @@ impl Rappel {
             .look_up(|index| Ok((index.session_events(Some(id))?, index.last_event(id)?)))?;
         let Some(events) = events else { return Err(no_session(session)) };
         let mut state = SessionState::new(session.clone());
+        let mut end_reason = None;
         // One that cannot be read tells nothing of how the session stands.
-        rows.iter().filter_map(|row| parse(row).ok()).for_each(|event| state.apply(&event));
-        Ok(SessionView::of(state, events))
+        for event in rows.iter().filter_map(|row| parse(row).ok()) {
+            state.apply(&event);
+            if let Body::SessionEnded(end) = event.body {
+                end_reason = end.reason;
+            }
+        }
+        if state.task.is_none() {
+            let prompt = self.store.look_up(|index| index.first_prompt(id))?;
+            if let Some(Body::Prompt(prompt)) = prompt.and_then(|row| Some(parse(&row).ok()?.body))
+            {
+                state.task = Some(prompt.text);
+            }
+        }
+        Ok(SessionView::of(state, events, end_reason))
     }
 
     /// The session that is meant: the one that is named, else the only one that runs here. One that somebody records

@@ -11,9 +11,10 @@ use rappel_capture::agents::transcripts::Reader;
 use rappel_capture::files::stamp::Stamp;
 use rappel_store::disk;
 use rappel_store::sink::Sink;
+use rappel_store::tree;
 use rappel_types::agents::SessionId;
 use rappel_types::manifest::PartialReason;
-use rappel_types::{CheckpointId, Facet, ObjectId, Timestamp, WorkspaceId};
+use rappel_types::{CheckpointId, Facet, Manifest, Node, ObjectId, Timestamp, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -140,6 +141,18 @@ impl Rappel {
         memo.raw = Some(captured.memo);
         let tree = (captured.files > 0).then_some(captured.tree);
         Ok(CapturedTranscripts { tree, base, partial, memo })
+    }
+
+    /// How many transcripts a checkpoint holds, and how long they are together.
+    pub fn transcripts_in(&self, manifest: &Manifest) -> Result<(u64, u64)> {
+        let tree = manifest.agents.as_ref().and_then(|agents| agents.transcripts);
+        let Some(tree) = tree else { return Ok((0, 0)) };
+        let entries = tree::read(self.source(), &tree)?;
+        let sizes = entries.iter().filter_map(|entry| match &entry.node {
+            Node::File { size, .. } => Some(*size),
+            _ => None,
+        });
+        Ok(sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size)))
     }
 
     /// Remembers what was captured, now that a checkpoint holds it.

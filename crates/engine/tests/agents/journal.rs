@@ -140,3 +140,17 @@ fn an_id_that_somebody_chose_is_not_given_again() {
     assert_eq!(given.event.id.unwrap(), format!("h{next}-2"));
     assert_eq!(rappel.state_now(&session, u64::MAX).unwrap().state.hypotheses.len(), 2);
 }
+
+#[test]
+fn a_call_that_began_an_hour_ago_is_named_and_not_waited_for() {
+    let world = World::new(Project::in_memory().file("a", "1"));
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let began = r#"{"kind":"tool","tool":"Bash","input":{},"started":true,"id":"c1"}"#;
+    rappel.record(&session, line(began)).unwrap();
+    world.clock.advance(3_600_001);
+    let wait = Some(std::time::Duration::from_secs(600));
+    let saved = rappel.save(&SaveOptions { wait, ..SaveOptions::default() }).unwrap();
+    assert_eq!(saved.waited, std::time::Duration::ZERO);
+    assert_eq!(saved.checkpoint.manifest.mid_operation, ["Bash (c1 in session s1)"]);
+}

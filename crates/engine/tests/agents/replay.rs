@@ -84,6 +84,14 @@ fn every_step_tells_what_was_known_and_there_after_it() {
     let last = number("files: 1 new, 1 deleted");
     assert!(!has(last, "src/a.rs") && has(last, "src/b.rs"));
     assert_eq!(replay.files_at(last).unwrap().unwrap().checkpoint.as_str(), second);
+    for (made, changed) in [(&first, changed), (&second, last)] {
+        let own = replay.steps.iter().find(|step| {
+            step.kind == "checkpoint"
+                && step.checkpoint.as_ref().is_some_and(|id| id.as_str() == made)
+        });
+        let own = own.unwrap().number;
+        assert_eq!(paths(&replay, own), paths(&replay, changed), "a checkpoint's own step");
+    }
 
     let error = replay.step(99).unwrap_err();
     assert_eq!(error.to_string(), "there is no step 99");
@@ -129,7 +137,7 @@ fn agents_are_those_that_were_at_work_then() {
 #[test]
 fn a_past_without_a_session_is_that_of_the_files() {
     let world = World::new(Project::in_memory().file("a", "1"));
-    world.save("one");
+    let one = world.save("one");
     world.write("a", "2");
     let two = world.save("two");
     world.write("b", "1");
@@ -142,15 +150,16 @@ fn a_past_without_a_session_is_that_of_the_files() {
         let replay = rappel.replay(&reference(id), None).unwrap();
         replay.steps.iter().map(|step| step.title.clone()).collect()
     };
-    assert_eq!(titles(&three), ["files: 1 changed", "files: 1 new"]);
+    assert_eq!(titles(&one), ["files: 1 new"], "all that the first one holds");
+    assert_eq!(titles(&three), ["files: 1 new", "files: 1 changed", "files: 1 new"]);
     assert_eq!(
         titles(&four),
-        ["files: 1 changed", "files: 1 new"],
+        ["files: 1 new", "files: 1 changed", "files: 1 new"],
         "what was left is not on the way"
     );
     let replay = rappel.replay(&reference(&four), None).unwrap();
     assert_eq!(
-        (paths(&replay, 1), paths(&replay, 2)),
+        (paths(&replay, 2), paths(&replay, 3)),
         (vec!["a".into()], vec!["a".into(), "c".into()])
     );
     assert_eq!(replay.state_at(1, 9).unwrap(), None);

@@ -587,3 +587,21 @@ fn rollouts_of_codex_and_sessions_of_gemini_are_journals_and_come_back_too() {
     agents.restore(&then);
     assert_eq!((std::fs::read(&rollout).unwrap(), std::fs::read(&chat).unwrap()), before);
 }
+
+#[test]
+fn a_call_that_only_its_transcript_tells_of_is_named_and_not_waited_for() {
+    let agents = Agents::new();
+    let mut lines = agents.conversation();
+    lines.push(agents.answer(4, 4, call("toolu_2", "cargo run")));
+    agents.write(&format!("{SESSION}.jsonl"), &lines);
+    let wait = Some(std::time::Duration::from_secs(600));
+    let saved = agents.open().save(&SaveOptions { wait, ..SaveOptions::default() }).unwrap();
+    assert_eq!(saved.waited, std::time::Duration::ZERO);
+    let named = &saved.checkpoint.manifest.mid_operation;
+    assert!(named.len() == 1 && named[0].contains("toolu_2"), "{named:?}");
+    let rappel = agents.open();
+    let (count, bytes) = rappel.transcripts_in(&saved.checkpoint.manifest).unwrap();
+    assert_eq!((count, bytes), (1, text(&lines).len() as u64));
+    let task = rappel.sessions().unwrap()[0].task.clone();
+    assert_eq!(task.as_deref(), Some("Why does the basket lose items?"), "what it was asked first");
+}

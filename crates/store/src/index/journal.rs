@@ -287,6 +287,15 @@ impl Index {
         )
     }
 
+    /// The first prompt of a session, if one is near its beginning.
+    pub fn first_prompt(&self, session: &str) -> Result<Option<EventRow>> {
+        let found = self.event_rows(
+            "WHERE session = ?1 AND number <= 64 AND kind = 'prompt' ORDER BY number LIMIT 1",
+            params![session],
+        )?;
+        Ok(found.into_iter().next())
+    }
+
     /// The calls of a tool, whatever the case of its letters.
     pub fn tool_events(&self, tool: &str) -> Result<Vec<EventRow>> {
         self.event_rows(

@@ -325,6 +325,9 @@ pub mod payload {
         /// Which restore did it, so that a recovery does it once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub intent: Option<String>,
+        /// A restore, or the undo of one, was taken back: the session is where it was before that.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub taken_back: bool,
     }
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

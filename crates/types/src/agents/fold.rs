@@ -261,7 +261,10 @@ impl SessionState {
             Body::Restored(restored) => {
                 self.status = restored.status;
                 self.ended_at = None;
-                self.restored_to = Some(restored.checkpoint.clone());
+                // Whoever takes something back is where it was, set back to something or not.
+                if !restored.taken_back {
+                    self.restored_to = Some(restored.checkpoint.clone());
+                }
             }
             Body::Prompt(prompt) => {
                 if self.task.is_none() {

@@ -31,6 +31,9 @@ pub struct SessionMove {
     pub to: u64,
     /// How it stands then.
     pub status: SessionStatus,
+    /// It was there before: a restore, or the undo of one, is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_back: bool,
 }
 
 impl AgentsPlan {

@@ -143,7 +143,10 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
             (format!("session ended: {}", end.status), said(end.reason.as_deref()))
         }
         Body::Restored(restored) => (
-            format!("set back to {}", restored.checkpoint),
+            match restored.taken_back {
+                true => "back to where it was before".into(),
+                false => format!("set back to {}", restored.checkpoint),
+            },
             format!("The journal goes on from event {} of fork {}.", restored.to, restored.of),
         ),
         Body::Prompt(prompt) => titled("asked", &prompt.text),

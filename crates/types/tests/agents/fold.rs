@@ -564,6 +564,7 @@ fn time_in_debugging_is_told_by_events_without_pauses() {
         to: 3,
         status: SessionStatus::Running,
         intent: None,
+        taken_back: false,
     };
     assert_eq!(
         at(9_000, Body::Restored(restored)),

@@ -102,6 +102,7 @@ impl Journal {
                 to,
                 status: SessionStatus::Running,
                 intent: None,
+                taken_back: false,
             }),
         );
     }

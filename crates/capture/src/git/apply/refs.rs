@@ -106,7 +106,7 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
         line(&[b"option", b"no-deref"]);
         match (&step.old, &step.new) {
             (Some(_), Some(new)) if symbolic(step.old.as_deref()) => {
-                line(&[b"update", name, new.as_bytes()])
+                line(&[b"update", name, new.as_bytes()]);
             }
             (Some(old), Some(new)) => line(&[b"update", name, new.as_bytes(), old.as_bytes()]),
             (None, Some(new)) => line(&[b"update", name, new.as_bytes(), zero(new).as_bytes()]),

@@ -11,7 +11,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, List, ListState, Paragraph, Wrap};
 
-use super::{lines, time};
+use super::{lines, since};
 use crate::output::clean;
 
 /// Under this width the steps stand above, not beside.
@@ -65,7 +65,7 @@ impl View {
     pub fn new(title: String, steps: Vec<Step>) -> Self {
         let width = steps.len().to_string().len();
         let line = |step: &Step| {
-            format!("{:>width$} {} {}", step.number, time(step.at), clean(&step.title))
+            format!("{:>width$} {} {}", step.number, since(&steps, step.at), clean(&step.title))
         };
         Self {
             title,
@@ -97,7 +97,9 @@ impl View {
 
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent) -> Reaction {
-        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        // As a shell takes them, whatever is being typed.
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return Reaction::Leave;
         }
         if self.typing.is_some() {
@@ -401,11 +403,15 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_by_q_escape_and_control_c() {
+    fn it_is_left_by_q_escape_control_c_and_control_d() {
         assert_eq!(press(&mut view(2), &[KeyCode::Char('q')]), Reaction::Leave);
         assert_eq!(press(&mut view(2), &[KeyCode::Esc]), Reaction::Leave);
-        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(view(0).key(control_c), Reaction::Leave);
+        for letter in ['c', 'd'] {
+            let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+            let mut view = view(0);
+            press(&mut view, &[KeyCode::Char('/')]);
+            assert_eq!(view.key(key), Reaction::Leave);
+        }
     }
 
     #[test]
