@@ -124,7 +124,7 @@ pub fn tag(text: &str) -> Result<String, BadValue> {
 
 /// `KEY=VALUE`: numbers, truth values, lists and objects as JSON has them, all else as text.
 pub fn key_value(text: &str) -> Result<(String, Value), BadValue> {
-    let hint = "write `--meta step_number=3`";
+    let hint = "write KEY=VALUE, as in `step_number=3`";
     let (key, value) =
         text.split_once('=').ok_or_else(|| BadValue::new(&format!("{text:?} has no `=`"), hint))?;
     if key.is_empty() || key.chars().any(char::is_control) {

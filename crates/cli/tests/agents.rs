@@ -251,3 +251,22 @@ fn other_agents_are_ended_only_when_asked_for() {
     let unfinished = world.json(&["recover"]);
     assert_eq!(unfinished["sessions"][0]["id"], "s");
 }
+
+#[test]
+fn what_says_nothing_or_is_not_understood_is_refused() {
+    let world = World::new();
+    world.must(&["session", "start", "-q"]);
+    for (words, said) in [
+        (&["record"][..], "rappel help record"),
+        (&["record", "note", "  "], "its text is empty"),
+        (&["record", "thought", "x", "--confidence", "-0.5"], "between 0 and 1"),
+        (&["record", "context", "B"], "KEY=VALUE"),
+        (&["record", "tokens", "--model", "m"], "none are counted"),
+        (&["record", "code"], "PATH"),
+        (&["record", "code", "/etc/passwd"], "outside of the workspace"),
+        (&["record", "command", "ls", "--stdout", "@missing"], "@FILE"),
+    ] {
+        let error = world.refused(words, 2);
+        assert!(error.contains(said), "{words:?}: {error}");
+    }
+}

@@ -1,5 +1,6 @@
 //! `rappel record`.
 
+use std::ffi::OsString;
 use std::io::{BufRead, Read};
 
 use clap::Subcommand;
@@ -19,7 +20,6 @@ use crate::values;
 /// What is recorded is safe on disk when this returns. Each call prints the id of what it recorded.
 /// Secrets are taken out before anything is written.
 #[derive(Debug, Clone, clap::Args)]
-#[command(subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Examples:
   rappel record thought \"the cache is never emptied\" --confidence 0.8
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "ID", global = true, value_parser = values::session)]
     session: Option<SessionId>,
     /// Read one JSON event a line, and acknowledge each
-    #[arg(long, required = true)]
+    #[arg(long)]
     stdin: bool,
     #[command(subcommand)]
     kind: Option<Kind>,
@@ -42,36 +42,71 @@ pub struct Args {
 #[derive(Debug, Clone, Subcommand)]
 enum Kind {
     /// Something the agent thought
+    #[command(
+        after_help = "Examples:\n  rappel record thought \"the cache is never emptied\" --type observation --confidence 0.8"
+    )]
     Thought(Thought),
     /// A call of a tool, in one go or as it starts and finishes
+    #[command(
+        after_help = "Examples:\n  rappel record tool Bash --input '{\"command\": \"ls\"}' --output @out.txt\n  X=$(rappel record tool Build --started); …; rappel record tool --id $X --finished"
+    )]
     Tool(Tool),
     /// A guess, or a change of one
+    #[command(
+        after_help = "Examples:\n  rappel record hypothesis \"the index is stale\" --confidence 0.6\n  rappel record hypothesis --id h3 --status rejected --reason \"it is new\""
+    )]
     Hypothesis(Hypothesis),
     /// What speaks for or against a guess
+    #[command(
+        after_help = "Examples:\n  rappel record evidence \"rebuilding it helps\" --for h3 --supports --weight 0.8"
+    )]
     Evidence(Evidence),
     /// Something held to be so, or a change of it
+    #[command(
+        after_help = "Examples:\n  rappel record belief \"the cache is shared\" --confidence 0.9\n  rappel record belief --id b2 --depends-on b1 --as contradicts"
+    )]
     Belief(Belief),
     /// Something not known, or what fills it
+    #[command(
+        after_help = "Examples:\n  rappel record gap \"who empties the cache?\"\n  rappel record gap --id g1 --filled \"the timer in main.rs\""
+    )]
     Gap(Gap),
     /// Something that was checked
+    #[command(
+        after_help = "Examples:\n  rappel record verification \"the tests of login\" --failed --for h3 --output @test.log"
+    )]
     Verification(Verification),
     /// A way that is tried
+    #[command(
+        after_help = "Examples:\n  rappel record branch without-cache --switch\n  rappel record branch without-cache --merge-into main"
+    )]
     Branch(Branch),
     /// Words to keep
     Note(Text),
     /// What the user asked
     Prompt(Text),
     /// A command that was run
+    #[command(
+        after_help = "Examples:\n  rappel record command \"cargo test\" --exit-code 101 --stderr @err.log"
+    )]
     Command(Command),
     /// A variable of the context
+    #[command(
+        after_help = "Examples:\n  rappel record context target=staging\n  rappel record context --unset target"
+    )]
     Context(ContextValue),
     /// How far the work is
+    #[command(after_help = "Examples:\n  rappel record progress \"tests run\" --step 4")]
     Progress(Progress),
     /// What a request to the model cost
+    #[command(
+        after_help = "Examples:\n  rappel record tokens --input 1200 --output 340 --model opus"
+    )]
     Tokens(Tokens),
     /// That the agent's context is about to be cut
     Compaction(OptionalText),
     /// That source code was changed
+    #[command(after_help = "Examples:\n  rappel record code src/main.rs src/cache.rs")]
     Code(Code),
 }
 
@@ -95,7 +130,7 @@ struct Thought {
     #[arg(long = "type", default_value = "reasoning")]
     kind: String,
     /// How sure, from 0 to 1
-    #[arg(long, value_parser = values::confidence)]
+    #[arg(long, allow_negative_numbers = true, value_parser = values::confidence)]
     confidence: Option<Confidence>,
     /// The thought it follows
     #[arg(long, value_name = "ID")]
@@ -142,7 +177,7 @@ struct Hypothesis {
     #[arg(long, value_parser = values::word::<HypothesisStatus>)]
     status: Option<HypothesisStatus>,
     /// How sure, from 0 to 1
-    #[arg(long, value_parser = values::confidence)]
+    #[arg(long, allow_negative_numbers = true, value_parser = values::confidence)]
     confidence: Option<Confidence>,
     /// New words for it
     #[arg(long = "text", value_name = "TEXT", requires = "id")]
@@ -167,7 +202,7 @@ struct Evidence {
     #[arg(long)]
     refutes: bool,
     /// How much, from 0 to 1
-    #[arg(long, value_parser = values::confidence, default_value = "0.5")]
+    #[arg(long, allow_negative_numbers = true, value_parser = values::confidence, default_value = "0.5")]
     weight: Confidence,
 }
 
@@ -180,7 +215,7 @@ struct Belief {
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// How sure, from 0 to 1
-    #[arg(long, value_parser = values::confidence)]
+    #[arg(long, allow_negative_numbers = true, value_parser = values::confidence)]
     confidence: Option<Confidence>,
     /// New words for it
     #[arg(long = "text", value_name = "TEXT", requires = "id")]
@@ -301,17 +336,23 @@ struct Tokens {
 #[derive(Debug, Clone, clap::Args)]
 struct Code {
     /// The files
-    #[arg(value_name = "PATH")]
-    paths: Vec<String>,
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
+    if args.kind.is_some() == args.stdin {
+        return Err(Failure::usage(
+            "say what to record: either a kind or --stdin",
+            "rappel record note \"half-way\"; rappel help record lists the kinds",
+        ));
+    }
     let mut rappel = context.open()?;
     let named = args.session.clone().or_else(|| context.session_id());
     let session = rappel.session_meant(named.as_ref())?.id;
     match &args.kind {
         Some(kind) => {
-            let event = kind.event(&rappel, &session)?;
+            let event = kind.event(&rappel, &session, context)?;
             record(&mut rappel, &session, event, context)
         }
         None => lines(&mut rappel, &session, context),
@@ -418,7 +459,11 @@ fn given(text: &str) -> Result<String> {
         _ => match text.strip_prefix('@') {
             None => return Ok(text.to_owned()),
             Some(path) => std::fs::read(path).map_err(|error| {
-                Failure::failed(format!("cannot read {}: {error}", clean(path)))
+                let message = format!("cannot read {}: {error}", clean(path));
+                Failure::usage(
+                    message,
+                    "@FILE gives a file's content; write the text itself to give that",
+                )
             })?,
         },
     };
@@ -436,7 +481,7 @@ fn loose_json(text: Option<&String>) -> Result<Value> {
 }
 
 impl Kind {
-    fn event(&self, rappel: &Rappel, session: &SessionId) -> Result<NewEvent> {
+    fn event(&self, rappel: &Rappel, session: &SessionId, context: &Context) -> Result<NewEvent> {
         let mut id = None;
         let body = match self {
             Self::Thought(thought) => Body::Thought(payload::Thought {
@@ -503,7 +548,10 @@ impl Kind {
             Self::Compaction(compaction) => {
                 Body::Compaction(payload::Compaction { text: compaction.text.clone() })
             }
-            Self::Code(code) => Body::Code(payload::Code { paths: code.paths.clone() }),
+            Self::Code(code) => {
+                let paths = context.paths(rappel.root(), &code.paths)?;
+                Body::Code(payload::Code { paths: paths.iter().map(ToString::to_string).collect() })
+            }
         };
         Ok(NewEvent { at: None, id, body })
     }

@@ -31,17 +31,26 @@ pub struct Args {
 #[derive(Debug, Clone, Subcommand)]
 enum Verb {
     /// Begin a session, and print its id
+    #[command(
+        after_help = "Example:\n  export RAPPEL_SESSION=$(rappel session start --task \"fix the login\" --provider claude)"
+    )]
     Start(Start),
     /// Say that a session waits
+    #[command(after_help = "Example:\n  rappel session pause")]
     Pause(Which),
     /// Say that a session goes on, and print the command that resumes its agent
+    #[command(after_help = "Example:\n  rappel session resume ses_20261115_143022_k7f3 --exec")]
     Resume(Resume),
     /// End a session
+    #[command(
+        after_help = "Example:\n  rappel session end --status failed --reason \"no more budget\""
+    )]
     End(End),
     /// List this workspace's sessions
     #[command(visible_alias = "ls")]
     List,
     /// Show one session
+    #[command(after_help = "Example:\n  rappel session show ses_20261115_143022_k7f3")]
     Show(Which),
 }
 
@@ -184,6 +193,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 fn no_command(view: &SessionView) -> Failure {
     let message = match &view.provider {
+        Some(provider) if view.assistant_session_id.is_none() => {
+            format!(
+                "session {} does not say what {provider} calls it (--assistant-session-id)",
+                view.id
+            )
+        }
         Some(provider) => format!("it is not known how {provider} resumes a session"),
         None => format!("session {} does not say whose agent it is", view.id),
     };

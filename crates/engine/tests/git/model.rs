@@ -286,3 +286,9 @@ fn a_lost_repository_is_made_again_with_the_files_of_its_other_work_trees() {
     run(&[Save, WorkThere(0), Save, LoseGit]);
     run(&[WorkThere(0), Save, WorkThere(2), Save, LoseGit]);
 }
+
+#[test]
+fn a_head_that_was_detached_is_detached_again_though_its_branch_moved() {
+    use Step::{Amend, Branch, Checkout, Detach, Restore, Save};
+    run(&[Branch(0), Detach, Save, Checkout(0), Amend, Restore(0, true)]);
+}

@@ -33,6 +33,9 @@ const SAID: [&str; 14] = [
     "working_dir",
 ];
 
+/// Texts without which an event says nothing.
+const NEEDED: [&str; 8] = ["text", "content", "command", "tool", "name", "key", "answer", "for"];
+
 /// Something to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
@@ -85,8 +88,16 @@ impl NewEvent {
         if OURS.contains(&kind.as_str()) {
             return Err(EventError(format!("{kind:?} is not recorded by hand")));
         }
-        let data = Value::Object(fields).to_string();
-        Ok(Self { at, id, body: Body::parse(&kind, &data)? })
+        let fields = Value::Object(fields);
+        let body = Body::parse(&kind, &fields.to_string())?;
+        let known = body.to_value();
+        let passed_over = |(name, value): &(&String, &Value)| {
+            known.get(name.as_str()).is_none() && !says_nothing(value)
+        };
+        if let Some((name, _)) = fields.as_object().into_iter().flatten().find(passed_over) {
+            return Err(EventError(format!("{kind}: {name:?} is not one of its fields")));
+        }
+        Ok(Self { at, id, body })
     }
 
     /// The same without secrets and with previews cut to their size. An event that says too much is refused.
@@ -105,6 +116,19 @@ impl NewEvent {
             return Err(EventError(format!(
                 "an event says at most {limit} MiB; keep the rest in a file"
             )));
+        }
+        for name in NEEDED {
+            if json
+                .get(name)
+                .is_some_and(|text| text.as_str().is_some_and(|it| it.trim().is_empty()))
+            {
+                return Err(EventError(format!("{}: its {name} is empty", self.body.kind())));
+            }
+        }
+        if let Body::Tokens(tokens) = &self.body
+            && [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] == [0; 4]
+        {
+            return Err(EventError("tokens: none are counted".into()));
         }
         if depth(&json) > DEPTH_MAX {
             let message = format!("an event nests values at most {DEPTH_MAX} deep");
@@ -227,6 +251,7 @@ fn spelled_out(
             rename(fields, "stdout", "stdout_preview");
             rename(fields, "stderr", "stderr_preview");
         }
+        "progress" => rename(fields, "step", "step_number"),
         "branch" => {
             if let Some(into) = fields.remove("merge_into") {
                 fields.insert("into".into(), into);
@@ -256,6 +281,18 @@ fn denied(fields: &mut Map<String, Value>, flag: &str, of: &str) {
 fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
     if let Some(value) = fields.remove(from) {
         fields.insert(to.to_owned(), value);
+    }
+}
+
+/// What a field that is left out says too.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(true) => false,
     }
 }
 
@@ -308,6 +345,7 @@ mod tests {
             (r#"{"kind":"branch","name":"b","switch":true}"#, "branch-created"),
             (r#"{"kind":"branch","name":"b","merge_into":"main"}"#, "branch-merged"),
             (r#"{"kind":"command","command":"ls","exit_code":0,"stdout":"a"}"#, "command"),
+            (r#"{"kind":"progress","text":"x","step":3}"#, "progress"),
             (r#"{"kind":"context","key":"a","value":1}"#, "context-set"),
             (r#"{"kind":"context","unset":"a"}"#, "context-unset"),
         ] {
@@ -325,8 +363,13 @@ mod tests {
             (r#"{"kind":"note"}"#, "text"),
             (r#"{"kind":"hypothesis","text":"x","confidence":1.5}"#, "between 0 and 1"),
             (r#"{"kind":"restored"}"#, "by hand"),
+            (r#"{"kind":"note","text":"x","colour":"red"}"#, "\"colour\" is not one of its fields"),
+            (r#"{"kind":"note","text":" "}"#, "its text is empty"),
+            (r#"{"kind":"thought","text":""}"#, "its content is empty"),
+            (r#"{"kind":"tokens","model":"m"}"#, "none are counted"),
         ] {
-            let error = NewEvent::parse(line).unwrap_err().to_string();
+            let parsed = NewEvent::parse(line).and_then(NewEvent::cleaned);
+            let error = parsed.unwrap_err().to_string();
             assert!(error.contains(word), "{line}: {error}");
         }
     }

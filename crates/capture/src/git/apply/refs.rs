@@ -59,10 +59,12 @@ impl GitDrive<'_> {
             };
             gone.new.is_none() && moves.iter().any(|made| made.name != gone.name && collides(made))
         };
+        // Nor does it move a branch and detach the HEAD that names it.
+        let detaches = |step: &RefMove| symbolic(&step.old) && !symbolic(&step.new);
         let (first, rest): (Vec<RefMove>, Vec<RefMove>) =
             moves.clone().into_iter().partition(in_the_way);
-        transact(common, &first)?;
-        transact(common, &rest)
+        let (last, rest): (Vec<RefMove>, Vec<RefMove>) = rest.into_iter().partition(detaches);
+        [first, rest, last].iter().try_for_each(|moves| transact(common, moves))
     }
 }
 
@@ -83,8 +85,6 @@ pub(super) fn current(common: &Path, plan: &RepositoryPlan) -> Result<BTreeMap<R
 /// one, follow.
 fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
     let git = Git::at(common);
-    let symbolic =
-        |text: &Option<String>| text.as_ref().is_some_and(|text| text.starts_with("ref: "));
     let zero = |like: &str| "0".repeat(like.len());
     let mut input = Vec::new();
     let mut any = false;
@@ -152,6 +152,10 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+fn symbolic(value: &Option<String>) -> bool {
+    value.as_ref().is_some_and(|value| value.starts_with("ref: "))
 }
 
 /// Whether git's words say that another git holds a lock.
