@@ -75,7 +75,7 @@ pub fn state(found: &StateAt, now: Timestamp, paint: Paint) -> String {
     let mut out = String::new();
     let told = |at: Timestamp| format!("{at} ({})", age(now, at));
     let id = paint.id(session.as_str());
-    if position.event == 0 {
+    if !found.has_begun() {
         let began = found.begins.map(|at| format!(": it began {}", told(at))).unwrap_or_default();
         _ = writeln!(out, "{id} had not begun then{began}");
         return out;

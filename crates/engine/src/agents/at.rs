@@ -51,6 +51,13 @@ pub struct StateAt {
     pub state: SessionState,
 }
 
+impl StateAt {
+    /// Whether the session had begun.
+    pub fn has_begun(&self) -> bool {
+        self.position.event > 0
+    }
+}
+
 impl Rappel {
     /// What a session knew at a moment, everything it holds included.
     pub fn query_at(&self, query: &TemporalQuery) -> Result<StateAt> {
@@ -62,10 +69,11 @@ impl Rappel {
         let named = query.session.as_ref().or(query.preferred.as_ref());
         match query {
             TemporalQuery { timestamp: Some(at), tag_filter: None, .. } => {
-                let session = self.session_looked_at(named)?.id;
-                let moment = self.moment_at(&session, *at)?;
-                let found = self.state_of(session, moment, most)?;
-                Ok(StateAt { ahead: *at > self.now(), ..found })
+                let view = self.session_looked_at(named)?;
+                let moment = self.moment_at(&view.id, *at)?;
+                let found = self.state_of(view.id, moment, most)?;
+                let begins = view.started_at.filter(|_| !found.has_begun());
+                Ok(StateAt { begins, ahead: *at > self.now(), ..found })
             }
             TemporalQuery { timestamp: Some(at), tag_filter: Some(tag), .. } => {
                 let manifest = self.tagged_with(tag, |row| row.created_at <= at.as_millis())?;
@@ -113,14 +121,10 @@ impl Rappel {
             Err(error) if error.is_unreadable() => state = self.fold_anew(&session, moment)?,
             other => other?,
         }
-        let begins = match state.event {
-            0 => self.session(&session)?.started_at,
-            _ => None,
-        };
         let position = SessionPosition { fork: moment.position.fork, event: state.event };
         let checkpoint = self.checkpoint_before(&session, position, moment.at)?;
         let at = state.latest_at;
-        Ok(StateAt { at, begins, ahead: false, session, position, checkpoint, state })
+        Ok(StateAt { at, begins: None, ahead: false, session, position, checkpoint, state })
     }
 
     /// The newest checkpoint that holds no more of a session than a position and was made by then; a safety save before a

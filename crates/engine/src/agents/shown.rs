@@ -11,7 +11,7 @@ use super::at::StateAt;
 pub fn at_json(found: &StateAt) -> Value {
     json!({
         "at": found.at,
-        "begun": found.begins.is_none(),
+        "begun": found.has_begun(),
         "begins_at": found.begins,
         "future": found.ahead,
         "session": found.session,

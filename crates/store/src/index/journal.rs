@@ -449,7 +449,9 @@ impl Index {
     pub fn events_saying(&self, needle: &str, visit: &mut dyn FnMut(EventRow)) -> Result<()> {
         let fail = self.fail();
         let wanted = Needle::new(needle);
-        let mut statement = self.connection.prepare_cached(EVENT).map_err(&fail)?;
+        // Every page is looked at once: mapped, they need not be copied one by one, which takes two thirds as long again.
+        let mapped = Mapped::new(&self.connection);
+        let mut statement = mapped.connection.prepare_cached(EVENT).map_err(&fail)?;
         let mut rows = statement.query([]).map_err(&fail)?;
         while let Some(row) = rows.next().map_err(&fail)? {
             let body = row.get_ref(6).map_err(&fail)?.as_bytes().unwrap_or_default();
@@ -489,6 +491,29 @@ fn event_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
         item: row.get(5)?,
         json: row.get(6)?,
     })
+}
+
+/// How much of the database is mapped into memory at most.
+const MAPPED_MAX: i64 = 1 << 30;
+
+/// A connection that maps the database into memory as long as this is there, and no longer: a disk that fails under a
+/// map ends the process instead of failing a query.
+struct Mapped<'c> {
+    connection: &'c rusqlite::Connection,
+}
+
+impl<'c> Mapped<'c> {
+    fn new(connection: &'c rusqlite::Connection) -> Self {
+        // One that cannot be mapped is read as ever.
+        let _ = connection.pragma_update_and_check(None, "mmap_size", MAPPED_MAX, |_| Ok(()));
+        Self { connection }
+    }
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        let _ = self.connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()));
+    }
 }
 
 /// Bytes that every JSON has that says a text, whatever the case of its letters.
