@@ -393,14 +393,12 @@ fn called(call: &Called) -> Item<'_> {
     plain(|max| {
         let given = call.arguments.as_deref().unwrap_or_default();
         let mut text = named(&call.id, None, &format!("{} {given}", call.tool), max.min(SHORT * 2));
-        match (&call.error, call.success, &call.result) {
-            (Some(error), ..) => text += &format!(" | failed: {}", clip(error, max)),
-            (None, Some(false), None) => text += " | failed",
-            (None, Some(false), Some(result)) => {
-                text += &format!(" | failed: {}", clip(result, max))
-            }
-            (None, _, Some(result)) => text += &format!(" | {}", clip(result, max.min(SHORT * 2))),
-            (None, _, None) => {}
+        let failed = call.error.is_some() || call.success == Some(false);
+        match (failed, call.error.as_ref().or(call.result.as_ref())) {
+            (true, Some(why)) => text += &format!(" | failed: {}", clip(why, max)),
+            (true, None) => text += " | failed",
+            (false, Some(gave)) => text += &format!(" | {}", clip(gave, max.min(SHORT * 2))),
+            (false, None) => {}
         }
         text
     })
