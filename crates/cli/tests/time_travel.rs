@@ -58,8 +58,58 @@ fn diff_tells_what_an_agent_learnt() {
     assert_eq!((&change["change"], &change["id"]), (&"added".into(), &"h1".into()));
     assert_eq!(diff["agents"]["tool_calls_added"][0]["tool"], "bash");
     assert!(diff["summary"].as_str().unwrap().contains("1 hypothesis added"), "{diff}");
+    assert_eq!((&change["status"], &change["confidence"]), (&"confirmed".into(), &0.9.into()));
     let unknown = world.run(&["diff", &first, &second, "--session", "nobody"]);
     assert_eq!(unknown.status.code(), Some(3));
+}
+
+#[test]
+fn diff_backwards_tells_what_was_not_known_yet() {
+    let (world, first, second) = investigated();
+    assert_face!(world, "diff_agents_backwards", "diff", &second, &first, "--only", "agents");
+    let diff = world.json(&["diff", &second, &first, "--only", "agents"]);
+    assert_eq!(diff["agents"]["tool_calls_removed"][0]["tool"], "bash");
+    assert_eq!(diff["summary"], "1 hypothesis gone, 1 tool call gone");
+}
+
+#[test]
+fn at_says_where_there_is_nothing_to_tell() {
+    let (world, first, _) = investigated();
+    let before = world.run(&["at", "2020-01-01"]);
+    let said = String::from_utf8(before.stdout).unwrap();
+    assert!(said.starts_with("s1 had not begun then: it began 20"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(world.json(&["at", "2020-01-01"])["begun"], false);
+    let ahead = world.run(&["at", "2100-01-01"]);
+    let said = String::from_utf8(ahead.stdout).unwrap();
+    assert!(said.contains("That time is yet to come: this is the state now.\n"), "{said}");
+    for when in ["now", "today"] {
+        assert_eq!(world.json(&["at", when])["future"], false);
+    }
+    // A checkpoint that holds one session means that one, whoever asks.
+    let asked = world
+        .command(&["at", "--checkpoint", &first, "--json"])
+        .env("RAPPEL_SESSION", "another")
+        .output()
+        .unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&asked.stdout).unwrap();
+    assert_eq!((&found["session"], &found["checkpoint"]), (&"s1".into(), &first.into()));
+}
+
+#[test]
+fn who_asks_for_what_is_not_there_is_told_where_to_look() {
+    let (world, ..) = investigated();
+    world.json(&["tag", "1", "green"]);
+    assert_face!(world, "no_session_find", "find", "--session", "nope");
+    assert_face!(world, "no_session_recall", "recall", "--session", "nope");
+    assert_face!(world, "no_session_list", "list", "--session", "nope");
+    assert_face!(world, "no_session_at", "at", "now", "--session", "sl");
+    assert_face!(world, "no_path_log", "log", "nope");
+    assert_face!(world, "a_tag_at", "at", "--checkpoint", "green");
+    assert_face!(world, "a_tag_for_a_time", "at", "green");
+    // What is there and was never saved is no mistake.
+    world.write("new.txt", "x");
+    assert_eq!(world.run(&["log", "new.txt"]).status.code(), Some(0));
 }
 
 #[test]

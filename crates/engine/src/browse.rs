@@ -116,6 +116,11 @@ impl Rappel {
 
     /// The checkpoints that a filter means, and the events for which it means them.
     pub(crate) fn look_for(&self, filter: &ListFilter) -> Result<(Listing, Vec<FoundEvent>)> {
+        if let Some(session) = &filter.session
+            && !self.store.look_up(|index| index.knows_session(session))?
+        {
+            return Err(self.no_session(session));
+        }
         let mut rows = match (filter.deleted, filter.all_workspaces) {
             (true, _) => self.deleted_rows()?,
             (false, true) => self.store.look_up(|index| index.checkpoints(None))?,

@@ -102,6 +102,14 @@ pub enum Error {
         /// Which.
         checkpoint: rappel_types::CheckpointId,
     },
+    /// What was given for a checkpoint is a tag.
+    #[error("no checkpoint {reference:?} in this workspace: that is a tag")]
+    ATag {
+        /// As it was given.
+        reference: String,
+        /// The newest checkpoints that have it.
+        tagged: Vec<String>,
+    },
     /// Several checkpoints are meant by the reference.
     #[error("{reference:?} could be {}", candidates.join(", "))]
     Ambiguous {
@@ -115,6 +123,8 @@ pub enum Error {
     NoSession {
         /// As it was given.
         session: String,
+        /// The one that was most likely meant.
+        nearest: Option<String>,
     },
     /// Something cannot be recorded.
     #[error("session {session}: {illegal}")]
@@ -248,6 +258,7 @@ impl Error {
             | Self::InvalidQuery
             | Self::Config(_) => ErrorKind::Usage,
             Self::NoCheckpoint { .. }
+            | Self::ATag { .. }
             | Self::Deleted { .. }
             | Self::NotDeleted { .. }
             | Self::NoPath { .. }
@@ -291,6 +302,10 @@ impl Error {
             Self::NotDeleted { deleted, .. } => {
                 Some(format!("rappel list --deleted shows them: {}", deleted.join(", ")))
             }
+            Self::ATag { reference, tagged } => Some(format!(
+                "rappel list --tag {reference} shows what has it; the newest: {}",
+                tagged.join(", ")
+            )),
             Self::Pinned { checkpoint } => Some(format!("rappel unpin {checkpoint}")),
             Self::Ambiguous { .. } => Some("give more letters of the id".into()),
             Self::NoPath { checkpoint, .. } => {
@@ -300,7 +315,10 @@ impl Error {
                 Some("rappel list --all-workspaces shows which there are".into())
             }
             Self::NotThere { hint, .. } => Some(hint.clone()),
-            Self::NoSession { .. } => Some("rappel session list shows them".into()),
+            Self::NoSession { nearest: None, .. } => Some("rappel session list shows them".into()),
+            Self::NoSession { nearest: Some(nearest), .. } => {
+                Some(format!("did you mean {nearest}? rappel session list shows them all"))
+            }
             Self::IllegalEvent { session, illegal: Illegal::Ended(_) } => Some(format!(
                 "a session that ended stays as it is; rappel session start --parent {session} begins a new one"
             )),

@@ -95,11 +95,13 @@ impl Rappel {
             [one] => Ok(one.clone()),
             [] => {
                 self.refuse_deleted(|row| row.id.as_str().starts_with(text))?;
-                let nearest = match self.tagged(text) {
-                    tagged if tagged.is_empty() => nearest(text, rows),
-                    tagged => tagged,
-                };
-                Err(Error::NoCheckpoint { reference: reference.to_string(), nearest })
+                let reference = reference.to_string();
+                match self.tagged(text) {
+                    tagged if tagged.is_empty() => {
+                        Err(Error::NoCheckpoint { reference, nearest: nearest(text, rows) })
+                    }
+                    tagged => Err(Error::ATag { reference, tagged }),
+                }
             }
             _ => Err(Error::Ambiguous {
                 reference: reference.to_string(),

@@ -23,7 +23,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
 /// Questions that are kept ready.
@@ -60,7 +60,7 @@ CREATE TABLE document (
 const SCHEMAS: [&str; 2] = [SCHEMA, journal::SCHEMA];
 
 pub use figures::{ExecutionRow, ToolRow};
-pub use journal::{EventRow, Hit, SnapshotRow};
+pub use journal::{CallRow, EventRow, Hit, SnapshotRow};
 
 /// Where an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

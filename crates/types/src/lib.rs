@@ -20,6 +20,7 @@ pub mod redact;
 pub mod reference;
 pub mod secret;
 pub mod size;
+pub mod slip;
 pub mod time;
 pub mod trigger;
 

@@ -2,12 +2,12 @@
 
 use rappel::TemporalQuery;
 use rappel::types::agents::SessionId;
-use rappel_types::{Reference, When};
+use rappel_types::{Reference, Timestamp, When};
 
 use crate::errors::{Exit, Result};
 use crate::face;
 use crate::process::Context;
-use crate::values;
+use crate::values::{self, BadValue};
 
 /// What the agent knew at a time: believed, suspected, open, tried
 ///
@@ -23,7 +23,7 @@ Examples:
   rappel at --tag verified")]
 pub struct Args {
     /// The time: `now`, `2 hours ago`, `yesterday 14:00`, `2026-11-15 14:30:00`
-    #[arg(value_name = "WHEN", value_parser = values::when)]
+    #[arg(value_name = "WHEN", value_parser = when_at)]
     when: Option<When>,
     /// The session [default: RAPPEL_SESSION, else the one that runs, else the last one]
     #[arg(long, value_name = "ID", value_parser = values::session)]
@@ -48,12 +48,13 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let query = TemporalQuery {
-        timestamp: args.when.as_ref().map(|when| context.moment_end(when)).transpose()?,
+        timestamp: args.when.as_ref().map(|when| moment(when, context)).transpose()?,
         sequence_number: args.sequence,
         event: args.event,
         checkpoint: args.checkpoint.clone(),
         tag_filter: args.tag.clone(),
-        session: args.session.clone().or_else(|| context.session_id()),
+        session: args.session.clone(),
+        preferred: context.session_id(),
     };
     let most = match (args.full, context.output.json) {
         (true, _) => u64::MAX,
@@ -69,4 +70,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Exit::Done)
+}
+
+/// A WHEN; people write the name of a checkpoint or a tag there too.
+fn when_at(text: &str) -> Result<When, BadValue> {
+    values::when(text).map_err(|BadValue { message, hint }| {
+        let hint =
+            hint.map(|hint| format!("{hint}; a checkpoint is --checkpoint REF, a tag --tag TAG"));
+        BadValue { message, hint }
+    })
+}
+
+/// The end of what is meant by a WHEN. Of a day that is not over, that is now: only what has not begun is yet to come.
+fn moment(when: &When, context: &Context) -> Result<Timestamp> {
+    let (begin, end, now) = (context.moment(when)?, context.moment_end(when)?, context.now());
+    Ok(if begin <= now { end.min(now) } else { end })
 }

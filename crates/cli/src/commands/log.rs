@@ -1,6 +1,11 @@
 //! `rappel log`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rappel::ErrorKind;
+use rappel_types::RelPath;
 
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
@@ -37,6 +42,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
     };
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let log = rappel.log(&path, Some(usize::try_from(limit).unwrap_or(usize::MAX)))?;
+    if log.total == 0 && log.unreadable.is_empty() && !is_there(rappel.root(), &path) {
+        return Err(Failure {
+            kind: ErrorKind::NotFound,
+            message: format!("there is no {path}, and no checkpoint has it"),
+            hint: Some("rappel show latest --files lists what a checkpoint holds".into()),
+        });
+    }
     let output = context.output;
     face::checkpoint::warn_unreadable(&log.unreadable, output);
     if output.json {
@@ -46,4 +58,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Exit::Done)
+}
+
+fn is_there(root: &Path, path: &RelPath) -> bool {
+    root.join(OsStr::from_bytes(path.as_bytes())).symlink_metadata().is_ok()
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use rappel::types::agents::{Hypothesis, HypothesisStatus, Item, Long, SessionState, ToolCall};
+use rappel::types::agents::{
+    Evidence, Gap, Hypothesis, HypothesisStatus, Long, SessionState, Thought, ToolCall,
+    Verification,
+};
 use rappel::types::time::age;
 use rappel::{SessionView, StateAt};
 use rappel_types::Timestamp;
@@ -94,7 +97,15 @@ pub fn states(states: &[StateAt], now: Timestamp, paint: Paint) -> String {
 
 /// What a session knew.
 pub fn state(found: &StateAt, now: Timestamp, paint: Paint) -> String {
-    let when = found.at.map(|at| format!("{at} ({})", age(now, at))).unwrap_or_default();
+    let told = |at: Timestamp| format!("{at} ({})", age(now, at));
+    if !found.has_begun() {
+        let began = found.begins.map(|at| format!(": it began {}", told(at))).unwrap_or_default();
+        return format!("{} had not begun then{began}\n", paint.id(found.session.as_str()));
+    }
+    let mut when = found.at.map(told).unwrap_or_default();
+    if found.ahead {
+        when.push_str("\nThat time is yet to come: this is the state now.");
+    }
     state_when(found, &when, paint)
 }
 
@@ -102,7 +113,8 @@ pub fn state(found: &StateAt, now: Timestamp, paint: Paint) -> String {
 pub fn state_when(found: &StateAt, when: &str, paint: Paint) -> String {
     let StateAt { state, session, position, .. } = found;
     let mut out = String::new();
-    _ = writeln!(out, "{} at event {}, {when}", paint.id(session.as_str()), position.event);
+    let when = if when.is_empty() { String::new() } else { format!(", {when}") };
+    _ = writeln!(out, "{} at event {}{when}", paint.id(session.as_str()), position.event);
     if let Some((id, sequence)) = &found.checkpoint {
         _ = writeln!(out, "Last checkpoint then: {} (#{sequence})", paint.id(id.as_str()));
     }
@@ -141,30 +153,14 @@ pub fn state_when(found: &StateAt, when: &str, paint: Paint) -> String {
     let clashes: Vec<String> = state.contradictions.iter().map(clash).collect();
     section(&mut out, paint, "Contradictions", &clashes, 0);
     let gaps = |filled: bool| {
-        let of = state.gaps.iter().filter(move |gap| gap.filled == filled);
-        of.map(|gap| match &gap.answer {
-            Some(answer) => {
-                format!("{}  {} → {}", clean(gap.id()), one_line(&gap.text), one_line(answer))
-            }
-            None => format!("{}  {}", clean(gap.id()), one_line(&gap.text)),
-        })
-        .collect::<Vec<_>>()
+        state.gaps.iter().filter(move |gap| gap.filled == filled).map(question).collect::<Vec<_>>()
     };
     section(&mut out, paint, "Open questions", &gaps(false), 0);
     section(&mut out, paint, "Answered", &gaps(true), 0);
-    newest(&mut out, paint, "Verified", &state.verification_results, |one| {
-        let outcome = if one.passed { "passed" } else { "failed" };
-        format!("{}  {outcome}: {}", clean(&one.id), one_line(&one.text))
-    });
-    newest(&mut out, paint, "Evidence", &state.evidence, |one| {
-        let side = if one.supports { "for" } else { "against" };
-        let (id, of) = (clean(&one.id), clean(&one.hypothesis));
-        format!("{id}  {side} {of} ({}): {}", one.weight, one_line(&one.text))
-    });
+    newest(&mut out, paint, "Verified", &state.verification_results, verification);
+    newest(&mut out, paint, "Evidence", &state.evidence, evidence);
     branches(&mut out, paint, state);
-    newest(&mut out, paint, "Thoughts", &state.thought_chain, |one| {
-        format!("{}  {}", clean(&one.id), one_line(&one.content))
-    });
+    newest(&mut out, paint, "Thoughts", &state.thought_chain, thought);
     let running: Vec<String> = state.tool_state.running.iter().map(call).collect();
     section(&mut out, paint, "Running", &running, 0);
     newest(&mut out, paint, "Tool calls", &state.tool_state.done, call);
@@ -222,6 +218,26 @@ fn hypothesis(one: &Hypothesis) -> String {
 
 fn item(id: &str, sure: f64, text: &str) -> String {
     format!("{}  {sure:.2}  {}", clean(id), one_line(text))
+}
+
+pub fn evidence(one: &Evidence) -> String {
+    let side = if one.supports { "for" } else { "against" };
+    let (id, of) = (clean(&one.id), clean(&one.hypothesis));
+    format!("{id}  {side} {of} ({}): {}", one.weight, one_line(&one.text))
+}
+
+pub fn verification(one: &Verification) -> String {
+    let outcome = if one.passed { "passed" } else { "failed" };
+    format!("{}  {outcome}: {}", clean(&one.id), one_line(&one.text))
+}
+
+pub fn question(gap: &Gap) -> String {
+    let answer = gap.answer.as_ref().map(|answer| format!(" → {}", one_line(answer)));
+    format!("{}  {}{}", clean(&gap.id), one_line(&gap.text), answer.unwrap_or_default())
+}
+
+pub fn thought(one: &Thought) -> String {
+    format!("{}  {}", clean(&one.id), one_line(&one.content))
 }
 
 pub fn call(one: &ToolCall) -> String {

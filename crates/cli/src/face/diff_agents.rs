@@ -1,12 +1,12 @@
-//! What agents learnt between two checkpoints.
+//! What agents learnt between two checkpoints, or knew at the first and not at the second.
 
 use std::fmt::Write;
 
 use rappel::AgentsCompared;
-use rappel::types::agents::{AgentsDiff, Change, ChangeKind};
+use rappel::types::agents::{AgentsDiff, Change, ChangeKind, Gap, Note};
 use serde_json::Value;
 
-use super::agents::{call, one_line};
+use super::agents::{call, evidence, one_line, question, thought, verification};
 use super::thousands;
 use crate::output::{Paint, clean};
 
@@ -21,7 +21,8 @@ pub fn sessions(agents: &AgentsCompared, brief: bool, paint: Paint) -> String {
             position.map_or(0, |position| position.event)
         };
         let (from, to) = (event(session.from), event(session.to));
-        let learnt = if session.summary.is_empty() { "nothing learnt" } else { &session.summary };
+        let nothing = "nothing learnt or forgotten";
+        let learnt = if session.summary.is_empty() { nothing } else { &session.summary };
         let id = paint.id(session.session.as_str());
         _ = writeln!(text, "  session {id}, event {from} to {to}: {learnt}");
         if !brief {
@@ -46,46 +47,40 @@ fn learnt_lines(diff: &AgentsDiff, paint: Paint) -> String {
             _ = writeln!(text, "      … {more} more (--json has them)");
         }
     };
-    add("Hypotheses", diff.hypothesis_changes.iter().map(|one| change(one, paint)).collect());
-    add("Beliefs", diff.belief_changes.iter().map(|one| change(one, paint)).collect());
-    let evidence = diff.evidence_added.iter().map(|one| {
-        let side = if one.supports { "for" } else { "against" };
-        let (id, of) = (clean(&one.id), clean(&one.hypothesis));
-        format!("{id}  {side} {of} ({}): {}", one.weight, one_line(&one.text))
-    });
-    add("Evidence", evidence.collect());
-    let verifications = diff.verifications_added.iter().map(|one| {
-        let outcome = if one.passed { "passed" } else { "failed" };
-        format!("{}  {outcome}: {}", clean(&one.id), one_line(&one.text))
-    });
-    add("Verified", verifications.collect());
-    let opened = diff.gaps_opened.iter().filter(|gap| !gap.filled);
-    add(
-        "Questions",
-        opened.map(|gap| format!("{}  {}", clean(&gap.id), one_line(&gap.text))).collect(),
-    );
-    let filled = diff.gaps_filled.iter().map(|gap| {
-        let answer = gap.answer.as_deref().unwrap_or_default();
-        format!("{}  {} → {}", clean(&gap.id), one_line(&gap.text), one_line(answer))
-    });
-    add("Answered", filled.collect());
-    let notes = diff.notes_added.iter().map(|one| one_line(&one.text));
-    add("Notes", notes.collect());
-    let thoughts = diff.thoughts_added.iter();
-    add(
-        "Thoughts",
-        thoughts.map(|one| format!("{}  {}", clean(&one.id), one_line(&one.content))).collect(),
-    );
-    add("Tool calls", diff.tool_calls_added.iter().map(call).collect());
-    add("Context", diff.context_changes.iter().map(|one| change(one, paint)).collect());
+    let changes = |of: &[Change]| of.iter().map(|one| change(one, paint)).collect();
+    add("Hypotheses", changes(&diff.hypothesis_changes));
+    add("Beliefs", changes(&diff.belief_changes));
+    add("Evidence", both(&diff.evidence_added, &diff.evidence_removed, evidence, paint));
+    let (checked, unchecked) = (&diff.verifications_added, &diff.verifications_removed);
+    add("Verified", both(checked, unchecked, verification, paint));
+    // One that was answered as well is told once.
+    let opened: Vec<&Gap> = diff.gaps_opened.iter().filter(|gap| !gap.filled).collect();
+    let gone: Vec<&Gap> = diff.gaps_removed.iter().collect();
+    add("Questions", both(&opened, &gone, |gap| question(gap), paint));
+    add("Answered", both(&diff.gaps_filled, &diff.gaps_reopened, question, paint));
+    let note = |one: &Note| one_line(&one.text);
+    add("Notes", both(&diff.notes_added, &diff.notes_removed, note, paint));
+    add("Thoughts", both(&diff.thoughts_added, &diff.thoughts_removed, thought, paint));
+    add("Tool calls", both(&diff.tool_calls_added, &diff.tool_calls_removed, call, paint));
+    add("Context", changes(&diff.context_changes));
     text
+}
+
+/// What was added, and what is gone.
+fn both<T>(added: &[T], gone: &[T], line: impl Fn(&T) -> String, paint: Paint) -> Vec<String> {
+    let added = added.iter().map(|one| format!("{} {}", paint.good("+"), line(one)));
+    let gone = gone.iter().map(|one| format!("{} {}", paint.bad("-"), line(one)));
+    added.chain(gone).collect()
 }
 
 fn change(one: &Change, paint: Paint) -> String {
     let id = clean(&one.id);
+    let status = one.status.map(|status| format!("{status}  "));
+    let sure = one.confidence.map(|sure| format!("{:.2}  ", sure.get()));
+    let standing = format!("{}{}", status.unwrap_or_default(), sure.unwrap_or_default());
     match one.change {
-        ChangeKind::Added => format!("{} {id}  {}", paint.good("+"), said(&one.new)),
-        ChangeKind::Removed => format!("{} {id}  {}", paint.bad("-"), said(&one.old)),
+        ChangeKind::Added => format!("{} {id}  {standing}{}", paint.good("+"), said(&one.new)),
+        ChangeKind::Removed => format!("{} {id}  {standing}{}", paint.bad("-"), said(&one.old)),
         ChangeKind::Updated | ChangeKind::StatusChanged | ChangeKind::ConfidenceChanged => {
             let field = if one.field == "value" { "" } else { &one.field };
             let field = if field.is_empty() { String::new() } else { format!("{field} ") };

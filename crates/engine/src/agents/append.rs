@@ -13,7 +13,7 @@ use rappel_types::agents::{
 use rappel_types::{CheckpointId, ObjectId, Timestamp, Trigger};
 use serde::Serialize;
 
-use super::journal::{no_session, parse};
+use super::journal::parse;
 use super::{Live, Notice, Snapshots};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -157,7 +157,8 @@ impl Rappel {
                         return Err(rappel_store::Error::Refused);
                     }
                     Err(Refusal::NoSession) => {
-                        refused = Some(no_session(&session));
+                        refused =
+                            Some(Error::NoSession { session: session.to_string(), nearest: None });
                         return Err(rappel_store::Error::Refused);
                     }
                 };

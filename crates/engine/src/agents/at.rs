@@ -3,9 +3,9 @@
 use rappel_store::index::CheckpointRow;
 use rappel_types::agents::{Body, Lineage, SessionId, SessionPart, SessionPosition, SessionState};
 use rappel_types::reference::Base;
-use rappel_types::{CheckpointId, Manifest, Reference, Timestamp};
+use rappel_types::{CheckpointId, Manifest, Reference, Timestamp, Trigger};
 
-use super::journal::{Moment, no_session, parse};
+use super::journal::{Moment, parse};
 use super::snapshot;
 use crate::browse::ListFilter;
 use crate::error::{Error, Result};
@@ -27,6 +27,8 @@ pub struct TemporalQuery {
     pub tag_filter: Option<String>,
     /// The session; the only one there is, if it is not given.
     pub session: Option<SessionId>,
+    /// The session that is meant if none is given, unless a checkpoint is asked for that does not hold it.
+    pub preferred: Option<SessionId>,
 }
 
 /// What a session knew at a moment.
@@ -34,14 +36,26 @@ pub struct TemporalQuery {
 pub struct StateAt {
     /// When the last thing happened that it knew.
     pub at: Option<Timestamp>,
+    /// When the session began, if it had not begun at that moment.
+    pub begins: Option<Timestamp>,
+    /// The time that was asked for is yet to come: this is the state now.
+    pub ahead: bool,
     /// The session.
     pub session: SessionId,
     /// Where in its journal that is.
     pub position: SessionPosition,
-    /// The newest checkpoint that holds no more than that.
+    /// The checkpoint that was asked for; else the newest one that holds no more than that, and was made by the time
+    /// that was asked for. A safety save before a restore only if there is no other.
     pub checkpoint: Option<(CheckpointId, u64)>,
     /// What it knew. Of the long lists only the newest items may be here.
     pub state: SessionState,
+}
+
+impl StateAt {
+    /// Whether the session had begun.
+    pub fn has_begun(&self) -> bool {
+        self.position.event > 0
+    }
 }
 
 impl Rappel {
@@ -52,32 +66,38 @@ impl Rappel {
 
     /// The same with at most so many items of each long list, the newest.
     pub fn query_at_most(&self, query: &TemporalQuery, most: u64) -> Result<StateAt> {
-        let (session, moment) = match query {
+        let named = query.session.as_ref().or(query.preferred.as_ref());
+        match query {
             TemporalQuery { timestamp: Some(at), tag_filter: None, .. } => {
-                let session = self.session_looked_at(query.session.as_ref())?.id;
-                let moment = self.moment_at(&session, *at)?;
-                (session, moment)
+                let view = self.session_looked_at(named)?;
+                let moment = self.moment_at(&view.id, *at)?;
+                let found = self.state_of(view.id, moment, most)?;
+                let begins = view.started_at.filter(|_| !found.has_begun());
+                Ok(StateAt { begins, ahead: *at > self.now(), ..found })
             }
             TemporalQuery { timestamp: Some(at), tag_filter: Some(tag), .. } => {
-                self.of_tagged(query, tag, |row| row.created_at <= at.as_millis())?
+                let manifest = self.tagged_with(tag, |row| row.created_at <= at.as_millis())?;
+                self.state_held(&manifest, query, most)
             }
             TemporalQuery { sequence_number: Some(number), .. } => {
                 let reference = Reference { base: Base::Sequence(*number), back: 0 };
                 let row = self.resolve(&reference, false)?;
-                of_checkpoint(&self.store.manifest(&row)?, query.session.as_ref())?
+                self.state_held(&self.store.manifest(&row)?, query, most)
             }
             TemporalQuery { event: Some(number), .. } => {
-                let session = self.session_looked_at(query.session.as_ref())?.id;
-                (session.clone(), self.of_event(&session, *number)?)
+                let session = self.session_looked_at(named)?.id;
+                let moment = self.of_event(&session, *number)?;
+                self.state_of(session, moment, most)
             }
             TemporalQuery { checkpoint: Some(reference), .. } => {
                 let row = self.resolve(reference, false)?;
-                of_checkpoint(&self.store.manifest(&row)?, query.session.as_ref())?
+                self.state_held(&self.store.manifest(&row)?, query, most)
             }
-            TemporalQuery { tag_filter: Some(tag), .. } => self.of_tagged(query, tag, |_| true)?,
-            _ => return Err(Error::InvalidQuery),
-        };
-        self.state_of(session, moment, most)
+            TemporalQuery { tag_filter: Some(tag), .. } => {
+                self.state_held(&self.tagged_with(tag, |_| true)?, query, most)
+            }
+            _ => Err(Error::InvalidQuery),
+        }
     }
 
     /// What the sessions of a checkpoint knew when it was made, with at most so many items of each long list.
@@ -94,6 +114,14 @@ impl Rappel {
         self.state_of(view.id, Moment { position, at: None }, most)
     }
 
+    /// What a session knew as a checkpoint has it.
+    fn state_held(&self, manifest: &Manifest, query: &TemporalQuery, most: u64) -> Result<StateAt> {
+        let part = part_meant(manifest, query.session.as_ref(), query.preferred.as_ref())?;
+        let moment = Moment { position: part.position, at: None };
+        let found = self.state_of(part.id.clone(), moment, most)?;
+        Ok(StateAt { checkpoint: Some((manifest.id.clone(), manifest.sequence)), ..found })
+    }
+
     fn state_of(&self, session: SessionId, moment: Moment, most: u64) -> Result<StateAt> {
         let mut state = self.state_at(&session, moment)?;
         match snapshot::fill(self.source(), &mut state, most) {
@@ -101,32 +129,38 @@ impl Rappel {
             other => other?,
         }
         let position = SessionPosition { fork: moment.position.fork, event: state.event };
-        let checkpoint = self.checkpoint_before(&session, position)?;
-        Ok(StateAt { at: state.latest_at, session, position, checkpoint, state })
+        let checkpoint = self.checkpoint_before(&session, position, moment.at)?;
+        let at = state.latest_at;
+        Ok(StateAt { at, begins: None, ahead: false, session, position, checkpoint, state })
     }
 
-    /// The newest checkpoint that holds no more of a session than a position.
+    /// The newest checkpoint that holds no more of a session than a position and was made by then; a safety save before a
+    /// restore only if there is no other.
     fn checkpoint_before(
         &self,
         session: &SessionId,
         position: SessionPosition,
+        by: Option<Timestamp>,
     ) -> Result<Option<(CheckpointId, u64)>> {
         let (hits, lineage) = self.store.look_up(|index| {
             let hits = index.holders_before(session.as_str(), position.event)?;
             Ok((hits, Lineage::new(index.forks(session.as_str())?)))
         })?;
+        let mut safety = None;
         for hit in hits {
             let SessionPosition { fork, event } = hit.position;
-            if !lineage.knows(position.fork, position.event, fork, event) {
-                continue;
-            }
-            if let Ok(id) = hit.checkpoint.parse::<CheckpointId>()
+            if lineage.knows(position.fork, position.event, fork, event)
+                && let Ok(id) = hit.checkpoint.parse::<CheckpointId>()
                 && let Some(row) = self.store.checkpoint(&id)?
+                && by.is_none_or(|by| row.created_at <= by.as_millis())
             {
-                return Ok(Some((id, row.sequence)));
+                if row.trigger != Trigger::PreRestore.as_str() {
+                    return Ok(Some((id, row.sequence)));
+                }
+                safety.get_or_insert((id, row.sequence));
             }
         }
-        Ok(None)
+        Ok(safety)
     }
 
     /// Where a session was at a time.
@@ -150,7 +184,7 @@ impl Rappel {
         let Some(row) = rows.first().filter(|row| row.number == number) else {
             let last = self.store.look_up(|index| index.last_event(session.as_str()))?;
             return Err(match last {
-                None => no_session(session),
+                None => self.no_session(session.as_str()),
                 Some(last) => Error::NotThere {
                     message: format!("session {session} has no event {number}"),
                     hint: format!("its events are 1 to {last}"),
@@ -161,17 +195,13 @@ impl Rappel {
         Ok(Moment { position, at: None })
     }
 
-    fn of_tagged(
-        &self,
-        query: &TemporalQuery,
-        tag: &str,
-        counts: impl Fn(&CheckpointRow) -> bool,
-    ) -> Result<(SessionId, Moment)> {
+    /// The newest checkpoint with agents and a tag, of those that count.
+    fn tagged_with(&self, tag: &str, counts: impl Fn(&CheckpointRow) -> bool) -> Result<Manifest> {
         let filter = ListFilter { tag: Some(tag.to_owned()), all: true, ..ListFilter::default() };
         for checkpoint in self.list(&filter)?.checkpoints {
             let Some(row) = self.store.checkpoint(&checkpoint.manifest.id)? else { continue };
             if counts(&row) && checkpoint.manifest.agents.is_some() {
-                return of_checkpoint(&checkpoint.manifest, query.session.as_ref());
+                return Ok(checkpoint.manifest);
             }
         }
         Err(Error::NotThere {
@@ -181,30 +211,33 @@ impl Rappel {
     }
 }
 
-fn of_checkpoint(manifest: &Manifest, named: Option<&SessionId>) -> Result<(SessionId, Moment)> {
-    let sessions = manifest.agents.iter().flat_map(|agents| &agents.sessions);
-    let sessions: Vec<&SessionPart> = sessions.collect();
-    let asked = named.map(SessionId::as_str).or(manifest.session_id.as_deref());
-    let found = match (asked, &sessions[..]) {
-        (Some(asked), _) => sessions.iter().find(|part| part.id.as_str() == asked).copied(),
-        (None, [one]) => Some(*one),
-        (None, []) => None,
+/// The session of a checkpoint that is meant: the one that is named, else the preferred one, the one that it was made
+/// for or the only one.
+fn part_meant<'m>(
+    manifest: &'m Manifest,
+    named: Option<&SessionId>,
+    preferred: Option<&SessionId>,
+) -> Result<&'m SessionPart> {
+    let sessions = manifest.agents.as_ref().map_or(&[][..], |agents| &agents.sessions);
+    let part = |id: &str| sessions.iter().find(|part| part.id.as_str() == id);
+    let missing = |message| Error::NotThere {
+        message,
+        hint: format!("rappel show {} tells what it holds", manifest.id),
+    };
+    if let Some(named) = named {
+        return part(named.as_str())
+            .ok_or_else(|| missing(format!("{} holds no session {named}", manifest.id)));
+    }
+    let likely = [preferred.map(SessionId::as_str), manifest.session_id.as_deref()];
+    match (likely.into_iter().flatten().find_map(part), sessions) {
+        (Some(part), _) | (None, [part]) => Ok(part),
+        (None, []) => Err(missing(format!("{} holds no session", manifest.id))),
         (None, _) => {
             let ids: Vec<&str> = sessions.iter().map(|part| part.id.as_str()).collect();
-            return Err(Error::Usage {
+            Err(Error::Usage {
                 message: format!("{} holds several sessions: {}", manifest.id, ids.join(", ")),
                 hint: Some("--session ID".into()),
-            });
+            })
         }
-    };
-    match found {
-        Some(part) => Ok((part.id.clone(), Moment { position: part.position, at: None })),
-        None => Err(Error::NotThere {
-            message: match asked {
-                Some(asked) => format!("{} holds no session {asked}", manifest.id),
-                None => format!("{} holds no session", manifest.id),
-            },
-            hint: format!("rappel show {} tells what it holds", manifest.id),
-        }),
     }
 }

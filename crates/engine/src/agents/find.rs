@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rappel_store::index::{CheckpointRow, EventRow, Hit};
+use rappel_store::index::{CallRow, CheckpointRow, EventRow, Hit};
 use rappel_types::Timestamp;
 use rappel_types::agents::{Body, Event, Lineage};
 use serde::Serialize;
@@ -49,9 +49,6 @@ pub struct FoundEvent {
     pub checkpoint: Option<String>,
     #[serde(skip)]
     fork: u32,
-    /// The event's JSON, where nobody has looked yet how it begins.
-    #[serde(skip)]
-    unread: Option<String>,
 }
 
 impl Rappel {
@@ -63,7 +60,7 @@ impl Rappel {
         let shown: HashSet<&str> = checkpoints.iter().map(|one| one.manifest.id.as_str()).collect();
         events.retain(|event| event.checkpoint.as_deref().is_none_or(|id| shown.contains(id)));
         events.truncate(EVENTS_MAX);
-        events.iter_mut().for_each(FoundEvent::read);
+        self.read_unread(&mut events)?;
         Ok(Found { total, checkpoints, events_total, events, unreadable })
     }
 
@@ -74,7 +71,8 @@ impl Rappel {
         rows: &[CheckpointRow],
     ) -> Result<Vec<FoundEvent>> {
         let mut events = match (&filter.tool, &filter.text) {
-            (Some(tool), text) => self.calls_of(tool, text.as_deref())?,
+            (Some(tool), None) => self.calls_of(tool)?,
+            (Some(tool), Some(text)) => self.calls_that_say(tool, text)?,
             (None, Some(text)) => self.events_that_say(text)?,
             (None, None) => return Ok(Vec::new()),
         };
@@ -97,21 +95,35 @@ impl Rappel {
             let mut found = Vec::new();
             index.events_saying(text, &mut |row| {
                 let said = Event::parse(&row.json).ok().and_then(|event| event.body.excerpt(text));
-                found.extend(said.map(|excerpt| FoundEvent::of(row, Some(excerpt))));
+                found.extend(said.map(|excerpt| FoundEvent::of(row, excerpt)));
             })?;
             Ok(found)
         })?)
     }
 
-    /// The calls of a tool; with a text, those that say it in what they were given or gave.
-    fn calls_of(&self, tool: &str, text: Option<&str>) -> Result<Vec<FoundEvent>> {
+    /// The calls of a tool, unread.
+    fn calls_of(&self, tool: &str) -> Result<Vec<FoundEvent>> {
+        let calls = self.store.look_up(|index| index.tool_calls(tool))?;
+        Ok(calls.into_iter().map(FoundEvent::unread).collect())
+    }
+
+    /// Looks what events are of which nobody has looked at more than where they are.
+    fn read_unread(&self, events: &mut [FoundEvent]) -> Result<()> {
+        for found in events.iter_mut().filter(|one| one.kind.is_empty()) {
+            let row = self.store.look_up(|index| index.event(&found.session, found.event))?;
+            let Some(row) = row else { continue };
+            let opening = Event::parse(&row.json).map(|event| event.body.opening());
+            let checkpoint = found.checkpoint.take();
+            *found = FoundEvent { checkpoint, ..FoundEvent::of(row, opening.unwrap_or_default()) };
+        }
+        Ok(())
+    }
+
+    /// The calls of a tool that say something in what they were given or gave.
+    fn calls_that_say(&self, tool: &str, text: &str) -> Result<Vec<FoundEvent>> {
         Ok(self.store.look_up(|index| {
             let mut found = Vec::new();
             for row in index.tool_events(tool)? {
-                let Some(text) = text else {
-                    found.push(FoundEvent::of(row, None));
-                    continue;
-                };
                 let Ok(event) = Event::parse(&row.json) else { continue };
                 let mut said = event.body.excerpt(text);
                 if let (None, Some(id), Body::ToolStarted(_)) = (&said, &row.item, &event.body) {
@@ -121,7 +133,7 @@ impl Rappel {
                         .filter(|event| matches!(event.body, Body::ToolFinished(_)))
                         .find_map(|event| event.body.excerpt(text));
                 }
-                found.extend(said.map(|excerpt| FoundEvent::of(row, Some(excerpt))));
+                found.extend(said.map(|excerpt| FoundEvent::of(row, excerpt)));
             }
             Ok(found)
         })?)
@@ -152,24 +164,30 @@ impl Rappel {
 }
 
 impl FoundEvent {
-    fn of(row: EventRow, excerpt: Option<String>) -> Self {
+    fn of(row: EventRow, excerpt: String) -> Self {
         Self {
             session: row.session,
             event: row.number,
             id: row.item,
             kind: row.kind,
             at: Timestamp::from_millis(row.at),
-            unread: excerpt.is_none().then_some(row.json),
-            excerpt: excerpt.unwrap_or_default(),
+            excerpt,
             checkpoint: None,
             fork: row.fork,
         }
     }
 
-    /// Looks how it begins.
-    fn read(&mut self) {
-        if let Some(event) = self.unread.take().and_then(|json| Event::parse(&json).ok()) {
-            self.excerpt = event.body.opening();
+    /// Where it is; what it is, nobody has looked yet.
+    fn unread(row: CallRow) -> Self {
+        Self {
+            session: row.session,
+            event: row.number,
+            id: None,
+            kind: String::new(),
+            at: Timestamp::from_millis(row.at),
+            excerpt: String::new(),
+            checkpoint: None,
+            fork: row.fork,
         }
     }
 }

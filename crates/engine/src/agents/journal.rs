@@ -34,7 +34,7 @@ impl Rappel {
             let fork = Lineage::new(index.forks(session.as_str())?).current();
             Ok((index.last_event(session.as_str())?, fork))
         })?;
-        let Some(last) = last else { return Err(no_session(session)) };
+        let Some(last) = last else { return Err(self.no_session(session.as_str())) };
         let position = SessionPosition { fork, event: last };
         let mut live = self.live_at(session, Moment { position, at: None })?;
         live.last = last;
@@ -130,8 +130,4 @@ pub(crate) fn parse(row: &EventRow) -> Result<Event> {
     Event::parse(&row.json).map_err(|error| Error::Damaged {
         message: format!("event {} of session {}: {error}", row.number, row.session),
     })
-}
-
-pub(crate) fn no_session(session: &SessionId) -> Error {
-    Error::NoSession { session: session.to_string() }
 }

@@ -1,14 +1,17 @@
 //! Giving an agent back what it knew.
 
-use rappel_types::agents::SessionId;
 use rappel_types::agents::brief::{Brief, Extra};
+use rappel_types::agents::{Body, SessionId};
 
 use super::SessionView;
+use super::journal::parse;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
 /// So many of the newest items of each long list go into a brief.
 const NEWEST: u64 = 200;
+/// So many hypotheses of each status are told with what evidence says, however far back that lies.
+const WORDS: usize = 20;
 
 impl Rappel {
     /// A brief of what a session knows, for an agent that has just lost its context.
@@ -21,7 +24,26 @@ impl Rappel {
                 Some((manifest.id, manifest.created_at, manifest.description))
             }
         };
-        Ok(Brief::of(&state, Extra { last_checkpoint, now: self.now() }))
+        let mut brief = Brief::of(&state, Extra { last_checkpoint, now: self.now() });
+        self.add_words(&mut brief)?;
+        Ok(brief)
+    }
+
+    /// Adds what evidence says that lies further back, for the hypotheses that are told first.
+    fn add_words(&self, brief: &mut Brief) -> Result<()> {
+        let session = brief.session.as_str();
+        let lists = [&mut brief.confirmed, &mut brief.open, &mut brief.ruled_out];
+        let first = lists.into_iter().flat_map(|list| list.iter_mut().take(WORDS));
+        let evidence = first.flat_map(|one| [&mut one.supported_by, &mut one.refuted_by]).flatten();
+        for one in evidence.filter(|one| one.text.is_none()) {
+            let rows = self.store.look_up(|index| index.events_about(session, &one.id))?;
+            one.text =
+                rows.iter().filter_map(|row| parse(row).ok()).find_map(|event| match event.body {
+                    Body::Evidence(evidence) => Some(evidence.text),
+                    _ => None,
+                });
+        }
+        Ok(())
     }
 }
 

@@ -4,11 +4,11 @@ use rappel_store::ambient;
 use rappel_types::agents::{
     Body, NewEvent, ProcessId, SessionId, SessionState, SessionStatus, payload,
 };
-use rappel_types::{Timestamp, WorkspaceId};
+use rappel_types::{Timestamp, WorkspaceId, slip};
 use serde::Serialize;
 
 use super::Recorded;
-use super::journal::{no_session, parse};
+use super::journal::parse;
 use super::restore::is_gone;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -169,7 +169,7 @@ impl Rappel {
         let (rows, events) = self
             .store
             .look_up(|index| Ok((index.session_events(Some(id))?, index.last_event(id)?)))?;
-        let Some(events) = events else { return Err(no_session(session)) };
+        let Some(events) = events else { return Err(self.no_session(id)) };
         let mut state = SessionState::new(session.clone());
         let mut end_reason = None;
         // One that cannot be read tells nothing of how the session stands.
@@ -187,6 +187,15 @@ impl Rappel {
             }
         }
         Ok(SessionView::of(state, events, end_reason))
+    }
+
+    /// That there is no such session, with the one of this workspace that was most likely meant.
+    pub(crate) fn no_session(&self, session: &str) -> Error {
+        let workspace = self.workspace_id().map(|id| id.to_string());
+        let known = workspace.and_then(|id| self.store.look_up(|index| index.sessions(&id)).ok());
+        let known = known.unwrap_or_default();
+        let nearest = slip::nearest(session, known.iter().map(String::as_str));
+        Error::NoSession { session: session.to_owned(), nearest: nearest.map(str::to_owned) }
     }
 
     /// The session that is meant: the one that is named, else the only one that runs here. One that somebody records

@@ -11,6 +11,9 @@ use super::at::StateAt;
 pub fn at_json(found: &StateAt) -> Value {
     json!({
         "at": found.at,
+        "begun": found.has_begun(),
+        "begins_at": found.begins,
+        "future": found.ahead,
         "session": found.session,
         "fork": found.position.fork,
         "event": found.position.event,
@@ -86,7 +89,7 @@ fn value(of: &impl Serialize) -> Value {
 }
 
 fn list<T: Serialize>(name: &str, of: &Long<T>, omitted: &mut Map<String, Value>) -> Value {
-    let stored: u64 = of.stored.iter().map(|segment| segment.count).sum();
+    let stored = of.stored_count();
     if stored > 0 {
         omitted.insert(name.to_owned(), stored.into());
     }

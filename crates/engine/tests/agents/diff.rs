@@ -1,7 +1,7 @@
 //! What agents learnt between two checkpoints.
 
 use rappel::types::Facet;
-use rappel::types::agents::{ChangeKind, SessionStatus};
+use rappel::types::agents::{ChangeKind, Confidence, HypothesisStatus, SessionStatus};
 use rappel::{DiffOptions, FILES_NOT_COMPARED, Rappel, SaveOptions};
 use rappel_testing::Project;
 
@@ -53,6 +53,9 @@ fn everything_an_agent_learnt_is_told_with_what_it_was_before() {
     assert_eq!(change(0), (ChangeKind::StatusChanged, "h1", open, confirmed));
     assert_eq!(change(1), (ChangeKind::ConfidenceChanged, "h1", "0.5".into(), "0.8".into()));
     assert_eq!((change(2).0, change(2).1), (ChangeKind::Added, "h2"));
+    let added = &learnt.hypothesis_changes[2];
+    assert_eq!(added.status, Some(HypothesisStatus::Open));
+    assert_eq!(added.confidence.map(Confidence::get), Some(0.5));
     assert_eq!(learnt.belief_changes[0].change, ChangeKind::ConfidenceChanged);
     assert_eq!(learnt.evidence_added[0].text, "the hit rate");
     assert!(learnt.verifications_added[0].passed);
@@ -82,7 +85,36 @@ fn everything_an_agent_learnt_is_told_with_what_it_was_before() {
     let back = rappel.compare(&reference(&after), &reference(&before)).unwrap();
     let lost = back.agents.unwrap().all;
     assert!(lost.hypothesis_changes.iter().any(|one| one.change == ChangeKind::Removed));
-    assert!(lost.notes_added.is_empty());
+    assert_eq!(lost.evidence_removed, learnt.evidence_added);
+    assert_eq!(lost.verifications_removed, learnt.verifications_added);
+    assert_eq!(lost.gaps_reopened[0].id, "g1");
+    assert_eq!(lost.notes_removed, learnt.notes_added);
+    assert_eq!(lost.thoughts_removed, learnt.thoughts_added);
+    assert_eq!(lost.tool_calls_removed, learnt.tool_calls_added);
+    assert!(lost.notes_added.is_empty() && lost.tool_calls_added.is_empty());
+    let told = "1 hypothesis gone, 1 hypothesis open again, 1 confidence changed, 1 belief \
+                reconsidered, 1 piece of evidence gone, 1 verification gone, 1 gap open again, \
+                1 note gone, 1 thought gone, 1 tool call gone, 1 context change";
+    assert_eq!(back.summary, format!("0 added, 0 modified, 1 deleted; agents: {told}"));
+}
+
+#[test]
+fn a_call_that_ended_in_between_is_told_in_both_directions() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    rappel.record(&session, line(r#"{"kind":"tool","id":"x","tool":"a","started":true}"#)).unwrap();
+    rappel.record(&session, line(r#"{"kind":"gap","id":"g1","text":"which?"}"#)).unwrap();
+    let before = save(&bench, &mut rappel, Some(Facet::Agents));
+    rappel.record(&session, line(r#"{"kind":"tool","id":"x","finished":true}"#)).unwrap();
+    rappel.record(&session, line(r#"{"kind":"tool","id":"y","tool":"b","started":true}"#)).unwrap();
+    rappel.record(&session, line(r#"{"kind":"gap","id":"g2","text":"when?"}"#)).unwrap();
+    let after = save(&bench, &mut rappel, Some(Facet::Agents));
+    let summary = |from: &str, to: &str| {
+        rappel.diff(&reference(from), Some(&reference(to)), &agents()).unwrap().summary
+    };
+    assert_eq!(summary(&before, &after), "1 gap opened, 2 tool calls");
+    assert_eq!(summary(&after, &before), "1 gap gone, 2 tool calls gone");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Finding where something happened, and folding what belongs to others.
 
 use rappel::types::Trigger;
-use rappel::{Found, ListFilter, Rappel, SaveOptions};
+use rappel::{ErrorKind, Found, ListFilter, Rappel, SaveOptions};
 use rappel_testing::Project;
 
 use crate::journal::{line, note, start};
@@ -64,6 +64,26 @@ fn an_event_is_found_with_the_first_checkpoint_that_holds_it() {
     assert_eq!(rappel.find(&key).unwrap().events_total, 0);
     // A list takes the same conditions.
     assert_eq!(rappel.list(&text).unwrap().total, 2);
+}
+
+#[test]
+fn a_session_that_nobody_knows_is_not_there() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    start(&mut rappel, "session-one");
+    let asked = |session: &str| {
+        bench.open().find(&ListFilter { session: Some(session.into()), ..everything() })
+    };
+    assert!(asked("session-one").is_ok());
+    let error = asked("sesion-one").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.hint().unwrap().contains("did you mean session-one?"), "{:?}", error.hint());
+    assert!(asked("nope").unwrap_err().hint().unwrap().starts_with("rappel session list"));
+    // One that only a checkpoint knows is known.
+    bench.clock.advance(61_000);
+    let options = SaveOptions { session: Some("elsewhere".into()), ..SaveOptions::default() };
+    rappel.save(&options).unwrap();
+    assert_eq!(asked("elsewhere").unwrap().total, 1);
 }
 
 #[test]
@@ -153,4 +173,38 @@ fn checkpoints_of_state_alone_are_counted_with_the_next_one() {
     let trigger = Some(Trigger::HypothesisStatusChange);
     let filter = ListFilter { trigger, ..ListFilter::default() };
     assert_eq!(rappel.list(&filter).unwrap().total, 3);
+}
+
+/// The answers of the guide's questions in SQL, each a list of rows, and their first column.
+fn answers(bench: &World) -> Vec<Vec<String>> {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/time-travel.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let sql = guide.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let index = bench.home.path().join("index.db");
+    let connection = rusqlite::Connection::open_with_flags(index, flags).unwrap();
+    let ask = |query: &str| {
+        let mut statement = connection.prepare(query).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    sql.split(';').filter(|query| !query.trim().is_empty()).map(ask).collect()
+}
+
+#[test]
+fn the_questions_in_sql_that_the_guide_shows_are_answered() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    for json in [
+        r#"{"kind":"tool","tool":"Bash","arguments":{"command":"ls"},"error":"no"}"#,
+        r#"{"kind":"tokens","input":3,"output":4}"#,
+        r#"{"kind":"thought","content":"so it is"}"#,
+    ] {
+        rappel.record(&session, line(json)).unwrap();
+    }
+    let saved = save(&bench, &mut rappel, &[]);
+    let answers = answers(&bench);
+    assert_eq!(answers[..3], [[saved], ["Bash".to_owned()], ["s1".to_owned()]]);
+    assert_eq!(answers.len(), 4);
 }

@@ -4,11 +4,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod at;
 mod diff;
 mod find;
 mod forks;
 mod journal;
 mod library;
+mod recall;
 mod replay;
 mod stats;
 mod timeline;

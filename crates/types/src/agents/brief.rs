@@ -15,15 +15,17 @@ use super::items::Long;
 use super::session::{SessionId, SessionStatus};
 use super::state::{
     Belief, Confidence, ExecutedCommand, Gap, Hypothesis, HypothesisStatus, Note, SessionState,
-    ToolCall,
+    Thought, ToolCall, Verification,
 };
 use crate::{CheckpointId, Timestamp};
 
 /// How long the text of a brief is unless somebody asks for another length.
 pub const DEFAULT_MAX: usize = 8_000;
 
-/// The newest so many commands, notes and filled gaps are told; the older ones are counted.
+/// The newest so many thoughts, calls, commands, notes, failures and filled gaps are told; the older ones are counted.
 const NEWEST: usize = 20;
+/// So much is told of what a tool was given and what it gave.
+const PREVIEW: usize = 240;
 
 /// What a brief says that the session itself does not know.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,10 +61,13 @@ pub struct Brief {
     pub ruled_out: Vec<Guess>,
     pub contradictions: Vec<Clash>,
     pub beliefs: Vec<Belief>,
-    /// Newest first, as all that follows.
+    /// What was checked and failed, and is about none of the hypotheses; newest first, as all that follows.
+    pub failed_verifications: Vec<Verification>,
     pub gaps_open: Vec<Gap>,
     pub gaps_filled: Vec<Gap>,
     pub running: Vec<ToolCall>,
+    pub thoughts: Vec<Thought>,
+    pub tool_calls: Vec<Called>,
     pub commands: Vec<ExecutedCommand>,
     pub notes: Vec<Note>,
     pub files_touched: Vec<String>,
@@ -75,7 +80,12 @@ pub struct Brief {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Older {
+    pub failed_verifications: u64,
+    /// Verifications at which nobody looked: some of them may have failed.
+    pub verifications: u64,
     pub gaps_filled: u64,
+    pub thoughts: u64,
+    pub tool_calls: u64,
     pub commands: u64,
     pub notes: u64,
 }
@@ -102,21 +112,39 @@ pub struct Guess {
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The strongest evidence against it. Its text is missing where only the store has it.
+    /// The strongest evidence for it and against it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refuted_by: Option<Against>,
+    pub supported_by: Option<Weighed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refuted_by: Option<Weighed>,
     /// Verifications of it that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Named>,
 }
 
-/// Evidence against a hypothesis.
+/// A piece of evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Against {
+pub struct Weighed {
     pub id: String,
     pub weight: Confidence,
+    /// Missing where only the store has it.
     pub text: Option<String>,
+}
+
+/// A call of a tool that is done, in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Called {
+    pub id: String,
+    pub tool: String,
+    /// What it was given, what it gave and why it failed: how that begins.
+    pub arguments: Option<String>,
+    pub result: Option<String>,
+    pub success: Option<bool>,
+    pub error: Option<String>,
+    pub started_at: Timestamp,
+    pub completed_at: Option<Timestamp>,
 }
 
 /// Something with its words.
@@ -157,8 +185,19 @@ impl Brief {
         filled.sort_by_key(|gap| std::cmp::Reverse(gap.filled_at));
         let older_filled = filled.len().saturating_sub(NEWEST) as u64;
         filled.truncate(NEWEST);
-        let (commands, older_commands) = newest(&state.command_history);
-        let (notes, older_notes) = newest(&state.notes);
+        let mut failed: Vec<Verification> = state
+            .verification_results
+            .iter()
+            .rev()
+            .filter(|one| !one.passed && one.hypothesis.is_none())
+            .cloned()
+            .collect();
+        let older_failed = failed.len().saturating_sub(NEWEST) as u64;
+        failed.truncate(NEWEST);
+        let (thoughts, older_thoughts) = newest(&state.thought_chain, Thought::clone);
+        let (tool_calls, older_calls) = newest(&state.tool_state.done, Called::of);
+        let (commands, older_commands) = newest(&state.command_history, ExecutedCommand::clone);
+        let (notes, older_notes) = newest(&state.notes, Note::clone);
         let last_prompt = state.prompts.iter().next_back().map(|prompt| prompt.text.clone());
         Self {
             session: state.session.clone(),
@@ -189,18 +228,45 @@ impl Brief {
                 })
                 .collect(),
             beliefs,
+            failed_verifications: failed,
             gaps_open: state.gaps.iter().rev().filter(|gap| !gap.filled).cloned().collect(),
             gaps_filled: filled,
             running: state.tool_state.running.iter().rev().cloned().collect(),
+            thoughts,
+            tool_calls,
             commands,
             notes,
             files_touched: state.files_touched.iter().rev().cloned().collect(),
             context: state.context.variables.clone(),
             older: Older {
+                failed_verifications: older_failed,
+                verifications: state.verification_results.stored_count(),
+                thoughts: older_thoughts,
+                tool_calls: older_calls,
                 gaps_filled: older_filled,
                 commands: older_commands,
                 notes: older_notes,
             },
+        }
+    }
+}
+
+impl Called {
+    fn of(call: &ToolCall) -> Self {
+        let preview = |value: &Value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text::clip(text, PREVIEW)),
+            other => Some(text::clip(&other.to_string(), PREVIEW)),
+        };
+        Self {
+            id: call.id.clone(),
+            tool: call.tool.clone(),
+            arguments: preview(&call.arguments),
+            result: preview(&call.result),
+            success: call.success,
+            error: call.error.as_deref().map(|error| text::clip(error, PREVIEW)),
+            started_at: call.started_at,
+            completed_at: call.completed_at,
         }
     }
 }
@@ -211,8 +277,8 @@ fn likeliest(a: Confidence, a_at: Timestamp, b: Confidence, b_at: Timestamp) -> 
 }
 
 /// The newest items of a list, newest first, and how many older ones there are.
-fn newest<T: Clone>(list: &Long<T>) -> (Vec<T>, u64) {
-    let items: Vec<T> = list.iter().rev().take(NEWEST).cloned().collect();
+fn newest<T, U>(list: &Long<T>, told: impl Fn(&T) -> U) -> (Vec<U>, u64) {
+    let items: Vec<U> = list.iter().rev().take(NEWEST).map(told).collect();
     let older = list.len() - items.len() as u64;
     (items, older)
 }
@@ -247,11 +313,13 @@ impl<'a> Known<'a> {
     }
 
     fn guess(&self, hypothesis: &Hypothesis) -> Guess {
-        let refuted_by = hypothesis.refuted_by.as_ref().map(|(id, weight)| Against {
-            id: id.clone(),
-            weight: *weight,
-            text: self.evidence.get(id.as_str()).map(|text| (*text).to_owned()),
-        });
+        let weighed = |strongest: &Option<(String, Confidence)>| {
+            strongest.as_ref().map(|(id, weight)| Weighed {
+                id: id.clone(),
+                weight: *weight,
+                text: self.evidence.get(id.as_str()).map(|text| (*text).to_owned()),
+            })
+        };
         Guess {
             id: hypothesis.id.clone(),
             text: hypothesis.text.clone(),
@@ -259,7 +327,8 @@ impl<'a> Known<'a> {
             confidence: hypothesis.confidence,
             updated_at: hypothesis.updated_at,
             reason: hypothesis.reason.clone(),
-            refuted_by,
+            supported_by: weighed(&hypothesis.supported_by),
+            refuted_by: weighed(&hypothesis.refuted_by),
             failed: self.failed.get(hypothesis.id.as_str()).cloned().unwrap_or_default(),
         }
     }

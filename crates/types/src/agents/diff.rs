@@ -1,12 +1,14 @@
 //! What an agent learnt between two moments.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use super::items::Long;
 use super::state::{
-    Belief, Confidence, Evidence, Gap, Hypothesis, Note, SessionState, Thought, ToolCall,
-    Verification,
+    Belief, Confidence, Evidence, Gap, Hypothesis, HypothesisStatus, Note, SessionState, Thought,
+    ToolCall, Verification,
 };
 
 /// How something changed.
@@ -30,63 +32,74 @@ pub struct Change {
     pub field: String,
     pub old: Value,
     pub new: Value,
+    /// How a hypothesis that was added stands, or one that is gone stood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<HypothesisStatus>,
+    /// How sure something is that was added, or was that is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
 }
 
-/// What differs between two states of agents. The lists must be loaded.
+/// What differs between two states of agents. What the later one of two moments does not have any more, because
+/// it is on another fork or because the two were given the other way round, is `removed`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct AgentsDiff {
     pub hypothesis_changes: Vec<Change>,
     pub belief_changes: Vec<Change>,
     pub evidence_added: Vec<Evidence>,
+    pub evidence_removed: Vec<Evidence>,
     pub verifications_added: Vec<Verification>,
+    pub verifications_removed: Vec<Verification>,
     pub gaps_opened: Vec<Gap>,
+    pub gaps_removed: Vec<Gap>,
     pub gaps_filled: Vec<Gap>,
+    /// Filled before, and open now.
+    pub gaps_reopened: Vec<Gap>,
     pub notes_added: Vec<Note>,
+    pub notes_removed: Vec<Note>,
     pub thoughts_added: Vec<Thought>,
+    pub thoughts_removed: Vec<Thought>,
     pub tool_calls_added: Vec<ToolCall>,
+    pub tool_calls_removed: Vec<ToolCall>,
     pub context_changes: Vec<Change>,
 }
 
 impl AgentsDiff {
-    /// What `new` knows and `old` does not. Only what was added is looked at of the long lists: they must have been
-    /// loaded in both.
+    /// What `new` knows and `old` does not, and the other way round. Of the long lists, what the two do not share must
+    /// have been loaded.
     pub fn between(old: &SessionState, new: &SessionState) -> Self {
         let mut diff = Self::default();
         for hypothesis in new.hypotheses.iter() {
-            hypothesis_changes(
-                old.hypotheses.get(&hypothesis.id),
-                hypothesis,
-                &mut diff.hypothesis_changes,
-            );
+            let before = old.hypotheses.get(&hypothesis.id);
+            hypothesis_changes(before, hypothesis, &mut diff.hypothesis_changes);
         }
         for gone in old.hypotheses.iter().filter(|one| new.hypotheses.get(&one.id).is_none()) {
-            diff.hypothesis_changes.push(removed(&gone.id, &gone.text));
+            let standing = (Some(gone.status), Some(gone.confidence));
+            diff.hypothesis_changes.push(removed(&gone.id, &gone.text, standing));
         }
         for belief in new.beliefs.iter() {
             belief_changes(old.beliefs.get(&belief.id), belief, &mut diff.belief_changes);
         }
         for gone in old.beliefs.iter().filter(|one| new.beliefs.get(&one.id).is_none()) {
-            diff.belief_changes.push(removed(&gone.id, &gone.text));
+            let standing = (None, Some(gone.confidence));
+            diff.belief_changes.push(removed(&gone.id, &gone.text, standing));
         }
-        diff.evidence_added = added(&old.evidence, &new.evidence, |one| &one.id);
-        diff.verifications_added =
-            added(&old.verification_results, &new.verification_results, |one| &one.id);
-        diff.notes_added = added(&old.notes, &new.notes, |one| &one.id);
-        diff.thoughts_added = added(&old.thought_chain, &new.thought_chain, |one| &one.id);
-        diff.tool_calls_added = added(&old.tool_state.done, &new.tool_state.done, |one| &one.id);
-        diff.tool_calls_added.extend(
-            new.tool_state
-                .running
-                .iter()
-                .filter(|one| old.tool_state.running.get(&one.id).is_none())
-                .cloned(),
-        );
-        let was_filled = |id: &str| old.gaps.get(id).is_some_and(|gap| gap.filled);
+        (diff.evidence_added, diff.evidence_removed) =
+            apart(&old.evidence, &new.evidence, |one| &one.id);
+        (diff.verifications_added, diff.verifications_removed) =
+            apart(&old.verification_results, &new.verification_results, |one| &one.id);
+        (diff.notes_added, diff.notes_removed) = apart(&old.notes, &new.notes, |one| &one.id);
+        (diff.thoughts_added, diff.thoughts_removed) =
+            apart(&old.thought_chain, &new.thought_chain, |one| &one.id);
+        diff.tool_calls_added = calls_beyond(old, new);
+        diff.tool_calls_removed = calls_beyond(new, old);
+        diff.gaps_opened = gaps_where(new, old, |_, before| before.is_none());
+        diff.gaps_removed = gaps_where(old, new, |_, after| after.is_none());
         diff.gaps_filled =
-            new.gaps.iter().filter(|gap| gap.filled && !was_filled(&gap.id)).cloned().collect();
-        diff.gaps_opened =
-            new.gaps.iter().filter(|gap| old.gaps.get(&gap.id).is_none()).cloned().collect();
+            gaps_where(new, old, |gap, before| gap.filled && !before.is_some_and(|one| one.filled));
+        diff.gaps_reopened =
+            gaps_where(new, old, |gap, before| !gap.filled && before.is_some_and(|one| one.filled));
         context_changes(old, new, &mut diff.context_changes);
         diff
     }
@@ -101,48 +114,58 @@ impl AgentsDiff {
         self.hypothesis_changes.extend(other.hypothesis_changes);
         self.belief_changes.extend(other.belief_changes);
         self.evidence_added.extend(other.evidence_added);
+        self.evidence_removed.extend(other.evidence_removed);
         self.verifications_added.extend(other.verifications_added);
+        self.verifications_removed.extend(other.verifications_removed);
         self.gaps_opened.extend(other.gaps_opened);
+        self.gaps_removed.extend(other.gaps_removed);
         self.gaps_filled.extend(other.gaps_filled);
+        self.gaps_reopened.extend(other.gaps_reopened);
         self.notes_added.extend(other.notes_added);
+        self.notes_removed.extend(other.notes_removed);
         self.thoughts_added.extend(other.thoughts_added);
+        self.thoughts_removed.extend(other.thoughts_removed);
         self.tool_calls_added.extend(other.tool_calls_added);
+        self.tool_calls_removed.extend(other.tool_calls_removed);
         self.context_changes.extend(other.context_changes);
     }
 
-    /// In a few words: `2 hypotheses added, 1 confirmed; 14 thoughts, 9 tool calls`.
+    /// In a few words: `2 hypotheses added, 1 hypothesis confirmed, 14 thoughts, 1 note gone`. Empty only if nothing differs.
     pub fn summary(&self) -> String {
+        use ChangeKind::{Added, ConfidenceChanged, Removed, StatusChanged, Updated};
+        let (guesses, beliefs) = (&self.hypothesis_changes, &self.belief_changes);
         let of = |kind, changes: &[Change]| changes.iter().filter(|one| one.change == kind).count();
         let status = |wanted: &str| {
-            let is = |one: &&Change| one.change == ChangeKind::StatusChanged && one.new == *wanted;
-            self.hypothesis_changes.iter().filter(is).count()
+            let is = |one: &&Change| one.change == StatusChanged && one.new == *wanted;
+            guesses.iter().filter(is).count()
         };
         let parts = [
-            (
-                of(ChangeKind::Added, &self.hypothesis_changes),
-                "hypothesis added",
-                "hypotheses added",
-            ),
+            (of(Added, guesses), "hypothesis added", "hypotheses added"),
+            (of(Removed, guesses), "hypothesis gone", "hypotheses gone"),
+            (of(Updated, guesses), "hypothesis reworded", "hypotheses reworded"),
+            (status("testing"), "hypothesis under test", "hypotheses under test"),
             (status("confirmed"), "hypothesis confirmed", "hypotheses confirmed"),
             (status("rejected"), "hypothesis rejected", "hypotheses rejected"),
-            (
-                of(ChangeKind::ConfidenceChanged, &self.hypothesis_changes),
-                "confidence changed",
-                "confidences changed",
-            ),
-            (of(ChangeKind::Added, &self.belief_changes), "belief added", "beliefs added"),
-            (
-                of(ChangeKind::ConfidenceChanged, &self.belief_changes),
-                "belief reconsidered",
-                "beliefs reconsidered",
-            ),
+            (status("open"), "hypothesis open again", "hypotheses open again"),
+            (of(ConfidenceChanged, guesses), "confidence changed", "confidences changed"),
+            (of(Added, beliefs), "belief added", "beliefs added"),
+            (of(Removed, beliefs), "belief gone", "beliefs gone"),
+            (of(Updated, beliefs), "belief reworded", "beliefs reworded"),
+            (of(ConfidenceChanged, beliefs), "belief reconsidered", "beliefs reconsidered"),
             (self.evidence_added.len(), "piece of evidence", "pieces of evidence"),
+            (self.evidence_removed.len(), "piece of evidence gone", "pieces of evidence gone"),
             (self.verifications_added.len(), "verification", "verifications"),
+            (self.verifications_removed.len(), "verification gone", "verifications gone"),
             (self.gaps_opened.len(), "gap opened", "gaps opened"),
+            (self.gaps_removed.len(), "gap gone", "gaps gone"),
             (self.gaps_filled.len(), "gap filled", "gaps filled"),
+            (self.gaps_reopened.len(), "gap open again", "gaps open again"),
             (self.notes_added.len(), "note", "notes"),
+            (self.notes_removed.len(), "note gone", "notes gone"),
             (self.thoughts_added.len(), "thought", "thoughts"),
+            (self.thoughts_removed.len(), "thought gone", "thoughts gone"),
             (self.tool_calls_added.len(), "tool call", "tool calls"),
+            (self.tool_calls_removed.len(), "tool call gone", "tool calls gone"),
             (self.context_changes.len(), "context change", "context changes"),
         ];
         let said: Vec<String> = parts
@@ -154,17 +177,30 @@ impl AgentsDiff {
     }
 }
 
+/// How something stands that was added or is gone.
+type Standing = (Option<HypothesisStatus>, Option<Confidence>);
+
 fn change(kind: ChangeKind, id: &str, field: &str, old: Value, new: Value) -> Change {
-    Change { change: kind, id: id.to_owned(), field: field.to_owned(), old, new }
+    let (id, field) = (id.to_owned(), field.to_owned());
+    Change { change: kind, id, field, old, new, status: None, confidence: None }
 }
 
-fn removed(id: &str, text: &str) -> Change {
-    change(ChangeKind::Removed, id, "text", text.into(), Value::Null)
+fn added(id: &str, text: &str, (status, confidence): Standing) -> Change {
+    let change = change(ChangeKind::Added, id, "text", Value::Null, text.into());
+    Change { status, confidence, ..change }
+}
+
+fn removed(id: &str, text: &str, (status, confidence): Standing) -> Change {
+    let change = change(ChangeKind::Removed, id, "text", text.into(), Value::Null);
+    Change { status, confidence, ..change }
 }
 
 fn hypothesis_changes(old: Option<&Hypothesis>, new: &Hypothesis, out: &mut Vec<Change>) {
-    out.extend(text_change(&new.id, old.map(|old| &*old.text), &new.text));
-    let Some(old) = old else { return };
+    let Some(old) = old else {
+        out.push(added(&new.id, &new.text, (Some(new.status), Some(new.confidence))));
+        return;
+    };
+    out.extend(text_change(&new.id, &old.text, &new.text));
     if old.status != new.status {
         let (old, status) = (old.status.as_str().into(), new.status.as_str().into());
         out.push(change(ChangeKind::StatusChanged, &new.id, "status", old, status));
@@ -173,18 +209,16 @@ fn hypothesis_changes(old: Option<&Hypothesis>, new: &Hypothesis, out: &mut Vec<
 }
 
 fn belief_changes(old: Option<&Belief>, new: &Belief, out: &mut Vec<Change>) {
-    out.extend(text_change(&new.id, old.map(|old| &*old.text), &new.text));
-    out.extend(old.and_then(|old| confidence_change(&new.id, old.confidence, new.confidence)));
+    let Some(old) = old else {
+        out.push(added(&new.id, &new.text, (None, Some(new.confidence))));
+        return;
+    };
+    out.extend(text_change(&new.id, &old.text, &new.text));
+    out.extend(confidence_change(&new.id, old.confidence, new.confidence));
 }
 
-fn text_change(id: &str, old: Option<&str>, new: &str) -> Option<Change> {
-    match old {
-        None => Some(change(ChangeKind::Added, id, "text", Value::Null, new.into())),
-        Some(old) if old != new => {
-            Some(change(ChangeKind::Updated, id, "text", old.into(), new.into()))
-        }
-        Some(_) => None,
-    }
+fn text_change(id: &str, old: &str, new: &str) -> Option<Change> {
+    (old != new).then(|| change(ChangeKind::Updated, id, "text", old.into(), new.into()))
 }
 
 fn confidence_change(id: &str, old: Confidence, new: Confidence) -> Option<Change> {
@@ -208,8 +242,32 @@ fn context_changes(old: &SessionState, new: &SessionState, out: &mut Vec<Change>
     }
 }
 
-/// What a list has and an older one of it has not. Both grow from the same beginning, or part at a fork.
-fn added<T: Clone>(old: &Long<T>, new: &Long<T>, id: impl Fn(&T) -> &String) -> Vec<T> {
-    let known: std::collections::HashSet<&String> = old.iter().map(&id).collect();
-    new.iter().filter(|one| !known.contains(id(one))).cloned().collect()
+/// The gaps of a state for which this holds of what they are there and in another state.
+fn gaps_where(
+    of: &SessionState,
+    other: &SessionState,
+    holds: impl Fn(&Gap, Option<&Gap>) -> bool,
+) -> Vec<Gap> {
+    of.gaps.iter().filter(|gap| holds(gap, other.gaps.get(&gap.id))).cloned().collect()
+}
+
+/// The calls that a state knows as done, or at all, and another one does not.
+fn calls_beyond(known: &SessionState, of: &SessionState) -> Vec<ToolCall> {
+    let done: HashSet<&String> = known.tool_state.done.iter().map(|one| &one.id).collect();
+    let running = &known.tool_state.running;
+    let tools = &of.tool_state;
+    let finished = tools.done.iter().filter(|one| !done.contains(&one.id));
+    let begun = tools.running.iter();
+    let begun = begun.filter(|one| !done.contains(&one.id) && running.get(&one.id).is_none());
+    finished.chain(begun).cloned().collect()
+}
+
+/// What only the newer one of two lists has, and what only the older one has. Both grow from the same beginning, or part
+/// at a fork.
+fn apart<T: Clone>(old: &Long<T>, new: &Long<T>, id: impl Fn(&T) -> &String) -> (Vec<T>, Vec<T>) {
+    let only = |of: &Long<T>, other: &Long<T>| {
+        let known: HashSet<&String> = other.iter().map(&id).collect();
+        of.iter().filter(|one| !known.contains(id(one))).cloned().collect()
+    };
+    (only(new, old), only(old, new))
 }

@@ -419,6 +419,7 @@ impl SessionState {
                 created_at: at,
                 updated_at: at,
                 reason: None,
+                supported_by: None,
                 refuted_by: None,
             }),
             Body::HypothesisUpdated(update) => {
@@ -436,14 +437,14 @@ impl SessionState {
                 hypothesis.updated_at = at;
             }
             Body::Evidence(evidence) => {
-                if let Some(hypothesis) = self.hypotheses.get_mut(&evidence.hypothesis)
-                    && !evidence.supports
-                    && hypothesis
-                        .refuted_by
-                        .as_ref()
-                        .is_none_or(|(_, weight)| *weight < evidence.weight)
-                {
-                    hypothesis.refuted_by = Some((id.clone(), evidence.weight));
+                if let Some(hypothesis) = self.hypotheses.get_mut(&evidence.hypothesis) {
+                    let strongest = match evidence.supports {
+                        true => &mut hypothesis.supported_by,
+                        false => &mut hypothesis.refuted_by,
+                    };
+                    if strongest.as_ref().is_none_or(|(_, weight)| *weight < evidence.weight) {
+                        *strongest = Some((id.clone(), evidence.weight));
+                    }
                 }
                 self.evidence.push(Evidence {
                     id,

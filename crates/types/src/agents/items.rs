@@ -129,7 +129,12 @@ impl<T> Long<T> {
 
     /// How many items there are.
     pub fn len(&self) -> u64 {
-        self.stored.iter().map(|segment| segment.count).sum::<u64>() + self.recent.len() as u64
+        self.stored_count() + self.recent.len() as u64
+    }
+
+    /// How many of them are not here.
+    pub fn stored_count(&self) -> u64 {
+        self.stored.iter().map(|segment| segment.count).sum()
     }
 
     /// Whether there are none.

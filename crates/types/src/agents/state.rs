@@ -147,6 +147,9 @@ pub struct Hypothesis {
     /// Why it has its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The strongest evidence for it, and its weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supported_by: Option<(String, Confidence)>,
     /// The strongest evidence against it, and its weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted_by: Option<(String, Confidence)>,

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Config, ConfigError, FilesConfig, Mistake, StoreConfig, glob_fault};
 use crate::size::parse_size;
+use crate::slip;
 
 pub(super) type Value<'i> = Spanned<DeValue<'i>>;
 
@@ -223,7 +224,7 @@ impl Reader<'_> {
         known: &[&str],
     ) {
         let name: &str = key.get_ref();
-        let message = match nearest(name, known) {
+        let message = match slip::nearest(name, known.iter().copied()) {
             Some(near) => format!("unknown key; did you mean `{near}`?"),
             None => format!("unknown key; known here are {}", known.join(", ")),
         };
@@ -257,33 +258,4 @@ pub(super) fn in_order<'v, 'i>(
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
-}
-
-/// The known name that `name` is most likely a slip of.
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    if name.len() > 40 {
-        return None;
-    }
-    known
-        .iter()
-        .map(|candidate| (distance(name, candidate), *candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// How many letters to insert, delete or replace to get from one word to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, a) in from.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }

@@ -48,6 +48,14 @@ fn busy() -> Journal {
         r#"{"kind":"context","key":"PORT","value":8080}"#,
         r#"{"kind":"branch","name":"retry","switch":true}"#,
         r#"{"kind":"progress","step_number":4,"text":"narrowing down"}"#,
+        r#"{"kind":"thought","content":"the clock first","confidence":0.6}"#,
+        r#"{"kind":"thought","content":"then the token"}"#,
+        r#"{"kind":"evidence","text":"a token was refused","for":"h4","supports":true,"weight":0.3}"#,
+        r#"{"kind":"evidence","text":"the log is an hour off","for":"h4","supports":true,"weight":0.8}"#,
+        r#"{"kind":"evidence","text":"ntpd runs","for":"h4","refutes":true,"weight":0.2}"#,
+        r#"{"kind":"tool","tool":"Bash","input":{"command":"date"},"error":"no such host"}"#,
+        r#"{"kind":"verification","text":"the whole suite","failed":true,"output":"2 of 80 failed\n\nlogin"}"#,
+        r#"{"kind":"verification","text":"the small suite","passed":true}"#,
     ] {
         journal.say(line);
     }
@@ -58,7 +66,7 @@ fn busy() -> Journal {
 fn a_brief_tells_everything_that_an_agent_needs_to_go_on() {
     let text = brief(&busy()).to_text(DEFAULT_MAX);
     let expected = "\
-Session s1: running, last event 1 minute ago, event 26
+Session s1: running, last event 1 minute ago, event 34
 Goal: Find out why login fails
 Last asked: and mend it
 Progress: step 4: narrowing down
@@ -72,11 +80,16 @@ Confirmed (1)
 - h6 0.9 the cookie is not sent
 
 Open hypotheses (2)
-- h4 0.8 [testing] the clock of the server is wrong
+- h4 0.8 [testing] the clock of the server is wrong | for it: e20 (0.8): the log is an hour off | against it: e21 (0.2): ntpd runs
 - h3 0.4 the token expires early
 
 Ruled out (1)
 - h5 0.3 the cache is stale | because: it fails without a cache | against it: e7 (0.7): a fresh cache fails too | failed: v8 cleared the cache and tried
+
+Failed verifications (1)
+- v23 the whole suite
+    2 of 80 failed
+    login
 
 Beliefs (2)
 - b9 0.9 the tests are right
@@ -90,6 +103,14 @@ Found out (1)
 
 Running (1)
 - x13 Bash {\"command\":\"sleep 9\"} (began 1 minute ago)
+
+Last thoughts (2)
+- t18 then the token
+- t17 0.6 the clock first
+
+Last tool calls (2)
+- x22 Bash {\"command\":\"date\"} | failed: no such host
+- x14 Edit {\"file_path\":\"src/login.rs\"} | ok
 
 Last commands (1)
 - [101] cargo test
@@ -125,7 +146,14 @@ fn its_json_has_the_same_content() {
     assert_eq!(json["open"][0]["id"], "h4");
     assert_eq!(json["ruled_out"][0]["refuted_by"]["text"], "a fresh cache fails too");
     assert_eq!(json["contradictions"][0]["rule"], "beliefs");
+    assert_eq!(json["open"][0]["supported_by"]["text"], "the log is an hour off");
+    assert_eq!(json["open"][0]["refuted_by"]["id"], "e21");
     assert_eq!(json["commands"][0]["exit_code"], 101);
+    assert_eq!(json["thoughts"][0]["content"], "then the token");
+    assert_eq!(json["tool_calls"][0]["success"], false);
+    assert_eq!(json["tool_calls"][0]["error"], "no such host");
+    assert_eq!(json["failed_verifications"][0]["output"], "2 of 80 failed\n\nlogin");
+    assert_eq!(json["failed_verifications"][1], serde_json::Value::Null);
     assert_eq!(json["last_checkpoint"]["restore"], "rappel restore chk_20261115_143022_k7f3");
 }
 
@@ -158,15 +186,18 @@ fn no_open_or_ruled_out_hypothesis_is_lost_even_if_they_do_not_fit() {
         assert!(line.is_some_and(|line| line.contains(first.trim_end())), "{}", one.id);
     }
     assert!(text.starts_with("Goal: Find out why login fails\n"));
-    assert!(text.contains("Left out: Contradictions (1), Confirmed (1), Beliefs (2)"), "{text}");
+    assert!(
+        text.contains("Left out: Contradictions (1), Confirmed (1), Failed verifications (1)"),
+        "{text}"
+    );
     assert!(text.contains("rappel at now --session s1"));
     assert!(text.ends_with(
         "Longer than the 8000 characters asked for: every open and ruled-out hypothesis is listed.\n"
     ));
     assert!(characters(&text) < 402 * 80 + 600, "nothing else takes room");
 
-    let roomy = told.to_text(60_000);
-    assert!(characters(&roomy) <= 60_000);
+    let roomy = told.to_text(150_000);
+    assert!(characters(&roomy) <= 150_000);
     assert!(roomy.contains("against it: e7 (0.7)"));
 }
 
@@ -201,6 +232,31 @@ fn what_does_not_fit_is_counted_and_the_command_that_tells_it_is_named() {
     );
     assert!(text.ends_with("Everything: rappel at now --session s1\n"), "{text}");
     assert!(text.contains("Ruled out (21)"), "all of them fit, in whole: {text}");
+}
+
+#[test]
+fn of_what_was_done_last_the_newest_are_told_and_the_rest_is_counted() {
+    let mut journal = Journal::begun();
+    for number in 0..200 {
+        journal.say(&format!(r#"{{"kind":"thought","content":"thought {number}"}}"#));
+        let output = "x".repeat(5000);
+        journal.say(&format!(
+            r#"{{"kind":"tool","tool":"Read","input":{{"n":{number}}},"output":"{output}"}}"#
+        ));
+        journal.say(&format!(r#"{{"kind":"verification","text":"check {number}","failed":true}}"#));
+    }
+    let told = brief(&journal);
+    assert_eq!((told.thoughts.len(), told.older.thoughts), (20, 180));
+    assert_eq!((told.tool_calls.len(), told.older.tool_calls), (20, 180));
+    assert_eq!((told.failed_verifications.len(), told.older.failed_verifications), (20, 180));
+    assert!(serde_json::to_string(&told).unwrap().len() < 30_000, "long results are cut");
+    let text = told.to_text(DEFAULT_MAX);
+    assert!(characters(&text) <= DEFAULT_MAX);
+    for line in ["thought 199", "Read {\"n\":199} | xxx", "check 199"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert!(text.contains("Last thoughts (200, 20 told)"), "{text}");
+    assert!(text.ends_with("Everything: rappel at now --session s1\n"), "{text}");
 }
 
 #[test]
