@@ -13,6 +13,7 @@ CARGO = {
     "rustic": ["rustic-rs@0.11.4", "--no-default-features"],
     "savestate": ["savestate@0.1.2"],
 }
+LANGGRAPH = "langgraph-checkpoint-sqlite==3.1.2"
 APT = {"git": "git", "restic": "restic", "borg": "borgbackup"}
 
 
@@ -41,6 +42,20 @@ def peer(program, work):
     if found := find(program, work):
         return found
     raise RuntimeError(f"{program} was installed but is not found")
+
+
+def langgraph(work):
+    """A Python that has LangGraph's checkpointer; `None` where it cannot be installed."""
+    folder = work / "peers" / "langgraph"
+    python = folder / "bin" / "python"
+    try:
+        if not python.exists():
+            subprocess.run(["python3", "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", LANGGRAPH], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"LangGraph is not measured: {error}", flush=True)
+        return None
+    return python
 
 
 def version(program):

@@ -156,6 +156,10 @@ def session_table(rows):
     lines += [f"| {label} | {number(rows[key] / 1e6)} |" for key, label in sizes.items()]
     lines += [f"| saves a second | {1000 / limits.value(rows['save']):,.0f} |", f"| the last saves against the first | {rows['growth']:.2f} |",
               f"| events recorded a second | {rows['events_per_s']:,.0f} |"]
+    if peer := rows.get("langgraph"):
+        lines += [f"| LangGraph's SQLite checkpointer, the same growth: saves a second | {peer['saves_per_s']:,.0f} |",
+                  f"| LangGraph: on disk, MB | {number(peer['bytes'] / 1e6)} |",
+                  f"| LangGraph: the latest state | {number(peer['latest_ms'])} |"]
     return "| a session | ms |\n|---|---:|\n" + "\n".join(lines)
 
 

@@ -14,8 +14,8 @@ COMMANDS = {
 }
 
 
-def measure(program, rappel, root, runs, say):
-    """Rows by name: `ms` of each run, or one number."""
+def measure(program, rappel, langgraph, root, runs, say):
+    """Rows by name: `ms` of each run, or one number. `langgraph` is a Python that has it, or `None`."""
     found = []
     for number in range(max(1, runs // 3)):
         folder = root / f"session.{number}"
@@ -44,4 +44,10 @@ def measure(program, rappel, root, runs, say):
         rows[name] = {"ms": [cost.ms for cost in costs]}
         peaks += [cost.peak_kb for cost in costs]
     rows["memory"] = max(peaks) * 1024
+    if langgraph:
+        folder = root / "langgraph"
+        folder.mkdir()
+        saver = Path(__file__).with_name("langgraph_saver.py")
+        rows["langgraph"] = json.loads(run([langgraph, saver, folder, "1000"], root, os.environ)[1])
+        say(f"LangGraph: {rows['langgraph']['saves_per_s']:.0f} saves a second")
     return rows
