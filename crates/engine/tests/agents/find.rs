@@ -5,7 +5,7 @@ use rappel::{ErrorKind, Found, ListFilter, Rappel, SaveOptions};
 use rappel_testing::Project;
 
 use crate::journal::{line, note, start};
-use crate::support::{World, path};
+use crate::support::{World, path, reference};
 
 fn save(bench: &World, rappel: &mut Rappel, tags: &[&str]) -> String {
     bench.clock.advance(61_000);
@@ -207,4 +207,36 @@ fn the_questions_in_sql_that_the_guide_shows_are_answered() {
     let answers = answers(&bench);
     assert_eq!(answers[..3], [[saved], ["Bash".to_owned()], ["s1".to_owned()]]);
     assert_eq!(answers.len(), 4);
+}
+
+#[test]
+fn what_was_left_behind_on_a_fork_is_not_said_to_be_in_a_later_checkpoint() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let think = |rappel: &mut Rappel, text: &str| {
+        let thought = serde_json::json!({"kind": "thought", "text": text}).to_string();
+        rappel.record(&session, line(&thought)).unwrap();
+    };
+    think(&mut rappel, "before");
+    let first = save(&bench, &mut rappel, &[]);
+    think(&mut rappel, "left behind");
+    bench.clock.advance(1000);
+    let options = rappel::RestoreOptions::default();
+    let report = rappel.restore(&reference(&first), &options).unwrap();
+    let safety = report.done.unwrap().safety_checkpoint.to_string();
+    think(&mut rappel, "instead");
+    let second = save(&bench, &mut rappel, &[]);
+    let index = bench.home.path().join("index.db");
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = rusqlite::Connection::open_with_flags(index, flags).unwrap();
+    let query = "SELECT checkpoint_id FROM thoughts ORDER BY number";
+    let mut statement = connection.prepare(query).unwrap();
+    let mut found = || -> Vec<Option<String>> {
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(found(), [Some(first.clone()), Some(safety.clone()), Some(second.clone())]);
+    rappel.delete(&[reference(&safety)], true).unwrap();
+    rappel.gc(true, false).unwrap();
+    assert_eq!(found(), [Some(first), None, Some(second)]);
 }
