@@ -264,7 +264,7 @@ impl Rappel {
         }
         let plan = narrow(plan)?;
         let ended = match limit {
-            Limit::Options(options) if options.terminate_sessions => {
+            Limit::Options(options) if options.terminate_sessions && plan.conflicts.is_empty() => {
                 self.end_agents(options.own_session.as_ref())?
             }
             _ => Vec::new(),
@@ -435,7 +435,10 @@ impl Rappel {
         };
         let mut plan = match &target.manifest.files {
             Some(files) => {
-                self.plan_files(source, present, target, files, (&changes, &scope), &git)?
+                // What a step takes back it made itself, whatever the rules were before it.
+                let by_rules = matches!(limit, Limit::Options(_));
+                let wanted = (&changes[..], &scope, by_rules);
+                self.plan_files(source, present, target, files, wanted, &git)?
             }
             None => Plan {
                 warnings: match limit {
@@ -473,7 +476,7 @@ impl Rappel {
         present: &Present,
         target: &Target,
         files: &FilesPart,
-        (changes, scope): (&[Change], &Scope),
+        (changes, scope, by_rules): (&[Change], &Scope, bool),
         git: &GitPlanned,
     ) -> Result<Plan> {
         let selector = recorded_selector(source, files)?;
@@ -485,7 +488,8 @@ impl Rappel {
             skipped: &files.skipped,
             partial: &target.manifest.partial_reasons,
         };
-        let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
+        let selects =
+            |path: &RelPath, is_folder: bool| !by_rules || selector.selects(path, is_folder);
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
         Ok(plan_files(&here, &there, changes, scope, &selects, &probe)?)

@@ -37,7 +37,10 @@ impl Rappel {
             let place = one.root.join(one.path.to_string());
             let line = match one.decision {
                 Decision::Same => continue,
-                Decision::LeaveItGrew => "is left alone: it only grew since".to_owned(),
+                Decision::LeaveItGrew => {
+                    "is left alone: it only grew since (its session is set back all the same)"
+                        .to_owned()
+                }
                 Decision::PutBack(_) if !is_replaceable(one) => {
                     let said = "cannot be put back: something that is no file stands there";
                     planned.warnings.push(format!("{} {said}", place.display()));

@@ -110,7 +110,7 @@ impl Rappel {
             let mut line = match taken_back {
                 true => format!("session {} goes on from event {}", part.id, position.event),
                 false => format!(
-                    "session {} goes back to event {} ({later} later {} readable)",
+                    "session {} back to event {} ({later} later {} readable)",
                     part.id,
                     position.event,
                     if later == 1 { "event stays" } else { "events stay" },
