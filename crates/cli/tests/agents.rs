@@ -444,3 +444,20 @@ fn what_says_nothing_or_is_not_understood_is_refused() {
         assert!(error.contains(said), "{words:?}: {error}");
     }
 }
+
+#[test]
+fn nobodys_agent_is_ended_for_a_restore_that_something_bars() {
+    let world = World::new();
+    std::fs::write(world.project.path("d"), "a file").unwrap();
+    let mut agent = Command::new("sleep").arg("600").spawn().unwrap();
+    world.must(&["session", "start", "--pid", &agent.id().to_string()]);
+    let then = world.json(&["save", "then"])["id"].as_str().unwrap().to_owned();
+    std::fs::remove_file(world.project.path("d")).unwrap();
+    std::fs::create_dir(world.project.path("d")).unwrap();
+    std::fs::write(world.project.path("d/kept"), "ignored").unwrap();
+    std::fs::write(world.project.path(".rappelignore"), "kept\n").unwrap();
+    world.refused(&["restore", &then, "--confirm", "--terminate-sessions"], 7);
+    assert!(agent.try_wait().unwrap().is_none(), "it was ended for nothing");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}

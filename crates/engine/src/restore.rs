@@ -332,8 +332,10 @@ impl Rappel {
         );
         self.update_cache(&present, target, &outcome);
         let edited = [git.edited.clone(), databases.edited.clone()].concat();
+        let short = agents.in_short(agents.transcripts.saturating_sub(left.len()));
         let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
+        report.summary.agents = short;
         report.warnings.clone_from(&outcome.warnings);
         report.warnings.extend(made);
         report.warnings.extend(ended);
@@ -466,6 +468,7 @@ impl Rappel {
         }
         plan.agents.clone_from(&agents.plan);
         plan.warnings.extend(agents.warnings.iter().cloned());
+        plan.conflicts.extend(agents.conflicts.iter().cloned());
         Ok(Planned { plan, git, databases, agents })
     }
 
