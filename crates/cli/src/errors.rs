@@ -137,7 +137,11 @@ impl Failure {
         let text = error.render().to_string();
         let mut paragraphs = text.split("\n\n");
         let first = paragraphs.next().unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let message = match error.kind() {
+            // What clap answers then is the help text.
+            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "it needs a verb",
+            _ => first.strip_prefix("error: ").unwrap_or(first),
+        };
         let tip = paragraphs
             .find_map(|paragraph| paragraph.trim().strip_prefix("tip: "))
             // That a mistyped flag could be a value is hardly ever what was meant.
@@ -150,14 +154,18 @@ impl Failure {
                     .or_else(|| unquoted_message(error, command))
                     .or_else(|| tip.map(str::to_owned))
                     .unwrap_or_else(|| match command {
-                        Some(name) if error.kind() != clap::error::ErrorKind::InvalidSubcommand => {
-                            format!("rappel help {name}")
-                        }
+                        Some(name) if !is_unknown(error, name) => format!("rappel help {name}"),
                         _ => "rappel help".into(),
                     }),
             ),
         }
     }
+}
+
+/// Whether the command itself is what clap does not know.
+fn is_unknown(error: &clap::Error, command: &str) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+    matches!(error.get(ContextKind::InvalidSubcommand), Some(ContextValue::String(word)) if word == command)
 }
 
 /// What one of our own parsers advised.

@@ -58,8 +58,8 @@ pub fn when(text: &str) -> Result<When, BadValue> {
 pub fn limit(text: &str) -> Result<u64, BadValue> {
     match text.parse() {
         Ok(0) | Err(_) => Err(BadValue::new(
-            &format!("{text:?} is not a number of checkpoints"),
-            "write `rappel list 50`",
+            &format!("{text:?} is not how many to show"),
+            "write a number from 1 on, as in `rappel list 50`",
         )),
         Ok(limit) => Ok(limit),
     }

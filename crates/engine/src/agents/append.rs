@@ -301,7 +301,7 @@ fn admit(
         let taken = !seen.insert(id.clone())
             || !index.events_about(live.state.session.as_str(), id)?.is_empty();
         if taken {
-            return Err(Refusal::Illegal(Illegal::Taken { what: "item", id: id.clone() }));
+            return Err(Refusal::Illegal(Illegal::Taken { what: "thing called", id: id.clone() }));
         }
     }
     let id = new.id.as_deref();
