@@ -73,6 +73,19 @@ fn diff_backwards_tells_what_was_not_known_yet() {
 }
 
 #[test]
+fn diff_leaves_out_idle_sessions_and_says_what_was_lost() {
+    let (world, first, second) = investigated();
+    world.json(&["session", "start", "--session", "idle", "--provider", "claude"]);
+    assert!(world.run(&["restore", &first, "--only", "agents", "--confirm"]).status.success());
+    let shown = world.face(&["diff", &second, "--only", "agents"]);
+    assert!(shown.contains(": what agents learnt and lost\n  session s1, "), "{shown}");
+    assert!(!shown.contains("idle"), "{shown}");
+    let compared = world.json(&["diff", &second, "--only", "agents"]);
+    let sessions = compared["agents"]["sessions"].as_array().unwrap();
+    assert!(sessions.iter().any(|one| one["session"] == "idle"), "programs get it: {compared}");
+}
+
+#[test]
 fn at_says_where_there_is_nothing_to_tell() {
     let (world, first, _) = investigated();
     let before = world.run(&["at", "2020-01-01"]);
