@@ -558,6 +558,12 @@ fn a_reader_of_another_version_starts_over() {
     assert_eq!(kept.resume(&place, &CODEX.as_bytes()[..4096], CODEX.len() as u64), Resume::Anew);
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "what a reader gives its batches to may fail")]
+fn keep(story: &mut Vec<Found>, batch: Batch) -> std::io::Result<()> {
+    take_in(story, batch);
+    Ok(())
+}
+
 /// A file with that content.
 fn file(bytes: &[u8]) -> std::fs::File {
     let mut file = tempfile::tempfile().unwrap();
@@ -571,13 +577,28 @@ fn a_transcript_on_disk_is_read_from_where_it_was_left() {
     let mut reader = Reader::new(Provider::Codex, &place);
     let mut story = Vec::new();
     let mut live = file(&CODEX.as_bytes()[..1000]);
-    follow::read_on(&mut reader, &place, &live, &mut |batch| take_in(&mut story, batch)).unwrap();
+    follow::read_on(&mut reader, &place, &live, &mut |batch| keep(&mut story, batch)).unwrap();
     assert!(!story.is_empty() && story.len() < 10);
     live.write_all(&CODEX.as_bytes()[1000..]).unwrap();
-    follow::read_on(&mut reader, &place, &live, &mut |batch| take_in(&mut story, batch)).unwrap();
+    follow::read_on(&mut reader, &place, &live, &mut |batch| keep(&mut story, batch)).unwrap();
     assert_eq!(story, read(Provider::Codex, CODEX));
-    let mut again = |_: Batch| panic!("nothing is new");
+    let mut again = |_: Batch| -> std::io::Result<()> { panic!("nothing is new") };
     follow::read_on(&mut reader, &place, &live, &mut again).unwrap();
+}
+
+#[test]
+fn a_writer_that_is_faster_does_not_keep_a_reader_for_ever() {
+    let place = path("sessions/x.jsonl");
+    let mut reader = Reader::new(Provider::Codex, &place);
+    let mut live = file(CODEX.as_bytes());
+    let other = live.try_clone().unwrap();
+    let mut batches = 0;
+    follow::read_on(&mut reader, &place, &other, &mut |_| {
+        batches += 1;
+        live.write_all(CODEX.repeat(1000).as_bytes())
+    })
+    .unwrap();
+    assert_eq!((batches, reader.offset()), (1, CODEX.len() as u64));
 }
 
 #[test]
@@ -588,18 +609,18 @@ fn a_rollout_that_went_cold_is_read_from_where_it_was_left() {
     let mut story = reader.feed(&CODEX.as_bytes()[..half]).found;
     let packed = file(&zstd::encode_all(CODEX.as_bytes(), 3).unwrap());
     let resumed =
-        follow::read_on(&mut reader, &place, &packed, &mut |batch| take_in(&mut story, batch));
+        follow::read_on(&mut reader, &place, &packed, &mut |batch| keep(&mut story, batch));
     assert_eq!(resumed.unwrap(), Resume::On);
     assert_eq!(story, read(Provider::Codex, CODEX));
     // Shorter than what was read: another one.
     let packed = file(&zstd::encode_all(&CODEX.as_bytes()[..half], 3).unwrap());
     let mut less = Vec::new();
     let resumed =
-        follow::read_on(&mut reader, &place, &packed, &mut |batch| take_in(&mut less, batch));
+        follow::read_on(&mut reader, &place, &packed, &mut |batch| keep(&mut less, batch));
     assert_eq!(resumed.unwrap(), Resume::Anew);
     assert!(!less.is_empty() && less.len() < story.len());
     let damaged = file(b"no zstd at all");
-    assert!(follow::read_on(&mut reader, &place, &damaged, &mut |_| {}).is_err());
+    assert!(follow::read_on(&mut reader, &place, &damaged, &mut |_| Ok(())).is_err());
 }
 
 fn any_provider() -> impl Strategy<Value = Provider> {

@@ -130,6 +130,20 @@ impl<'a> Context<'a> {
         self.session().and_then(|session| session.parse().ok())
     }
 
+    /// The session that is named: by a flag, else by `RAPPEL_SESSION`. To pass over one that cannot be a session's id
+    /// would be to take another session for it.
+    pub fn named_session(&self, given: Option<&SessionId>) -> Result<Option<SessionId>> {
+        let Some(session) = self.session().filter(|_| given.is_none()) else {
+            return Ok(given.cloned());
+        };
+        session.parse().map(Some).map_err(|error| {
+            Failure::usage(
+                format!("RAPPEL_SESSION: {error}"),
+                "export it as `rappel session start` prints it, or unset it",
+            )
+        })
+    }
+
     /// From now on Ctrl-C and a request to terminate stop long work cleanly; a second one stops it
     /// at once. Not called earlier, so that a question can be answered with Ctrl-C.
     pub fn stop_cleanly(&self) {
@@ -233,11 +247,6 @@ pub fn quote(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// When a process began, in the kernel's ticks since boot: what tells it from others of its number.
-pub fn started(pid: u32) -> u64 {
-    rappel::process_started(pid).unwrap_or(0)
 }
 
 /// Becomes another program. Only comes back when that fails.

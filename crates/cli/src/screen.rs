@@ -16,6 +16,8 @@ use crate::errors::{Failure, Result};
 
 /// How soon a signal is noticed while no key is pressed.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long ending by itself may take.
+const GRACE: Duration = Duration::from_secs(1);
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The terminal, taken over until this is dropped.
@@ -43,13 +45,17 @@ impl Screen {
             // Where a handler cannot be set, the signal ends the process as it always does.
             let _ = signal_hook::flag::register_usize(number, signal.clone(), number as usize);
         }
+        std::thread::spawn(end_without_terminal);
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore()).map_err(unusable)?;
         Ok(Self { terminal: ManuallyDrop::new(terminal), signal })
     }
 
-    /// Draws.
+    /// Draws, as long as there is a terminal.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> Result<()> {
-        self.terminal.draw(draw).map(|_| ()).map_err(unusable)
+        match self.terminal.draw(draw) {
+            Err(error) if !is_gone(&NOW) => Err(unusable(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Waits for a key.
@@ -65,12 +71,15 @@ impl Screen {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) if is_gone(&NOW) => return Ok(Pressed::Ended),
                 Err(error) => return Err(unusable(error)),
                 Ok(true) => {}
             }
-            return match event::read().map_err(unusable)? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => Ok(Pressed::Key(key)),
-                _ => Ok(Pressed::Changed),
+            return match event::read() {
+                Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Ok(Pressed::Key(key)),
+                Ok(_) => Ok(Pressed::Changed),
+                Err(_) if is_gone(&NOW) => Ok(Pressed::Ended),
+                Err(error) => Err(unusable(error)),
             };
         }
     }
@@ -100,6 +109,20 @@ fn is_gone(wait: &Timespec) -> bool {
     // A signal ends the waiting; what it means is looked at by the caller.
     let _ = poll(&mut keys, Some(wait));
     keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+}
+
+/// Ends the process once the terminal is closed. It ends by itself too, unless the terminal goes while a key is read:
+/// crossterm would read its end for ever.
+fn end_without_terminal() {
+    let stdin = io::stdin();
+    loop {
+        let mut closed = [PollFd::new(&stdin, PollFlags::empty())];
+        let _ = poll(&mut closed, None);
+        if !closed[0].revents().is_empty() {
+            std::thread::sleep(GRACE);
+            std::process::exit(0);
+        }
+    }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]

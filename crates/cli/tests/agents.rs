@@ -195,7 +195,7 @@ fn a_restore_sets_the_session_back_and_says_how_to_go_on() {
     world.must(&["record", "note", "after"]);
     std::fs::write(world.project.path("a.txt"), "two").unwrap();
     let plan = world.must(&["restore", &then, "--dry-run"]);
-    assert!(plan.contains("session s goes back") && plan.contains("codex resume u1"), "{plan}");
+    assert!(plan.contains("session s back to event") && plan.contains("codex resume u1"), "{plan}");
     let rolled = world.run(&["checkpoint", "rollback", &then]);
     assert!(rolled.status.success(), "{rolled:?}");
     assert!(String::from_utf8_lossy(&rolled.stderr).contains("rappel restore"), "{rolled:?}");
@@ -423,6 +423,13 @@ fn a_save_for_a_session_that_is_not_there_is_refused() {
 fn what_says_nothing_or_is_not_understood_is_refused() {
     let world = World::new();
     world.must(&["session", "start", "-q"]);
+    let malformed = world
+        .command(&["record", "note", "x"])
+        .env("RAPPEL_SESSION", "no session!")
+        .output()
+        .unwrap();
+    assert_eq!(malformed.status.code(), Some(2), "another session was taken for it");
+    world.refused(&["session", "start", "--pid", "4194304"], 2);
     for (words, said) in [
         (&["record"][..], "rappel help record"),
         (&["record", "note", "  "], "its text is empty"),
@@ -436,4 +443,21 @@ fn what_says_nothing_or_is_not_understood_is_refused() {
         let error = world.refused(words, 2);
         assert!(error.contains(said), "{words:?}: {error}");
     }
+}
+
+#[test]
+fn nobodys_agent_is_ended_for_a_restore_that_something_bars() {
+    let world = World::new();
+    std::fs::write(world.project.path("d"), "a file").unwrap();
+    let mut agent = Command::new("sleep").arg("600").spawn().unwrap();
+    world.must(&["session", "start", "--pid", &agent.id().to_string()]);
+    let then = world.json(&["save", "then"])["id"].as_str().unwrap().to_owned();
+    std::fs::remove_file(world.project.path("d")).unwrap();
+    std::fs::create_dir(world.project.path("d")).unwrap();
+    std::fs::write(world.project.path("d/kept"), "ignored").unwrap();
+    std::fs::write(world.project.path(".rappelignore"), "kept\n").unwrap();
+    world.refused(&["restore", &then, "--confirm", "--terminate-sessions"], 7);
+    assert!(agent.try_wait().unwrap().is_none(), "it was ended for nothing");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
 }

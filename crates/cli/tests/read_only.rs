@@ -4,19 +4,25 @@
 
 mod support;
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use support::World;
 
-/// Mounts the home over itself, read-only, and runs the rest.
-const MOUNTED: &str = r#"mount --bind "$RAPPEL_HOME" "$RAPPEL_HOME" &&
-    mount -o remount,bind,ro "$RAPPEL_HOME" && exec "$0" "$@""#;
+/// Mounts a folder over itself, read-only, and runs the rest.
+const MOUNTED: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@""#;
 
 /// Runs the binary where nobody can write to the home.
 fn run(world: &World, arguments: &[&str]) -> Output {
+    run_without(world, &world.home, arguments)
+}
+
+/// Runs the binary where nobody can write to a folder.
+fn run_without(world: &World, folder: &Path, arguments: &[&str]) -> Output {
     let plain = world.command::<&str>(&[]);
     let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", MOUNTED]).arg(plain.get_program()).args(arguments);
+    command.args(["-rm", "sh", "-c", MOUNTED]).arg(folder);
+    command.arg(plain.get_program()).args(arguments);
     command.current_dir(world.project.root()).env_clear();
     command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.output().unwrap()
@@ -153,4 +159,28 @@ fn status_says_that_nothing_can_be_saved() {
     assert!(said.starts_with("Degraded"), "{said}");
     assert!(said.contains("cannot be written to: Read-only file system"), "{said}");
     assert_eq!(run(&world, &["doctor"]).status.code(), Some(1));
+}
+
+#[test]
+fn transcripts_that_cannot_be_put_back_are_known_before_anything_changes() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    let agent = world.project.outside().join("user/.codex");
+    let rollout = agent.join("sessions/rollout-1.jsonl");
+    std::fs::create_dir_all(rollout.parent().unwrap()).unwrap();
+    let root = world.project.root().canonicalize().unwrap();
+    let line = serde_json::json!({"type": "session_meta", "timestamp": "2026-11-15T14:00:00Z",
+        "payload": {"id": "one", "cwd": root}});
+    std::fs::write(&rollout, format!("{line}\n")).unwrap();
+    world.save("first");
+    std::fs::remove_file(&rollout).unwrap();
+    world.write("a.txt", "changed\n");
+    let output = run_without(&world, &agent, &["restore", "1", "--confirm"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot be written to"), "{}", text(&output.stderr));
+    assert_eq!(world.read("a.txt"), "changed\n");
+    let output = world.command(&["restore", "1", "--confirm"]).output().unwrap();
+    assert!(output.status.success() && rollout.exists(), "{}", text(&output.stderr));
 }

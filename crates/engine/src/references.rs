@@ -34,6 +34,11 @@ impl Rappel {
         Ok(found)
     }
 
+    /// The same for what is asked of agents: checkpoints with files are meant, as everywhere, where there are any.
+    pub(crate) fn resolve_remembered(&self, reference: &Reference) -> Result<CheckpointRow> {
+        self.resolve(reference, true).or_else(|_| self.resolve(reference, false))
+    }
+
     /// What a reference means among the workspace's checkpoints, without the steps back.
     pub(crate) fn resolve_base(
         &self,

@@ -91,7 +91,7 @@ impl Rappel {
     /// What led to a checkpoint, to be gone through. Nothing is changed by it. `session` says whose past is meant where
     /// the checkpoint holds several sessions.
     pub fn replay(&self, reference: &Reference, session: Option<&SessionId>) -> Result<Replay<'_>> {
-        let row = self.resolve(reference, false)?;
+        let row = self.resolve_remembered(reference)?;
         let checkpoint = self.view(&row)?;
         let part = session_of(&checkpoint.manifest, session)?;
         let events = match part {

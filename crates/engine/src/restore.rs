@@ -264,7 +264,7 @@ impl Rappel {
         }
         let plan = narrow(plan)?;
         let ended = match limit {
-            Limit::Options(options) if options.terminate_sessions => {
+            Limit::Options(options) if options.terminate_sessions && plan.conflicts.is_empty() => {
                 self.end_agents(options.own_session.as_ref())?
             }
             _ => Vec::new(),
@@ -332,8 +332,10 @@ impl Rappel {
         );
         self.update_cache(&present, target, &outcome);
         let edited = [git.edited.clone(), databases.edited.clone()].concat();
+        let short = agents.in_short(agents.transcripts.saturating_sub(left.len()));
         let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
+        report.summary.agents = short;
         report.warnings.clone_from(&outcome.warnings);
         report.warnings.extend(made);
         report.warnings.extend(ended);
@@ -435,7 +437,10 @@ impl Rappel {
         };
         let mut plan = match &target.manifest.files {
             Some(files) => {
-                self.plan_files(source, present, target, files, (&changes, &scope), &git)?
+                // What a step takes back it made itself, whatever the rules were before it.
+                let by_rules = matches!(limit, Limit::Options(_));
+                let wanted = (&changes[..], &scope, by_rules);
+                self.plan_files(source, present, target, files, wanted, &git)?
             }
             None => Plan {
                 warnings: match limit {
@@ -463,6 +468,7 @@ impl Rappel {
         }
         plan.agents.clone_from(&agents.plan);
         plan.warnings.extend(agents.warnings.iter().cloned());
+        plan.conflicts.extend(agents.conflicts.iter().cloned());
         Ok(Planned { plan, git, databases, agents })
     }
 
@@ -473,7 +479,7 @@ impl Rappel {
         present: &Present,
         target: &Target,
         files: &FilesPart,
-        (changes, scope): (&[Change], &Scope),
+        (changes, scope, by_rules): (&[Change], &Scope, bool),
         git: &GitPlanned,
     ) -> Result<Plan> {
         let selector = recorded_selector(source, files)?;
@@ -485,7 +491,8 @@ impl Rappel {
             skipped: &files.skipped,
             partial: &target.manifest.partial_reasons,
         };
-        let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
+        let selects =
+            |path: &RelPath, is_folder: bool| !by_rules || selector.selects(path, is_folder);
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
         Ok(plan_files(&here, &there, changes, scope, &selects, &probe)?)

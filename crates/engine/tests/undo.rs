@@ -222,3 +222,30 @@ fn a_restore_that_could_not_be_undone_is_taken_back() {
     world.restore(&first);
     assert_eq!(world.read("a"), "1");
 }
+
+#[test]
+fn what_a_restore_made_is_taken_back_whatever_the_rules_were_before() {
+    // A file that was ignored stands where the checkpoint has a folder.
+    let world = World::new(Project::new().file("d/x", "1").file("keep", "k"));
+    world.git(&["init", "-q"]);
+    let first = world.save("first");
+    world.remove("d");
+    world.write("d", "precious");
+    world.write(".gitignore", "d\n");
+    world.restore(&first);
+    assert_eq!(world.read("d/x"), "1");
+    world.undo();
+    assert_eq!((world.read("d"), world.read(".gitignore")), ("precious".into(), "d\n".into()));
+    world.redo();
+    assert_eq!(world.read("d/x"), "1");
+
+    // A state folder that git ignores, and that was not there.
+    let world = World::new(Project::new().file(".loki/s", "1").file(".gitignore", ".loki\n"));
+    world.git(&["init", "-q"]);
+    let first = world.save("first");
+    world.remove(".loki");
+    world.restore(&first);
+    assert_eq!(world.read(".loki/s"), "1");
+    world.undo();
+    assert!(!world.exists(".loki"));
+}

@@ -14,6 +14,10 @@ const RANDOM_MIN: usize = 24;
 /// How often letters and digits take turns in a random word of that length, at the least.
 const TURNS_MIN: usize = 4;
 const DIGITS_MIN: usize = 3;
+/// Words that stand before a secret in a header.
+const SCHEMES: [&str; 5] = ["bearer", "basic", "digest", "token", "negotiate"];
+/// The shortest word behind one of them, without a telling name, that is a secret.
+const BEARER_MIN: usize = 16;
 
 /// The text with `[redacted: …]` in the place of everything that looks like a secret.
 pub fn text(text: &str) -> Cow<'_, str> {
@@ -170,6 +174,14 @@ fn words(text: &str, found: &mut Vec<Secret>) {
             found.push(Secret { start, end, kind: format!("value of {name}") });
             continue;
         }
+        if word.eq_ignore_ascii_case("bearer")
+            && let Some((start, end)) = value_behind(text, end, true)
+            && end - start >= BEARER_MIN
+        {
+            from = from.max(end);
+            found.push(Secret { start, end, kind: "bearer token".into() });
+            continue;
+        }
         for part in word.split('=') {
             let place = start + (part.as_ptr() as usize - word.as_ptr() as usize);
             let known = PREFIXES.iter().find(|(prefix, _)| {
@@ -199,8 +211,17 @@ fn value_behind(text: &str, at: usize, is_flag: bool) -> Option<(usize, usize)> 
     let (start, end) = match value.chars().next()? {
         '"' | '\'' => quoted(text, start),
         _ => {
-            let length = value.find(|c: char| c.is_whitespace() || ",;\"'}])".contains(c));
-            (start, start + length.unwrap_or(value.len()))
+            let bare = |text: &str| {
+                let end = text.find(|c: char| c.is_whitespace() || ",;\"'}])".contains(c));
+                end.unwrap_or(text.len())
+            };
+            let mut length = bare(value);
+            // `Authorization: Bearer …`: the word behind the scheme is the secret.
+            if SCHEMES.iter().any(|scheme| value[..length].eq_ignore_ascii_case(scheme)) {
+                let gap = value[length..].len() - value[length..].trim_start_matches(' ').len();
+                length += gap + bare(&value[length + gap..]);
+            }
+            (start, start + length)
         }
     };
     (start < end && !text[start..].starts_with("[redacted: ")).then_some((start, end))
@@ -254,6 +275,18 @@ mod tests {
                 "mysql --password [redacted: value of password] -u me",
             ),
             ("psql postgres://me:pw@host/db", "psql postgres://me:[redacted: password]@host/db"),
+            (
+                "curl -H 'Authorization: Bearer 8f14e45fceea167a5a36dedd4bea2543' x",
+                "curl -H 'Authorization: [redacted: value of Authorization]' x",
+            ),
+            (
+                "authorization: Basic dXNlcjpwYXNzd29yZA== and on",
+                "authorization: [redacted: value of authorization] and on",
+            ),
+            (
+                "sent bearer 8f14e45fceea167a5a36dedd4bea2543.",
+                "sent bearer [redacted: bearer token]",
+            ),
             ("key Zx81kQ0pLm29Vb3nTr7sWy64 end", "key [redacted: random text] end"),
             (
                 "a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b",
@@ -272,6 +305,7 @@ mod tests {
             "see crates/capture/src/databases/postgres2/restoring.rs:120",
             "getUserAccountBalanceForTenant1AndRegion2",
             "https://example.com/a:b@c?x=1",
+            "the bearer of this letter",
             "max_tokens=4096 and the token count is 12",
             "2026-11-15T14:30:22.123Z x86_64-unknown-linux-gnu",
             "",

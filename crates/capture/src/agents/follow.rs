@@ -19,13 +19,13 @@ pub fn is_compressed(path: &RelPath) -> bool {
 }
 
 /// Reads what is new in `file`, which is the transcript at `path`, and gives it to `take`, a few
-/// MiB of it at a time. A compressed transcript goes on where the same one left off before it was
+/// MiB of it at a time, until that is done or fails. A compressed transcript goes on where the same one left off before it was
 /// compressed.
 pub fn read_on(
     reader: &mut Reader,
     path: &RelPath,
     file: &File,
-    take: &mut dyn FnMut(Batch),
+    take: &mut dyn FnMut(Batch) -> io::Result<()>,
 ) -> io::Result<Resume> {
     if is_compressed(path) {
         return unpack_on(reader, path, file, take);
@@ -38,8 +38,11 @@ pub fn read_on(
     if at == size {
         return Ok(resumed);
     }
+    // What is written from now on is for the next time, or a fast writer could keep us here.
     let mut next = |buffer: &mut [u8]| {
-        let read = read_at(file, buffer, at)?;
+        let room = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX);
+        let room = room.min(buffer.len());
+        let read = read_at(file, &mut buffer[..room], at)?;
         at += read as u64;
         Ok(read)
     };
@@ -53,7 +56,7 @@ fn unpack_on(
     reader: &mut Reader,
     path: &RelPath,
     file: &File,
-    take: &mut dyn FnMut(Batch),
+    take: &mut dyn FnMut(Batch) -> io::Result<()>,
 ) -> io::Result<Resume> {
     let mut unpacked = unpack(file)?;
     let mut head = vec![0; HEAD_MAX];
@@ -92,7 +95,7 @@ impl Read for FromStart<'_> {
 fn feed(
     reader: &mut Reader,
     next: &mut dyn FnMut(&mut [u8]) -> io::Result<usize>,
-    take: &mut dyn FnMut(Batch),
+    take: &mut dyn FnMut(Batch) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut buffer = Vec::new();
     loop {
@@ -106,7 +109,7 @@ fn feed(
         let batch = reader.feed(&buffer);
         buffer.drain(..(reader.offset() - before) as usize);
         if !batch.is_empty() || batch.skipped > 0 {
-            take(batch);
+            take(batch)?;
         }
         if read < more {
             return Ok(());

@@ -64,6 +64,21 @@ fn every_commit_is_noticed() {
 }
 
 #[test]
+fn a_sequence_that_is_set_without_a_transaction_is_noticed() {
+    let server = Postgres::start();
+    server.create("app");
+    // Servers before 15 have no such sequences.
+    let made = "DO $$ BEGIN CREATE UNLOGGED SEQUENCE q; EXCEPTION WHEN syntax_error THEN CREATE SEQUENCE q; END $$";
+    server.run("app", made);
+    let database = at(&server.url("app"));
+    for value in [7, 500] {
+        let before = database.fingerprint().unwrap();
+        server.run("app", &format!("SELECT setval('q', {value}, false)"));
+        assert_ne!(before, database.fingerprint().unwrap(), "{value}");
+    }
+}
+
+#[test]
 fn a_prepared_transaction_is_noticed_when_it_is_committed() {
     let server = Postgres::start();
     server.create("app");

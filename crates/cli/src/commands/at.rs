@@ -49,12 +49,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let query = TemporalQuery {
         timestamp: args.when.as_ref().map(|when| moment(when, context)).transpose()?,
+        now: args.when.as_ref().is_some_and(When::is_now),
         sequence_number: args.sequence,
         event: args.event,
         checkpoint: args.checkpoint.clone(),
         tag_filter: args.tag.clone(),
         session: args.session.clone(),
-        preferred: context.session_id(),
+        preferred: context.named_session(None)?,
     };
     let most = match (args.full, context.output.json) {
         (true, _) => u64::MAX,

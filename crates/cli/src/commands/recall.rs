@@ -28,7 +28,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let named = args.session.clone().or_else(|| context.session_id());
+    let named = context.named_session(args.session.as_ref())?;
     let session = rappel.session_looked_at(named.as_ref())?.id;
     let brief = rappel.recall(&session)?;
     let output = context.output;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::io::{BufRead, Read};
 
 use clap::Subcommand;
-use rappel::Rappel;
 use rappel::types::agents::{
     Body, Confidence, DependencyKind, HypothesisStatus, NewEvent, SessionId, payload,
 };
+use rappel::{ErrorKind, Rappel, Recorded};
 use serde_json::{Value, json};
 
 use crate::errors::{Exit, Failure, Result};
@@ -142,7 +142,7 @@ struct Tool {
     /// The tool
     #[arg(required_unless_present = "finished")]
     name: Option<String>,
-    /// What it was given, as JSON (or `-`, or `@FILE`)
+    /// What it was given, as JSON or text (or `-`, or `@FILE`)
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
     /// What it gave, as JSON or text (or `-`, or `@FILE`)
@@ -348,7 +348,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         ));
     }
     let mut rappel = context.open()?;
-    let named = args.session.clone().or_else(|| context.session_id());
+    let named = context.named_session(args.session.as_ref())?;
     let session = rappel.session_meant(named.as_ref())?.id;
     match &args.kind {
         Some(kind) => {
@@ -362,7 +362,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 fn record(rappel: &mut Rappel, session: &SessionId, event: NewEvent, context: &Context) -> Result {
     let recorded = rappel.record(session, event)?;
     let output = context.output;
-    let id = recorded.event.id.clone().or_else(|| recorded.event.body.about().map(str::to_owned));
+    let id = id_of(&recorded);
     if output.json {
         output.answer_json(&json!({
             "session": session, "event": recorded.event.number, "id": id,
@@ -378,9 +378,15 @@ fn record(rappel: &mut Rappel, session: &SessionId, event: NewEvent, context: &C
     Ok(Exit::Done)
 }
 
+/// What it made, or what it is about.
+fn id_of(recorded: &Recorded) -> Option<String> {
+    let event = &recorded.event;
+    event.id.clone().or_else(|| event.body.about().map(str::to_owned))
+}
+
 /// One event a line; each is acknowledged by a line. A line that is refused does not stop the others.
 fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result {
-    let mut refused = 0u64;
+    let mut refused: Vec<Failure> = Vec::new();
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     let mut number = 0u64;
@@ -408,13 +414,14 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
             .and_then(|event| Ok(rappel.record(session, event)?));
         let answer = match done {
             Ok(recorded) => json!({
-                "event": recorded.event.number, "id": recorded.event.id,
+                "event": recorded.event.number, "id": id_of(&recorded),
                 "checkpoints": recorded.checkpoints, "notes": recorded.notes,
             }),
             Err(failure) => {
-                refused += 1;
-                json!({"error": {"kind": failure.kind.as_str(), "message": failure.message,
-                    "hint": failure.hint, "line": number}})
+                let answer = json!({"error": {"kind": failure.kind.as_str(),
+                    "message": failure.message, "hint": failure.hint, "line": number}});
+                refused.push(failure);
+                answer
             }
         };
         context.output.answer(|out| Ok(writeln!(out, "{answer}")?))?;
@@ -422,13 +429,14 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
             break;
         }
     }
-    match refused {
-        0 => Ok(Exit::Done),
-        _ => Err(Failure::usage(
-            format!("{refused} of {number} lines were refused"),
-            "each line's answer says why",
-        )),
-    }
+    let Some(first) = refused.first() else { return Ok(Exit::Done) };
+    // What all have in common, else that the input was bad.
+    let alike = refused.iter().all(|failure| failure.kind == first.kind);
+    Err(Failure {
+        kind: if alike { first.kind } else { ErrorKind::Usage },
+        message: format!("lines that were refused: {} of {number}", refused.len()),
+        hint: Some("each line's answer says why".into()),
+    })
 }
 
 fn skip_line(input: &mut impl BufRead) -> Result<()> {

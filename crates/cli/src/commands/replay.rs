@@ -84,7 +84,7 @@ impl FromStr for Move {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let who = context.session_id();
+    let who = context.named_session(None)?;
     if args.exit {
         rappel.keep_replay_position(who.as_ref(), None);
         return exited(context);

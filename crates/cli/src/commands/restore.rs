@@ -113,7 +113,7 @@ impl How {
             allow_stale: self.allow_stale,
             trust_dump: self.trust_dump,
             terminate_sessions: self.terminate_sessions,
-            own_session: context.session_id(),
+            own_session: context.named_session(None)?,
         })
     }
 

@@ -71,7 +71,7 @@ struct Start {
     /// What the agent calls the session
     #[arg(long, value_name = "ID")]
     assistant_session_id: Option<String>,
-    /// The session that began it (subagents)
+    /// The session that began it (subagents) [default: RAPPEL_SESSION, while that runs]
     #[arg(long, value_name = "ID", value_parser = values::session)]
     parent: Option<SessionId>,
     /// The agent's process
@@ -109,38 +109,41 @@ struct End {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let mut rappel = context.open()?;
-    let named = |which: &Which| which.session.clone().or_else(|| context.session_id());
+    let named = |which: &Which| context.named_session(which.session.as_ref());
     match &args.verb {
         Verb::Start(start) => {
-            let process = start.pid.map(|pid| ProcessId { pid, started: process::started(pid) });
+            let process = start.pid.map(process_of).transpose()?;
+            // A variable that was left over from a session that is over names no parent.
+            let around = context.session_id().and_then(|id| rappel.session(&id).ok());
+            let around = around.filter(|view| view.status.is_live()).map(|view| view.id);
             let (session, recorded) = rappel.start_session(SessionStart {
                 session: start.session.clone(),
                 provider: start.provider.clone(),
                 task: start.task.clone(),
                 conversation_id: start.conversation_id.clone(),
                 assistant_session_id: start.assistant_session_id.clone(),
-                parent: start.parent.clone().or_else(|| context.session_id()),
+                parent: start.parent.clone().or(around),
                 process,
             })?;
             let view = rappel.session(&session)?;
             tell(context, &view, &recorded, &session.to_string())
         }
         Verb::Pause(which) => {
-            let session = rappel.session_meant(named(which).as_ref())?.id;
+            let session = rappel.session_meant(named(which)?.as_ref())?.id;
             let recorded = rappel.pause_session(&session)?;
             let text = format!("Session {session} is paused");
             tell(context, &rappel.session(&session)?, &recorded, &text)
         }
         Verb::Resume(resume) => {
-            let view = rappel.session_looked_at(named(&resume.which).as_ref())?;
+            let view = rappel.session_looked_at(named(&resume.which)?.as_ref())?;
             let command = rappel::resume_command(&view);
-            let recorded = match view.status {
-                SessionStatus::Paused => Some(rappel.resume_session(&view.id, None)?),
-                _ => None,
-            };
-            if resume.exec {
-                let Some(command) = command else { return Err(no_command(&view)) };
-                return Err(process::replace_by(&command, rappel.root()));
+            let paused = view.status == SessionStatus::Paused;
+            if command.is_none() && (resume.exec || !paused) {
+                return Err(no_command(&view));
+            }
+            let recorded = paused.then(|| rappel.resume_session(&view.id, None)).transpose()?;
+            if let (true, Some(command)) = (resume.exec, &command) {
+                return Err(process::replace_by(command, rappel.root()));
             }
             let view = rappel.session(&view.id)?;
             if context.output.json {
@@ -148,16 +151,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
                 context.output.answer_json(
                     &json!({"session": view, "command": command, "checkpoints": checkpoints}),
                 )?;
-            } else if let Some(command) = command {
-                let line = command.iter().map(|word| process::quote(word)).collect::<Vec<_>>();
-                context.output.answer(|out| Ok(writeln!(out, "{}", line.join(" "))?))?;
-            } else {
-                return Err(no_command(&view));
+                return Ok(Exit::Done);
             }
+            let line = match &command {
+                Some(words) => {
+                    words.iter().map(|word| process::quote(word)).collect::<Vec<_>>().join(" ")
+                }
+                None => format!("Session {} goes on", view.id),
+            };
+            context.output.answer(|out| Ok(writeln!(out, "{}", clean(&line))?))?;
             Ok(Exit::Done)
         }
         Verb::End(end) => {
-            let session = rappel.session_meant(named(&end.which).as_ref())?.id;
+            let session = rappel.session_meant(named(&end.which)?.as_ref())?.id;
             let recorded = rappel.end_session(&session, end.status, end.reason.clone())?;
             let text = format!("Session {session} ended ({})", end.status);
             tell(context, &rappel.session(&session)?, &recorded, &text)
@@ -175,7 +181,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
             Ok(Exit::Done)
         }
         Verb::Show(which) => {
-            let view = rappel.session_looked_at(named(which).as_ref())?;
+            let view = rappel.session_looked_at(named(which)?.as_ref())?;
             let found = rappel.state_now(&view.id, face::agents::SHOWN)?;
             if context.output.json {
                 context
@@ -191,13 +197,18 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
 }
 
+/// A process that is there.
+fn process_of(pid: u32) -> Result<ProcessId> {
+    let started = rappel::process_started(pid).ok_or_else(|| {
+        Failure::usage(format!("there is no process {pid}"), "--pid $$ names the shell's own")
+    })?;
+    Ok(ProcessId { pid, started })
+}
+
 fn no_command(view: &SessionView) -> Failure {
     let message = match &view.provider {
         Some(provider) if view.assistant_session_id.is_none() => {
-            format!(
-                "session {} does not say what {provider} calls it (--assistant-session-id)",
-                view.id
-            )
+            format!("session {} does not say what {provider} calls it", view.id)
         }
         Some(provider) => format!("it is not known how {provider} resumes a session"),
         None => format!("session {} does not say whose agent it is", view.id),

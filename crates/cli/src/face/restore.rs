@@ -121,7 +121,8 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
     };
     let is_shown = |action: &&ShownAction| {
         action.action == kind
-            && (matches!(action.facet, Facet::Files | Facet::Knowledge) || kind == ActionKind::Skip)
+            && (matches!(action.facet, Facet::Files | Facet::Knowledge | Facet::Agents)
+                || kind == ActionKind::Skip)
     };
     let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
     if found.is_empty() {
@@ -175,7 +176,8 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
         let left = count(report.summary.files.skip, "path", "paths");
         fields.add("Left", format!("{left} as they are"));
     }
-    format!("{head}\n{nothing}{}", fields.lines())
+    let sessions = report.sessions.iter().map(|line| format!("  {}\n", clean(line)));
+    format!("{head}\n{nothing}{}{}", fields.lines(), sessions.collect::<String>())
 }
 
 /// What people must know about a restore that was done, on stderr.

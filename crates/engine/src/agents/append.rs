@@ -48,6 +48,9 @@ enum Told {
     Late,
 }
 
+/// By how much the clocks of two machines may differ.
+const CLOCKS_APART_MS: i64 = 60_000;
+
 /// What one commit adds to a journal.
 #[derive(Default)]
 struct Added {
@@ -61,6 +64,9 @@ impl Rappel {
     /// `rappel.toml`) has been saved too.
     pub fn record(&mut self, session: &SessionId, new: NewEvent) -> Result<Recorded> {
         let new = new.cleaned().map_err(|error| Error::Usage { message: error.0, hint: None })?;
+        if let Some(at) = new.at {
+            self.check_time(session, at)?;
+        }
         let added = self.append_to(session, std::slice::from_ref(&new), Told::Now)?;
         let mut checkpoints: Vec<CheckpointId> = Vec::new();
         for event in &added.events {
@@ -70,12 +76,31 @@ impl Rappel {
             self.tell(&Notice::Checkpoint { checkpoint: checkpoint.clone(), trigger });
             checkpoints.push(checkpoint);
         }
-        let (made, notes) = self.save_raised(session, &added.raised)?;
+        let (made, mut notes) = self.save_raised(session, &added.raised)?;
         checkpoints.extend(made);
+        notes.extend(added.events.iter().filter_map(|event| match &event.body {
+            Body::Contradiction(found) => Some(found.to_string()),
+            _ => None,
+        }));
         let event = added.events.into_iter().next();
         let event =
             event.ok_or_else(|| Error::Damaged { message: "a commit without its event".into() })?;
         Ok(Recorded { event, checkpoints, notes })
+    }
+
+    /// An event happens while its session does, and not later than now.
+    fn check_time(&self, session: &SessionId, at: Timestamp) -> Result<()> {
+        let refuse = |message: String| Err(Error::Usage { message, hint: None });
+        let began = self.session(session)?.started_at;
+        if at.millis_since(self.now()) > CLOCKS_APART_MS {
+            return refuse(format!("at: {at} is yet to come"));
+        }
+        match began {
+            Some(began) if began.millis_since(at) > CLOCKS_APART_MS => {
+                refuse(format!("at: {at} is before the session began ({began})"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tells what happened in a session before: one durable run, in which whatever the journal has already, or cannot

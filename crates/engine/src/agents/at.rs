@@ -25,6 +25,8 @@ pub struct TemporalQuery {
     pub checkpoint: Option<Reference>,
     /// Checkpoints with this tag.
     pub tag_filter: Option<String>,
+    /// Now, also if the clock was set back since.
+    pub now: bool,
     /// The session; the only one there is, if it is not given.
     pub session: Option<SessionId>,
     /// The session that is meant if none is given, unless a checkpoint is asked for that does not hold it.
@@ -68,6 +70,9 @@ impl Rappel {
     pub fn query_at_most(&self, query: &TemporalQuery, most: u64) -> Result<StateAt> {
         let named = query.session.as_ref().or(query.preferred.as_ref());
         match query {
+            TemporalQuery { now: true, tag_filter: None, .. } => {
+                self.state_now(&self.session_looked_at(named)?.id, most)
+            }
             TemporalQuery { timestamp: Some(at), tag_filter: None, .. } => {
                 let view = self.session_looked_at(named)?;
                 let moment = self.moment_at(&view.id, *at)?;
@@ -93,7 +98,7 @@ impl Rappel {
                 Ok(StateAt { checkpoint, ..found })
             }
             TemporalQuery { checkpoint: Some(reference), .. } => {
-                let row = self.resolve(reference, false)?;
+                let row = self.resolve_remembered(reference)?;
                 self.state_held(&self.store.manifest(&row)?, query, most)
             }
             TemporalQuery { tag_filter: Some(tag), .. } => {

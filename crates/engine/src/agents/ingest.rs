@@ -113,7 +113,12 @@ impl Rappel {
         };
         let read = follow::read_on(&mut reader, &transcript.path, &file, &mut |batch| {
             telling.take(batch);
+            // Why is known to the one who tells.
+            telling.failed.as_ref().map_or(Ok(()), |_| Err(std::io::ErrorKind::Other.into()))
         });
+        if let Some(error) = telling.failed.take() {
+            return Err(error);
+        }
         read.map_err(Error::io("read", &transcript.root))?;
         let latest_at = telling.latest_at;
         let session = telling.finish(&key, &reader)?;
@@ -213,6 +218,9 @@ impl Telling<'_> {
     }
 
     fn take_one(&mut self, found: Found) -> Result<()> {
+        if self.rappel.is_cancelled() {
+            return Err(rappel_store::Error::Cancelled.into());
+        }
         if self.session.is_none() {
             let Item::Session(session) = &found.item else {
                 if self.waiting.len() < WAITING_MAX {
@@ -290,9 +298,6 @@ impl Telling<'_> {
 
     /// Writes the rest, and how far that is. The reader itself is only in the cache: it would outweigh what it read.
     fn finish(mut self, key: &str, reader: &Reader) -> Result<Option<SessionId>> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
         if !self.pending.is_empty() {
             let place = Body::Transcript(payload::Transcript {
                 path: key.to_owned(),

@@ -5,6 +5,7 @@
 //! nothing, which is all that recovery needs. What was displaced is removed only if it is known to be held.
 
 use std::fs::File;
+use std::path::Path;
 
 use rappel_capture::agents::raw::{self, Decision, Planned, Why};
 use rappel_capture::files::stamp;
@@ -32,12 +33,15 @@ impl Rappel {
             return Ok(());
         }
         let plan = self.compare_transcripts(tree, made.as_ref())?;
-        let mut back = 0;
+        let (mut back, mut room) = (0, 0);
         for one in &plan.transcripts {
             let place = one.root.join(one.path.to_string());
             let line = match one.decision {
                 Decision::Same => continue,
-                Decision::LeaveItGrew => "is left alone: it only grew since".to_owned(),
+                Decision::LeaveItGrew => {
+                    "is left alone: it only grew since (its session is set back all the same)"
+                        .to_owned()
+                }
                 Decision::PutBack(_) if !is_replaceable(one) => {
                     let said = "cannot be put back: something that is no file stands there";
                     planned.warnings.push(format!("{} {said}", place.display()));
@@ -45,6 +49,10 @@ impl Rappel {
                 }
                 Decision::PutBack(why) => {
                     back += 1;
+                    room += if let Node::File { size, .. } = &one.node { *size } else { 0 };
+                    if let Some(reason) = barred(&place, room) {
+                        planned.conflicts.push(conflict(one, &reason));
+                    }
                     format!("is put back: {}", why.as_str())
                 }
             };
@@ -252,6 +260,20 @@ enum Agreement {
 /// Whether nothing or a file stands where a transcript was.
 fn is_replaceable(one: &Planned) -> bool {
     one.now.is_none_or(|now| now.kind() == stamp::Kind::File)
+}
+
+/// Why nothing can be written at a place, or not so much: known before anything is changed.
+fn barred(place: &Path, room: u64) -> Option<String> {
+    let folder = place.ancestors().skip(1).find(|folder| folder.is_dir())?;
+    let said = |why: &str| Some(format!("{why}; --skip agents leaves transcripts alone"));
+    if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err() {
+        return said("its folder cannot be written to");
+    }
+    let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    match free {
+        Ok(free) if free < room => said("there is no room for it"),
+        _ => None,
+    }
 }
 
 /// Where a transcript lies in a tree.

@@ -11,6 +11,7 @@ use rappel_types::agents::{
     AgentsPlan, Body, Event, Fork, Lineage, ProcessId, SessionId, SessionMove, SessionPart,
     SessionPosition, SessionStatus, payload,
 };
+use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, Timestamp};
 
 use super::{SessionView, process_started, resume_command};
@@ -41,6 +42,26 @@ pub(crate) struct AgentsPlanned {
     pub summary: Option<String>,
     pub details: Vec<String>,
     pub warnings: Vec<String>,
+    /// What forbids it.
+    pub conflicts: Vec<Conflict>,
+}
+
+impl AgentsPlanned {
+    /// The same in few words, for so many transcripts.
+    pub(crate) fn in_short(&self, transcripts: usize) -> Option<String> {
+        let counted = |count: usize, what: &str, done: &str| {
+            let many = if count == 1 { "" } else { "s" };
+            (count > 0).then(|| format!("{count} {what}{many} {done}"))
+        };
+        let set_back = match self.plan.sessions.iter().all(|one| one.taken_back) {
+            true => "as before",
+            false => "set back",
+        };
+        let sessions = counted(self.plan.sessions.len(), "session", set_back);
+        let transcripts = counted(transcripts, "transcript", "put back");
+        let said: Vec<String> = sessions.into_iter().chain(transcripts).collect();
+        (!said.is_empty()).then(|| said.join(", "))
+    }
 }
 
 impl RestoreOptions {
@@ -110,7 +131,7 @@ impl Rappel {
             let mut line = match taken_back {
                 true => format!("session {} goes on from event {}", part.id, position.event),
                 false => format!(
-                    "session {} goes back to event {} ({later} later {} readable)",
+                    "session {} back to event {} ({later} later {} readable)",
                     part.id,
                     position.event,
                     if later == 1 { "event stays" } else { "events stay" },
@@ -126,18 +147,7 @@ impl Rappel {
         {
             planned.warnings.push(format!("no transcript is put back: {error}"));
         }
-        let counted = |count: usize, what: &str, done: &str| {
-            let many = if count == 1 { "" } else { "s" };
-            (count > 0).then(|| format!("{count} {what}{many} {done}"))
-        };
-        let set_back = match planned.plan.sessions.iter().all(|one| one.taken_back) {
-            true => "as before",
-            false => "set back",
-        };
-        let sessions = counted(planned.plan.sessions.len(), "session", set_back);
-        let transcripts = counted(planned.transcripts, "transcript", "put back");
-        let said: Vec<String> = sessions.into_iter().chain(transcripts).collect();
-        planned.summary = (!said.is_empty()).then(|| said.join(", "));
+        planned.summary = planned.in_short(planned.transcripts);
         Ok(planned)
     }
 

@@ -61,7 +61,7 @@ impl Rappel {
         }
     }
 
-    fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.options.cancel.load(std::sync::atomic::Ordering::Relaxed)
     }
 }

@@ -225,14 +225,15 @@ impl Rappel {
         }
     }
 
-    /// The session whose past is meant: as [`Rappel::session_meant`], or the newest one if none runs.
+    /// The session whose past is meant: as [`Rappel::session_meant`], or the newest one if nobody records one.
     pub fn session_looked_at(&self, named: Option<&SessionId>) -> Result<SessionView> {
         match self.session_meant(named) {
             Err(Error::Usage { message, hint }) => {
                 let sessions = self.sessions()?;
-                let running = sessions.iter().filter(|view| view.status.is_live()).count();
+                let recorded = |view: &SessionView| view.status.is_live() && !view.from_transcript;
+                let several = sessions.iter().any(recorded);
                 match sessions.into_iter().next() {
-                    Some(newest) if running == 0 => Ok(newest),
+                    Some(newest) if !several => Ok(newest),
                     _ => Err(Error::Usage { message, hint }),
                 }
             }

@@ -17,6 +17,21 @@ pub enum Rule {
     Required,
 }
 
+impl std::fmt::Display for payload::Contradiction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { rule, first, second } = self;
+        match rule {
+            Rule::Beliefs => write!(f, "contradiction: {first} and {second} are both held"),
+            Rule::Refuted => {
+                write!(f, "contradiction: {first} is confirmed and {second} refutes it")
+            }
+            Rule::Required => {
+                write!(f, "contradiction: {first} is held and {second}, which it requires, is not")
+            }
+        }
+    }
+}
+
 /// From when on something counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {

@@ -12,6 +12,8 @@ pub const PREVIEW_MAX: usize = 4 << 10;
 pub const TEXT_MAX: usize = 4 << 20;
 /// How deep values may be nested: a state holds them deeper than an event does, and both must be read again.
 const DEPTH_MAX: usize = 64;
+/// No request counts more tokens.
+const TOKENS_MAX: u64 = 1_000_000_000_000;
 /// How long an id may be.
 const ID_MAX: usize = 128;
 
@@ -76,20 +78,20 @@ impl NewEvent {
             Some(Value::String(id)) => Some(id),
             Some(_) => return Err(bad("`id` is a text")),
         };
+        choose(&kind, &fields)?;
         let (kind, id) = spelled_out(&kind, id, &mut fields);
         if !Body::KINDS.contains(&kind.as_str()) {
-            let mut kinds: Vec<&str> = Body::KINDS.to_vec();
-            kinds.retain(|kind| !OURS.contains(kind));
-            return Err(EventError(format!(
-                "unknown kind {kind:?}; there are {}",
-                kinds.join(", ")
-            )));
+            let kinds = SPOKEN.join(", ");
+            return Err(EventError(format!("unknown kind {kind:?}; there are {kinds}")));
         }
         if OURS.contains(&kind.as_str()) {
             return Err(EventError(format!("{kind:?} is not recorded by hand")));
         }
         let fields = Value::Object(fields);
-        let body = Body::parse(&kind, &fields.to_string())?;
+        let body = Body::parse(&kind, &fields.to_string()).map_err(|EventError(words)| {
+            // Where in a line that we wrote ourselves says nothing.
+            EventError(words.split(" at line ").next().unwrap_or_default().to_owned())
+        })?;
         let known = body.to_value();
         let passed_over = |(name, value): &(&String, &Value)| {
             known.get(name.as_str()).is_none() && !says_nothing(value)
@@ -125,10 +127,19 @@ impl NewEvent {
                 return Err(EventError(format!("{}: its {name} is empty", self.body.kind())));
             }
         }
-        if let Body::Tokens(tokens) = &self.body
-            && [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] == [0; 4]
+        if let Body::Tokens(tokens) = &self.body {
+            let counts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write];
+            if counts == [0; 4] {
+                return Err(EventError("tokens: none are counted".into()));
+            }
+            // Sums of them must be numbers too.
+            if counts.iter().any(|count| *count > TOKENS_MAX) {
+                return Err(EventError(format!("tokens: one request has at most {TOKENS_MAX}")));
+            }
+        }
+        if matches!(&self.body, Body::Code(code) if code.paths.iter().all(|path| path.trim().is_empty()))
         {
-            return Err(EventError("tokens: none are counted".into()));
+            return Err(EventError("code: its paths are empty".into()));
         }
         if depth(&json) > DEPTH_MAX {
             let message = format!("an event nests values at most {DEPTH_MAX} deep");
@@ -181,6 +192,47 @@ const OURS: [&str; 7] = [
     "transcript",
     "session-ended",
 ];
+
+/// Kinds by the names that people give them.
+const SPOKEN: [&str; 16] = [
+    "thought",
+    "tool",
+    "hypothesis",
+    "evidence",
+    "belief",
+    "gap",
+    "verification",
+    "branch",
+    "note",
+    "prompt",
+    "command",
+    "context",
+    "progress",
+    "tokens",
+    "compaction",
+    "code",
+];
+
+/// Refuses what says one thing and its opposite, or neither where one must be said.
+fn choose(kind: &str, fields: &Map<String, Value>) -> Result<(), EventError> {
+    let is = |name: &str, value: bool| fields.get(name) == Some(&Value::Bool(value));
+    let (yes, no) = match kind {
+        "evidence" => ("supports", "refutes"),
+        "verification" => ("passed", "failed"),
+        "tool" | "tool-finished" => {
+            let failed = fields.get("error").is_some_and(|error| !error.is_null());
+            return match failed && is("success", true) {
+                true => Err(EventError(format!("{kind}: a call with an error is no success"))),
+                false => Ok(()),
+            };
+        }
+        _ => return Ok(()),
+    };
+    match (is(yes, true) || is(no, false), is(no, true) || is(yes, false)) {
+        (true, false) | (false, true) => Ok(()),
+        _ => Err(EventError(format!("{kind}: say either \"{yes}\": true or \"{no}\": true"))),
+    }
+}
 
 /// The command line's names for things, as the journal has them.
 fn spelled_out(
@@ -271,10 +323,10 @@ fn spelled_out(
     (kind.to_owned(), id)
 }
 
-/// `"refutes": true` is `"supports": false`.
+/// `"refutes": true` is `"supports": false`, and the other way round.
 fn denied(fields: &mut Map<String, Value>, flag: &str, of: &str) {
-    if fields.remove(flag) == Some(Value::Bool(true)) {
-        fields.insert(of.to_owned(), false.into());
+    if let Some(Value::Bool(denied)) = fields.remove(flag) {
+        fields.insert(of.to_owned(), (!denied).into());
     }
 }
 
@@ -367,6 +419,15 @@ mod tests {
             (r#"{"kind":"note","text":" "}"#, "its text is empty"),
             (r#"{"kind":"thought","text":""}"#, "its content is empty"),
             (r#"{"kind":"tokens","model":"m"}"#, "none are counted"),
+            (r#"{"kind":"tokens","input":9223372036854775807}"#, "at most"),
+            (r#"{"kind":"code","paths":[]}"#, "its paths are empty"),
+            (r#"{"kind":"evidence","text":"x","for":"h"}"#, "\"supports\": true or \"refutes\""),
+            (
+                r#"{"kind":"evidence","text":"x","for":"h","supports":true,"refutes":true}"#,
+                "either",
+            ),
+            (r#"{"kind":"verification","text":"x","passed":true,"failed":true}"#, "either"),
+            (r#"{"kind":"tool","tool":"x","success":true,"error":"no"}"#, "no success"),
         ] {
             let parsed = NewEvent::parse(line).and_then(NewEvent::cleaned);
             let error = parsed.unwrap_err().to_string();

@@ -67,6 +67,11 @@ impl WhenError {
 const MAX_LEN: usize = 80;
 
 impl When {
+    /// Whether it is this very moment, whatever a clock says.
+    pub fn is_now(&self) -> bool {
+        self.0 == Kind::Now
+    }
+
     /// The accepted forms, in a sentence.
     pub const ACCEPTED: &str = "a time is `now`, `2 hours ago`, `1h30m ago`, `yesterday 14:00`, \
         `today`, `14:30`, `2026-11-15`, `2026-11-15 14:30:00` or RFC 3339; without an offset it is \

@@ -5,7 +5,8 @@
 //! have the same commits behind them, prepared transactions and statements of any kind included, and statistics or
 //! vacuum do not matter. What else can change:
 //! - `nextval` within a block that was logged before takes no id: the sequences' values are
-//!   compared too.
+//!   compared too. `setval` on an unlogged sequence takes none either, and what it sets tells nothing until it is
+//!   called: a database with such a sequence counts as changed.
 //! - After a crash the server may come back without its last commits (`synchronous_commit = off`) and
 //!   with empty unlogged tables, and give the same ids again: its processes start anew then, and
 //!   their start is part of the fingerprint.
@@ -36,7 +37,8 @@ SELECT pg_catalog.concat_ws(' ',
       ELSE pg_catalog.pg_current_wal_insert_lsn() END)),
   'sequences',
   (SELECT pg_catalog.md5(COALESCE(pg_catalog.string_agg(
-     pg_catalog.concat_ws(' ', s.seqrelid, pg_catalog.pg_sequence_last_value(s.seqrelid)), ',' ORDER BY s.seqrelid), ''))
+     pg_catalog.concat_ws(' ', s.seqrelid, COALESCE(pg_catalog.pg_sequence_last_value(s.seqrelid)::text,
+       CASE c.relpersistence WHEN 'u' THEN pg_catalog.clock_timestamp()::text END)), ',' ORDER BY s.seqrelid), ''))
    FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
    WHERE c.relpersistence <> 't' AND pg_catalog.has_sequence_privilege(s.seqrelid, 'SELECT, USAGE')));";
 
