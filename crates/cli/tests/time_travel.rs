@@ -73,6 +73,19 @@ fn diff_backwards_tells_what_was_not_known_yet() {
 }
 
 #[test]
+fn diff_leaves_out_idle_sessions_and_says_what_was_lost() {
+    let (world, first, second) = investigated();
+    world.json(&["session", "start", "--session", "idle", "--provider", "claude"]);
+    assert!(world.run(&["restore", &first, "--only", "agents", "--confirm"]).status.success());
+    let shown = world.face(&["diff", &second, "--only", "agents"]);
+    assert!(shown.contains(": what agents learnt and lost\n  session s1, "), "{shown}");
+    assert!(!shown.contains("idle"), "{shown}");
+    let compared = world.json(&["diff", &second, "--only", "agents"]);
+    let sessions = compared["agents"]["sessions"].as_array().unwrap();
+    assert!(sessions.iter().any(|one| one["session"] == "idle"), "programs get it: {compared}");
+}
+
+#[test]
 fn at_says_where_there_is_nothing_to_tell() {
     let (world, first, _) = investigated();
     let before = world.run(&["at", "2020-01-01"]);
@@ -94,6 +107,43 @@ fn at_says_where_there_is_nothing_to_tell() {
         .unwrap();
     let found: serde_json::Value = serde_json::from_slice(&asked.stdout).unwrap();
     assert_eq!((&found["session"], &found["checkpoint"]), (&"s1".into(), &first.into()));
+}
+
+#[test]
+fn at_in_full_tells_every_item_with_all_its_lines() {
+    let (world, ..) = investigated();
+    let notes: Vec<String> = (1..=12)
+        .map(|number| format!(r#"{{"kind":"note","text":"note {number}\nmore of {number}"}}"#))
+        .collect();
+    record(&world, &notes.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = |arguments: &[&str]| String::from_utf8(world.run(arguments).stdout).unwrap();
+    let short = said(&["at", "now"]);
+    assert!(short.contains("note 12 …\n"), "{short}");
+    assert!(short.contains("  … 2 more (--json has them, --full all)\n"), "{short}");
+    let full = said(&["at", "now", "--full"]);
+    for number in 1..=12 {
+        assert!(full.contains(&format!("  note {number}\n      more of {number}\n")), "{full}");
+    }
+    assert!(!full.contains(" more ("), "{full}");
+    // What is told stands below each other, whatever the ids.
+    let line = |number: usize| full.lines().find(|line| line.ends_with(&format!("note {number}")));
+    let column = |number: usize| line(number).and_then(|line| line.find("note"));
+    assert!(line(1).is_some_and(|line| line.starts_with("  n")), "its id: {full}");
+    assert_eq!(column(1), column(12));
+}
+
+#[test]
+fn a_checkpoint_of_state_alone_is_shown_with_what_it_can_give_back() {
+    let (world, ..) = investigated();
+    let shown = world.face(&["show", "3"]);
+    assert!(!shown.contains("Its files:"), "{shown}");
+    for command in ["restore chk_1 --only agents", "diff chk_1 --only agents", "show chk_1 --state"]
+    {
+        assert!(shown.contains(command), "{command}: {shown}");
+    }
+    for raw in ["checkpoint_reason", "duration_ms", "step_number", "tokens_used", "Cost      0s"] {
+        assert!(!shown.contains(raw), "{raw}: {shown}");
+    }
 }
 
 #[test]

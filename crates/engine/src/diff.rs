@@ -191,6 +191,7 @@ impl Rappel {
                     diff.databases = others::databases(&from.databases, &to.databases);
                 }
                 (false, false) => {}
+                _ if from.databases.is_empty() && to.databases.is_empty() => {}
                 // What one of them did not look at is no difference.
                 (_, held) => {
                     let id = if held { &from.id } else { &to.id };

@@ -223,7 +223,7 @@ impl Replay<'_> {
                 };
                 Some(self.rappel.query_at_most(&query, 0)?)
             };
-            let Some(StateAt { state, .. }) = state else { continue };
+            let Some(StateAt { state, .. }) = state.filter(StateAt::has_begun) else { continue };
             if own || state.status.is_live() {
                 found.push(AgentAt {
                     running: state

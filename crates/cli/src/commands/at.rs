@@ -40,7 +40,7 @@ pub struct Args {
     /// As the newest checkpoint with this tag has it
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// Everything, however long its lists are
+    /// Everything, however long its lists and texts are
     #[arg(long)]
     full: bool,
 }
@@ -67,7 +67,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if output.json {
         output.answer_json(&rappel::at_json(&found))?;
     } else {
-        let text = face::agents::state(&found, context.now(), output.paint());
+        let told = if args.full { face::agents::state_in_full } else { face::agents::state };
+        let text = told(&found, context.now(), output.paint());
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Exit::Done)

@@ -107,8 +107,9 @@ fn in_numbers(diff: &Diff) -> String {
     ];
     let nothing = match (diff.files_compared, &diff.agents) {
         (true, _) => "no difference in files",
-        (false, Some(agents)) if agents.sessions.is_empty() => "no difference in agents",
+        (false, Some(agents)) if agents.all.is_empty() => "no difference in agents",
         (false, Some(_)) if diff.time_delta_ms < 0 => "what agents did not know yet",
+        (false, Some(agents)) if agents.all.has_lost() => "what agents learnt and lost",
         (false, Some(_)) => "what agents learnt",
         (false, None) => FILES_NOT_COMPARED,
     };

@@ -21,7 +21,7 @@ pub struct Args {
     /// The session [default: RAPPEL_SESSION, else the one that runs, else the last one]
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
-    /// At most so many characters; what is open and what was ruled out is always named
+    /// At most so many characters; the goal, what is open and what was ruled out are always told
     #[arg(long, value_name = "CHARS", default_value_t = DEFAULT_MAX)]
     max: usize,
 }

@@ -272,7 +272,7 @@ fn panel_text(
 fn full_screen(replay: &Replay, zone: &TimeZone) -> Result {
     let id = &replay.checkpoint.manifest.id;
     let session = replay.session.as_ref().map(|session| format!(", {session}"));
-    let title = format!("Replay of {id}{}, read-only", session.unwrap_or_default());
+    let title = format!("Replay, read-only: {id}{}", session.unwrap_or_default());
     let mut view = View::new(title, replay.steps.clone());
     let mut screen = Screen::open()?;
     loop {

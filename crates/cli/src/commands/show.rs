@@ -1,7 +1,7 @@
 //! `rappel show`.
 
 use rappel::Checkpoint;
-use rappel_types::{Entry, Reference};
+use rappel_types::{Entry, Facet, FacetState, Manifest, Reference};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -82,20 +82,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let text = face::checkpoint::full(&checkpoint, &agents, now, &zone, output.paint());
         out.write_all(text.as_bytes())?;
         if !output.quiet {
-            let id = &checkpoint.manifest.id;
             let paint = output.paint();
             writeln!(out)?;
-            let state = ("What it knew:", format!("show {id} --state"));
-            let sessions =
-                checkpoint.manifest.agents.as_ref().map_or(0, |part| part.sessions.len());
-            for (what, command) in [
-                ("Its files:", format!("show {id} --files")),
-                ("Compare with now:", format!("diff {id}")),
-                ("Go back with:", format!("restore {id}")),
-            ]
-            .into_iter()
-            .chain((sessions > 0).then_some(state))
-            {
+            for (what, command) in next(&checkpoint.manifest) {
                 let line = format!("{what:18}{}", context.suggest(&command));
                 writeln!(out, "{}", paint.faint(&line))?;
             }
@@ -103,6 +92,25 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Ok(())
     })?;
     Ok(Exit::Done)
+}
+
+/// What can be done with a checkpoint, as it holds something for it.
+fn next(manifest: &Manifest) -> Vec<(&'static str, String)> {
+    let id = &manifest.id;
+    let sessions = manifest.agents.as_ref().is_some_and(|part| !part.sessions.is_empty());
+    let captured = |facet: &Facet| manifest.state_of(*facet) == FacetState::Captured;
+    let of_state = Facet::ALL.into_iter().filter(captured).eq([Facet::Agents]);
+    let only = if of_state { " --only agents" } else { "" };
+    let mut next = Vec::new();
+    if manifest.files.is_some() {
+        next.push(("Its files:", format!("show {id} --files")));
+    }
+    next.push(("Compare with now:", format!("diff {id}{only}")));
+    next.push(("Go back with:", format!("restore {id}{only}")));
+    if sessions {
+        next.push(("What it knew:", format!("show {id} --state")));
+    }
+    next
 }
 
 /// An entry without the names that objects have in the store, which nobody outside can use.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use rappel::types::agents::{
-    Evidence, Gap, Hypothesis, HypothesisStatus, Long, SessionState, Thought, ToolCall,
+    Evidence, Gap, Hypothesis, HypothesisStatus, Long, Note, SessionState, Thought, ToolCall,
     Verification,
 };
 use rappel::types::time::age;
@@ -83,6 +83,7 @@ pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
     line("process", view.process.map(|process| process.pid.to_string()));
     line("events", Some(view.events.to_string()));
     line("fork", (view.fork > 0).then(|| view.fork.to_string()));
+    text.push('\n');
     text
 }
 
@@ -95,8 +96,18 @@ pub fn states(states: &[StateAt], now: Timestamp, paint: Paint) -> String {
     texts.join("\n")
 }
 
-/// What a session knew.
+/// What a session knew: of each list the newest, of each text the first line.
 pub fn state(found: &StateAt, now: Timestamp, paint: Paint) -> String {
+    state_as(found, now, Page::new(paint))
+}
+
+/// What a session knew, everything in whole.
+pub fn state_in_full(found: &StateAt, now: Timestamp, paint: Paint) -> String {
+    state_as(found, now, Page { most: usize::MAX, say: all_lines, ..Page::new(paint) })
+}
+
+fn state_as(found: &StateAt, now: Timestamp, page: Page) -> String {
+    let paint = page.paint;
     let told = |at: Timestamp| format!("{at} ({})", age(now, at));
     if !found.has_begun() {
         let began = found.begins.map(|at| format!(": it began {}", told(at))).unwrap_or_default();
@@ -106,98 +117,149 @@ pub fn state(found: &StateAt, now: Timestamp, paint: Paint) -> String {
     if found.ahead {
         when.push_str("\nThat time is yet to come: this is the state now.");
     }
-    state_when(found, &when, paint)
+    page.state(found, &when)
 }
 
 /// The same, with the moment in words.
 pub fn state_when(found: &StateAt, when: &str, paint: Paint) -> String {
-    let StateAt { state, session, position, .. } = found;
-    let mut out = String::new();
-    let when = if when.is_empty() { String::new() } else { format!(", {when}") };
-    _ = writeln!(out, "{} at event {}{when}", paint.id(session.as_str()), position.event);
-    if let Some((id, sequence)) = &found.checkpoint {
-        _ = writeln!(out, "Last checkpoint then: {} (#{sequence})", paint.id(id.as_str()));
-    }
-    if let Some(task) = &state.task {
-        _ = writeln!(out, "Task: {}", one_line(task));
-    }
-    if let Some(prompt) = state.prompts.iter().next_back() {
-        _ = writeln!(out, "Asked last: {}", one_line(&prompt.text));
-    }
-    let progress = &state.progress;
-    if progress.step_number > 0 || progress.text.is_some() {
-        let text = progress.text.as_deref().map(|text| format!(": {}", one_line(text)));
-        _ = writeln!(out, "Progress: step {}{}", progress.step_number, text.unwrap_or_default());
-    }
-    if let Some(restored) = &state.restored_to {
-        _ = writeln!(out, "Set back to: {restored}");
-    }
-    let status = |wanted: &[HypothesisStatus]| {
-        let mut found: Vec<&Hypothesis> =
-            state.hypotheses.iter().filter(|one| wanted.contains(&one.status)).collect();
-        found.sort_by(|a, b| b.confidence.get().total_cmp(&a.confidence.get()));
-        found.into_iter().map(hypothesis).collect::<Vec<_>>()
-    };
-    section(&mut out, paint, "Confirmed", &status(&[HypothesisStatus::Confirmed]), 0);
-    let open = status(&[HypothesisStatus::Open, HypothesisStatus::Testing]);
-    section(&mut out, paint, "Suspected", &open, 0);
-    section(&mut out, paint, "Ruled out", &status(&[HypothesisStatus::Rejected]), 0);
-    let mut beliefs: Vec<_> = state.beliefs.iter().collect();
-    beliefs.sort_by(|a, b| b.confidence.get().total_cmp(&a.confidence.get()));
-    let beliefs: Vec<String> =
-        beliefs.iter().map(|one| item(&one.id, one.confidence.get(), &one.text)).collect();
-    section(&mut out, paint, "Believed", &beliefs, 0);
-    let clash = |one: &rappel::types::agents::Contradiction| {
-        format!("{} and {} cannot both hold", clean(&one.what.first), clean(&one.what.second))
-    };
-    let clashes: Vec<String> = state.contradictions.iter().map(clash).collect();
-    section(&mut out, paint, "Contradictions", &clashes, 0);
-    let gaps = |filled: bool| {
-        state.gaps.iter().filter(move |gap| gap.filled == filled).map(question).collect::<Vec<_>>()
-    };
-    section(&mut out, paint, "Open questions", &gaps(false), 0);
-    section(&mut out, paint, "Answered", &gaps(true), 0);
-    newest(&mut out, paint, "Verified", &state.verification_results, verification);
-    newest(&mut out, paint, "Evidence", &state.evidence, evidence);
-    branches(&mut out, paint, state);
-    newest(&mut out, paint, "Thoughts", &state.thought_chain, thought);
-    let running: Vec<String> = state.tool_state.running.iter().map(call).collect();
-    section(&mut out, paint, "Running", &running, 0);
-    newest(&mut out, paint, "Tool calls", &state.tool_state.done, call);
-    newest(&mut out, paint, "Commands", &state.command_history, |one| {
-        let code = one.exit_code.map(|code| format!(" → {code}")).unwrap_or_default();
-        format!("{}{code}", one_line(&one.command))
-    });
-    newest(&mut out, paint, "Notes", &state.notes, |one| one_line(&one.text));
-    let variables: Vec<String> = state
-        .context
-        .variables
-        .iter()
-        .map(|(key, value)| format!("{}={}", clean(key), one_line(&value.to_string())))
-        .collect();
-    section(&mut out, paint, "Context", &variables, 0);
-    numbers(&mut out, paint, state);
-    out
+    Page::new(paint).state(found, when)
 }
 
-fn branches(out: &mut String, paint: Paint, state: &SessionState) {
-    let lines: Vec<String> = state
-        .branches
-        .iter()
-        .map(|branch| {
-            let here = if branch.name == state.current_branch { "  (here)" } else { "" };
-            let merged =
-                branch.merged_into.as_ref().map(|into| format!("  merged into {}", clean(into)));
-            format!("{}{}{here}", clean(&branch.name), merged.unwrap_or_default())
-        })
-        .collect();
-    section(out, paint, "Ways tried", &lines, 0);
+/// How a text is told: [`one_line`] or [`all_lines`].
+pub type Say = fn(&str) -> String;
+/// The id of something, which may be empty, and what is told of it.
+pub type Row = (String, String);
+
+/// A page that is being written.
+struct Page {
+    out: String,
+    paint: Paint,
+    /// How many of the newest items of each long list are told.
+    most: usize,
+    say: Say,
 }
 
-fn numbers(out: &mut String, paint: Paint, state: &SessionState) {
+impl Page {
+    fn new(paint: Paint) -> Self {
+        Self { out: String::new(), paint, most: SHOWN as usize, say: one_line }
+    }
+
+    fn state(mut self, found: &StateAt, when: &str) -> String {
+        let StateAt { state, session, position, .. } = found;
+        let (paint, say) = (self.paint, self.say);
+        let when = if when.is_empty() { String::new() } else { format!(", {when}") };
+        self.line(&format!("{} at event {}{when}", paint.id(session.as_str()), position.event));
+        if let Some((id, sequence)) = &found.checkpoint {
+            self.line(&format!("Last checkpoint then: {} (#{sequence})", paint.id(id.as_str())));
+        }
+        if let Some(task) = &state.task {
+            self.line(&format!("Task: {}", say(task)));
+        }
+        if let Some(prompt) = state.prompts.iter().next_back() {
+            self.line(&format!("Asked last: {}", say(&prompt.text)));
+        }
+        let progress = &state.progress;
+        if progress.step_number > 0 || progress.text.is_some() {
+            let text = progress.text.as_deref().map(|text| format!(": {}", say(text)));
+            let text = text.unwrap_or_default();
+            self.line(&format!("Progress: step {}{text}", progress.step_number));
+        }
+        if let Some(restored) = &state.restored_to {
+            self.line(&format!("Set back to: {restored}"));
+        }
+        let status = |wanted: &[HypothesisStatus]| {
+            let mut found: Vec<&Hypothesis> =
+                state.hypotheses.iter().filter(|one| wanted.contains(&one.status)).collect();
+            found.sort_by(|a, b| b.confidence.get().total_cmp(&a.confidence.get()));
+            found.into_iter().map(|one| hypothesis(one, say)).collect::<Vec<_>>()
+        };
+        self.section("Confirmed", &status(&[HypothesisStatus::Confirmed]), 0);
+        let open = status(&[HypothesisStatus::Open, HypothesisStatus::Testing]);
+        self.section("Suspected", &open, 0);
+        self.section("Ruled out", &status(&[HypothesisStatus::Rejected]), 0);
+        let mut beliefs: Vec<_> = state.beliefs.iter().collect();
+        beliefs.sort_by(|a, b| b.confidence.get().total_cmp(&a.confidence.get()));
+        let beliefs: Vec<Row> = beliefs
+            .iter()
+            .map(|one| row(&one.id, sure(one.confidence.get(), &say(&one.text))))
+            .collect();
+        self.section("Believed", &beliefs, 0);
+        let clash = |one: &rappel::types::agents::Contradiction| {
+            let (first, second) = (clean(&one.what.first), clean(&one.what.second));
+            row("", format!("{first} and {second} cannot both hold"))
+        };
+        let clashes: Vec<Row> = state.contradictions.iter().map(clash).collect();
+        self.section("Contradictions", &clashes, 0);
+        let gaps = |filled: bool| {
+            let gaps = state.gaps.iter().filter(move |gap| gap.filled == filled);
+            gaps.map(|gap| question(gap, say)).collect::<Vec<_>>()
+        };
+        self.section("Open questions", &gaps(false), 0);
+        self.section("Answered", &gaps(true), 0);
+        self.newest("Verified", &state.verification_results, verification);
+        self.newest("Evidence", &state.evidence, evidence);
+        self.section("Ways tried", &branches(state), 0);
+        self.newest("Thoughts", &state.thought_chain, thought);
+        let running: Vec<Row> = state.tool_state.running.iter().map(|one| call(one, say)).collect();
+        self.section("Running", &running, 0);
+        self.newest("Tool calls", &state.tool_state.done, call);
+        self.newest("Commands", &state.command_history, |one, say| {
+            let code = one.exit_code.map(|code| format!(" → {code}")).unwrap_or_default();
+            row(&one.id, format!("{}{code}", say(&one.command)))
+        });
+        self.newest("Notes", &state.notes, note);
+        let variables = state.context.variables.iter();
+        let variables: Vec<Row> = variables
+            .map(|(key, value)| row("", format!("{}={}", clean(key), say(&value.to_string()))))
+            .collect();
+        self.section("Context", &variables, 0);
+        self.section("So far", &[row("", numbers(state))], 0);
+        self.out
+    }
+
+    fn line(&mut self, text: &str) {
+        _ = writeln!(self.out, "{text}");
+    }
+
+    fn newest<T>(&mut self, name: &str, list: &Long<T>, told: impl Fn(&T, Say) -> Row) {
+        let rows: Vec<Row> =
+            list.iter().rev().take(self.most).map(|one| told(one, self.say)).collect();
+        let more = list.len() - rows.len() as u64;
+        self.section(name, &rows, more);
+    }
+
+    /// Rows under a heading, what they tell below each other.
+    fn section(&mut self, name: &str, rows: &[Row], more: u64) {
+        if rows.is_empty() {
+            return;
+        }
+        self.line(&format!("\n{}", self.paint.strong(name)));
+        let width = rows.iter().map(|(id, _)| id.chars().count()).max().unwrap_or(0);
+        for (id, told) in rows {
+            let gap = if width == 0 { "" } else { "  " };
+            self.line(format!("  {id:width$}{gap}{told}").trim_end());
+        }
+        if more > 0 {
+            let more = super::thousands(more);
+            self.line(&format!("  … {more} more (--json has them, --full all)"));
+        }
+    }
+}
+
+fn branches(state: &SessionState) -> Vec<Row> {
+    let branch = |branch: &rappel::types::agents::Branch| {
+        let here = if branch.name == state.current_branch { "  (here)" } else { "" };
+        let merged =
+            branch.merged_into.as_ref().map(|into| format!("  merged into {}", clean(into)));
+        row("", format!("{}{}{here}", clean(&branch.name), merged.unwrap_or_default()))
+    };
+    state.branches.iter().map(branch).collect()
+}
+
+fn numbers(state: &SessionState) -> String {
     let metrics = &state.metrics;
     let progress = &state.progress;
-    let line = [
+    let numbers = [
         rappel_types::duration::format_duration(metrics.time_in_debugging),
         count(progress.total_thoughts, "thought", "thoughts"),
         count(progress.total_tool_calls, "tool call", "tool calls"),
@@ -208,74 +270,69 @@ fn numbers(out: &mut String, paint: Paint, state: &SessionState) {
         count(metrics.checkpoints_created, "checkpoint", "checkpoints"),
         count(progress.tokens.total(), "token", "tokens"),
     ];
-    section(out, paint, "So far", &[line.join(", ")], 0);
+    numbers.join(", ")
 }
 
-fn hypothesis(one: &Hypothesis) -> String {
-    let reason = one.reason.as_ref().map(|reason| format!(" ({})", one_line(reason)));
-    item(&one.id, one.confidence.get(), &one.text) + &reason.unwrap_or_default()
+fn row(id: &str, told: String) -> Row {
+    (clean(id), told)
 }
 
-fn item(id: &str, sure: f64, text: &str) -> String {
-    format!("{}  {sure:.2}  {}", clean(id), one_line(text))
+/// A row on a line of its own.
+pub fn joined((id, told): Row) -> String {
+    format!("{id}  {told}")
 }
 
-pub fn evidence(one: &Evidence) -> String {
+fn sure(sure: f64, text: &str) -> String {
+    format!("{sure:.2}  {text}")
+}
+
+fn hypothesis(one: &Hypothesis, say: Say) -> Row {
+    let reason = one.reason.as_ref().map(|reason| format!(" ({})", say(reason)));
+    let text = format!("{}{}", say(&one.text), reason.unwrap_or_default());
+    row(&one.id, sure(one.confidence.get(), &text))
+}
+
+pub fn evidence(one: &Evidence, say: Say) -> Row {
     let side = if one.supports { "for" } else { "against" };
-    let (id, of) = (clean(&one.id), clean(&one.hypothesis));
-    format!("{id}  {side} {of} ({}): {}", one.weight, one_line(&one.text))
+    let of = clean(&one.hypothesis);
+    row(&one.id, format!("{side} {of} ({}): {}", one.weight, say(&one.text)))
 }
 
-pub fn verification(one: &Verification) -> String {
+pub fn verification(one: &Verification, say: Say) -> Row {
     let outcome = if one.passed { "passed" } else { "failed" };
-    format!("{}  {outcome}: {}", clean(&one.id), one_line(&one.text))
+    row(&one.id, format!("{outcome}: {}", say(&one.text)))
 }
 
-pub fn question(gap: &Gap) -> String {
-    let answer = gap.answer.as_ref().map(|answer| format!(" → {}", one_line(answer)));
-    format!("{}  {}{}", clean(&gap.id), one_line(&gap.text), answer.unwrap_or_default())
+pub fn question(gap: &Gap, say: Say) -> Row {
+    let answer = gap.answer.as_ref().map(|answer| format!(" → {}", say(answer)));
+    row(&gap.id, format!("{}{}", say(&gap.text), answer.unwrap_or_default()))
 }
 
-pub fn thought(one: &Thought) -> String {
-    format!("{}  {}", clean(&one.id), one_line(&one.content))
+pub fn thought(one: &Thought, say: Say) -> Row {
+    row(&one.id, say(&one.content))
 }
 
-pub fn call(one: &ToolCall) -> String {
+pub fn note(one: &Note, say: Say) -> Row {
+    row(&one.id, say(&one.text))
+}
+
+pub fn call(one: &ToolCall, say: Say) -> Row {
     let outcome = match (one.success, &one.error) {
-        (Some(false), Some(error)) => format!(" failed: {}", one_line(error)),
+        (Some(false), Some(error)) => format!(" failed: {}", say(error)),
         (Some(false), None) => " failed".into(),
         _ => String::new(),
     };
     let arguments = match &one.arguments {
         serde_json::Value::Null => String::new(),
-        other => format!(" {}", shorten(&one_line(&other.to_string()), 80)),
+        other => format!(" {}", say(&other.to_string())),
     };
-    format!("{}  {}{arguments}{outcome}", clean(&one.id), clean(&one.tool))
+    row(&one.id, format!("{}{arguments}{outcome}", clean(&one.tool)))
 }
 
-fn newest<T>(
-    out: &mut String,
-    paint: Paint,
-    name: &str,
-    list: &Long<T>,
-    line: impl Fn(&T) -> String,
-) {
-    let shown = list.iter().len().min(SHOWN as usize);
-    let lines: Vec<String> = list.iter().rev().take(shown).map(line).collect();
-    section(out, paint, name, &lines, list.len() - shown as u64);
-}
-
-fn section(out: &mut String, paint: Paint, name: &str, lines: &[String], more: u64) {
-    if lines.is_empty() {
-        return;
-    }
-    _ = writeln!(out, "\n{}", paint.strong(name));
-    for line in lines {
-        _ = writeln!(out, "  {line}");
-    }
-    if more > 0 {
-        _ = writeln!(out, "  … {} more (--json has them, --full all)", super::thousands(more));
-    }
+/// A text as it is, fit to be shown; the lines after the first stand in a little.
+fn all_lines(text: &str) -> String {
+    let lines: Vec<String> = text.trim().lines().map(clean).collect();
+    lines.join("\n      ")
 }
 
 /// The first line of a text, fit to be shown.

@@ -194,16 +194,23 @@ pub fn full(
         }
     }
     for (key, value) in &manifest.metadata {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        fields.add(&clean(key), clean(&value));
+        let said = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match (key.as_str(), value.as_u64()) {
+            ("duration_ms", Some(long)) => fields.add("Session time", format_duration(long)),
+            ("step_number", Some(step)) => fields.add("Step", thousands(step)),
+            ("tokens_used", Some(tokens)) => fields.add("Tokens", thousands(tokens)),
+            ("checkpoint_reason", _) if said.replace('_', "-") == manifest.trigger.as_str() => {}
+            _ => fields.add(&clean(key), clean(&said)),
+        }
     }
+    let new = format!("{} new", format_size(manifest.cost.new_bytes));
+    // One that was made along with something else took no time of its own.
     fields.add(
         "Cost",
-        format!(
-            "{}, {} new",
-            format_duration(manifest.cost.wall_ms.ceil() as u64),
-            format_size(manifest.cost.new_bytes)
-        ),
+        match manifest.cost.wall_ms.ceil() as u64 {
+            0 => new,
+            long => format!("{}, {new}", format_duration(long)),
+        },
     );
     text.push_str(&fields.lines());
     if manifest.interrupted_restore {

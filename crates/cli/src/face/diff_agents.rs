@@ -3,27 +3,27 @@
 use std::fmt::Write;
 
 use rappel::AgentsCompared;
-use rappel::types::agents::{AgentsDiff, Change, ChangeKind, Gap, Note};
+use rappel::types::agents::{AgentsDiff, Change, ChangeKind, Gap};
 use serde_json::Value;
 
-use super::agents::{call, evidence, one_line, question, thought, verification};
+use super::agents::{
+    Row, Say, call, evidence, joined, note, one_line, question, thought, verification,
+};
 use super::thousands;
 use crate::output::{Paint, clean};
 
 /// How many lines of each kind are shown.
 const SHOWN: usize = 10;
 
-/// Session by session; in brief, no more than how much it was.
+/// Session by session, but for those in which nothing was learnt or lost; in brief, no more than how much it was.
 pub fn sessions(agents: &AgentsCompared, brief: bool, paint: Paint) -> String {
     let mut text = String::new();
-    for session in &agents.sessions {
+    for session in agents.sessions.iter().filter(|session| !session.diff.is_empty()) {
         let event = |position: Option<rappel::types::agents::SessionPosition>| {
             position.map_or(0, |position| position.event)
         };
         let (from, to) = (event(session.from), event(session.to));
-        let nothing = "nothing learnt or forgotten";
-        let learnt = if session.summary.is_empty() { nothing } else { &session.summary };
-        let id = paint.id(session.session.as_str());
+        let (id, learnt) = (paint.id(session.session.as_str()), &session.summary);
         _ = writeln!(text, "  session {id}, event {from} to {to}: {learnt}");
         if !brief {
             text.push_str(&learnt_lines(&session.diff, paint));
@@ -56,18 +56,20 @@ fn learnt_lines(diff: &AgentsDiff, paint: Paint) -> String {
     // One that was answered as well is told once.
     let opened: Vec<&Gap> = diff.gaps_opened.iter().filter(|gap| !gap.filled).collect();
     let gone: Vec<&Gap> = diff.gaps_removed.iter().collect();
-    add("Questions", both(&opened, &gone, |gap| question(gap), paint));
+    add("Questions", both(&opened, &gone, |gap, say| question(gap, say), paint));
     add("Answered", both(&diff.gaps_filled, &diff.gaps_reopened, question, paint));
-    let note = |one: &Note| one_line(&one.text);
     add("Notes", both(&diff.notes_added, &diff.notes_removed, note, paint));
     add("Thoughts", both(&diff.thoughts_added, &diff.thoughts_removed, thought, paint));
     add("Tool calls", both(&diff.tool_calls_added, &diff.tool_calls_removed, call, paint));
+    let (done, undone) = (&diff.tool_calls_finished, &diff.tool_calls_unfinished);
+    add("Finished", both(done, undone, call, paint));
     add("Context", changes(&diff.context_changes));
     text
 }
 
 /// What was added, and what is gone.
-fn both<T>(added: &[T], gone: &[T], line: impl Fn(&T) -> String, paint: Paint) -> Vec<String> {
+fn both<T>(added: &[T], gone: &[T], row: impl Fn(&T, Say) -> Row, paint: Paint) -> Vec<String> {
+    let line = |one: &T| joined(row(one, one_line));
     let added = added.iter().map(|one| format!("{} {}", paint.good("+"), line(one)));
     let gone = gone.iter().map(|one| format!("{} {}", paint.bad("-"), line(one)));
     added.chain(gone).collect()

@@ -27,9 +27,11 @@ pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
         _ = writeln!(text, "\n  {}", paint.faint("in no checkpoint yet"));
         events(&mut text, &unsaved, now, paint);
     }
+    let newest = found.checkpoints.iter().map(|one| one.manifest.sequence).max();
+    let width = newest.unwrap_or(0).to_string().len();
     for checkpoint in &found.checkpoints {
         let manifest = &checkpoint.manifest;
-        let number = paint.faint(&manifest.sequence.to_string());
+        let number = paint.faint(&format!("{:>width$}", manifest.sequence));
         let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
         let (id, age) = (paint.id(manifest.id.as_str()), time::age(now, manifest.created_at));
         _ = writeln!(text, "\n  {number}  {id}{title}  {}", paint.faint(&age));
@@ -81,7 +83,11 @@ fn events(text: &mut String, events: &[&FoundEvent], now: Timestamp, paint: Pain
         let id = event.id.as_ref().map(|id| format!(" {}", clean(id))).unwrap_or_default();
         let head =
             format!("{session} #{number} {}{id}, {}", clean(&event.kind), time::age(now, event.at));
-        _ = writeln!(text, "      {}: {}", paint.faint(&head), clean(&event.excerpt));
+        let head = paint.faint(&head);
+        _ = match event.excerpt.as_str() {
+            "" => writeln!(text, "      {head}"),
+            excerpt => writeln!(text, "      {head}: {}", clean(excerpt)),
+        };
     }
     if events.len() > SHOWN {
         let more = thousands((events.len() - SHOWN) as u64);

@@ -1,6 +1,6 @@
 //! How well things are: `status`, `doctor`, `stats`.
 
-use rappel::{AgentStats, Check, GcReport, Health, Stats, Status};
+use rappel::{AgentStats, Check, ExecutionStats, GcReport, Health, Stats, Status};
 use rappel_types::size::format_size;
 use rappel_types::{Timestamp, time};
 
@@ -152,14 +152,22 @@ fn agents(stats: &AgentStats, paint: Paint) -> String {
     }
     if !stats.executions.is_empty() {
         text.push_str(&format!("\n{}\n", paint.strong("Sessions")));
-        for one in stats.executions.iter().take(SESSIONS) {
-            let provider = one.provider.as_deref().unwrap_or("agent");
-            text.push_str(&format!(
-                "  {}  {} {}  {}\n",
-                paint.id(&clean(&one.session)),
-                clean(provider),
-                one.status,
+        let row = |one: &ExecutionStats| {
+            [
+                clean(&one.session),
+                clean(one.provider.as_deref().unwrap_or("agent")),
+                one.status.clone(),
                 count(one.tokens.total(), "token", "tokens"),
+            ]
+        };
+        let rows: Vec<[String; 4]> = stats.executions.iter().take(SESSIONS).map(row).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        let [id, provider, status, tokens] = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
+        for row in &rows {
+            let name = paint.id(&format!("{:id$}", row[0]));
+            text.push_str(&format!(
+                "  {name}  {:provider$}  {:status$}  {:>tokens$}\n",
+                row[1], row[2], row[3]
             ));
         }
         if stats.executions.len() > SESSIONS {
@@ -173,13 +181,18 @@ fn agents(stats: &AgentStats, paint: Paint) -> String {
     }
     if !stats.tools.is_empty() {
         text.push_str(&format!("\n{}\n", paint.strong("Tools")));
-        for tool in stats.tools.iter().take(SESSIONS) {
-            let calls = count(tool.calls, "call", "calls");
+        let shown = &stats.tools[..stats.tools.len().min(SESSIONS)];
+        let names = shown.iter().map(|tool| clean(&tool.tool).chars().count()).max().unwrap_or(0);
+        let numbers = shown.iter().map(|tool| thousands(tool.calls).len()).max().unwrap_or(0);
+        for tool in shown {
+            let name = clean(&tool.tool);
+            let calls = thousands(tool.calls);
+            let word = if tool.calls == 1 { "call" } else { "calls" };
             let failed = match tool.failed {
                 0 => String::new(),
                 failed => format!(", {} failed", thousands(failed)),
             };
-            text.push_str(&format!("  {}  {calls}{failed}\n", clean(&tool.tool)));
+            text.push_str(&format!("  {name:names$}  {calls:>numbers$} {word}{failed}\n"));
         }
         if stats.tools.len() > SESSIONS {
             let more = thousands((stats.tools.len() - SESSIONS) as u64);

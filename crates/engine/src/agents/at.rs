@@ -47,7 +47,7 @@ pub struct StateAt {
     /// Where in its journal that is.
     pub position: SessionPosition,
     /// The checkpoint that was asked for; else the newest one that holds no more than that, and was made by the time
-    /// that was asked for. A safety save before a restore only if there is no other.
+    /// that was asked for, or of the event. A safety save before a restore only if there is no other.
     pub checkpoint: Option<(CheckpointId, u64)>,
     /// What it knew. Of the long lists only the newest items may be here.
     pub state: SessionState,
@@ -92,7 +92,10 @@ impl Rappel {
             TemporalQuery { event: Some(number), .. } => {
                 let session = self.session_looked_at(named)?.id;
                 let moment = self.of_event(&session, *number)?;
-                self.state_of(session, moment, most)
+                let found = self.state_of(session, moment, most)?;
+                let checkpoint =
+                    self.checkpoint_before(&found.session, found.position, found.at)?;
+                Ok(StateAt { checkpoint, ..found })
             }
             TemporalQuery { checkpoint: Some(reference), .. } => {
                 let row = self.resolve_remembered(reference)?;

@@ -1,10 +1,14 @@
 //! Giving an agent back what it knew.
 
+use std::collections::HashSet;
+use std::path::Path;
+
+use rappel_types::Manifest;
 use rappel_types::agents::brief::{Brief, Extra};
 use rappel_types::agents::{Body, SessionId};
 
-use super::SessionView;
 use super::journal::parse;
+use super::{SessionView, StateAt};
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -16,17 +20,31 @@ const WORDS: usize = 20;
 impl Rappel {
     /// A brief of what a session knows, for an agent that has just lost its context.
     pub fn recall(&self, session: &SessionId) -> Result<Brief> {
-        let state = self.state_now(session, NEWEST)?.state;
-        let last_checkpoint = match self.resolve(&LATEST, true) {
-            Err(_) => None,
-            Ok(row) => {
-                let manifest = self.store.manifest(&row)?;
-                Some((manifest.id, manifest.created_at, manifest.description))
-            }
+        let StateAt { state, checkpoint, .. } = self.state_now(session, NEWEST)?;
+        let last_checkpoint = match checkpoint {
+            None => None,
+            Some((id, _)) => self.store.checkpoint(&id)?,
         };
+        let last_checkpoint = last_checkpoint.map(|row| self.store.manifest(&row)).transpose()?;
+        let last_checkpoint = last_checkpoint.map(|manifest| {
+            let name = name(&manifest);
+            (manifest.id, manifest.created_at, name)
+        });
         let mut brief = Brief::of(&state, Extra { last_checkpoint, now: self.now() });
         self.add_words(&mut brief)?;
+        self.make_relative(&mut brief.files_touched);
         Ok(brief)
+    }
+
+    /// Names files in the workspace from its root, each once: some agents tell whole paths.
+    fn make_relative(&self, paths: &mut Vec<String>) {
+        let mut seen = HashSet::new();
+        paths.retain_mut(|path| {
+            if let Ok(inside) = Path::new(&*path).strip_prefix(self.root()) {
+                *path = inside.to_string_lossy().into_owned();
+            }
+            seen.insert(path.clone())
+        });
     }
 
     /// Adds what evidence says that lies further back, for the hypotheses that are told first.
@@ -47,8 +65,13 @@ impl Rappel {
     }
 }
 
-const LATEST: rappel_types::Reference =
-    rappel_types::Reference { base: rappel_types::reference::Base::Latest, back: 0 };
+/// What a checkpoint is called: in its own words, or by what made it.
+fn name(manifest: &Manifest) -> Option<String> {
+    match manifest.description.as_deref() {
+        Some(words) if words.starts_with("Auto: ") => Some(manifest.trigger.label().to_owned()),
+        words => words.map(str::to_owned),
+    }
+}
 
 /// The command with which a session's agent takes up its work again, where it is known how.
 pub fn resume_command(session: &SessionView) -> Option<Vec<String>> {

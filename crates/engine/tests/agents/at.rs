@@ -73,6 +73,24 @@ fn the_last_checkpoint_then_was_made_by_then() {
 }
 
 #[test]
+fn the_last_checkpoint_at_an_event_was_made_by_then() {
+    let bench = World::new(Project::in_memory().file("a", "1"));
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let first = bench.save("first");
+    bench.clock.advance(1000);
+    let mut rappel = bench.open();
+    let event = rappel.record(&session, note("x")).unwrap().event.number;
+    bench.clock.advance(1000);
+    bench.write("a", "2");
+    let second = bench.save("second");
+    let query = TemporalQuery { event: Some(event), ..TemporalQuery::default() };
+    let rappel = bench.open();
+    assert_eq!(last(&rappel.query_at(&query).unwrap()), Some(first));
+    assert_eq!(last(&rappel.state_now(&session, 0).unwrap()), Some(second));
+}
+
+#[test]
 fn a_safety_save_is_the_last_checkpoint_only_if_there_is_no_other() {
     let bench = World::new(Project::in_memory().file("a", "1"));
     let first = bench.save("before any session");

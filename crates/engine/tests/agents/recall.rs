@@ -1,10 +1,11 @@
 //! What an agent is told that has lost its context, where its journal is long.
 
 use rappel::types::agents::brief::DEFAULT_MAX;
+use rappel::{RestoreOptions, SaveOptions};
 use rappel_testing::Project;
 
 use crate::journal::{line, note, start};
-use crate::support::World;
+use crate::support::{World, reference};
 
 #[test]
 fn evidence_is_told_in_its_words_however_far_back_it_lies() {
@@ -30,4 +31,44 @@ fn evidence_is_told_in_its_words_however_far_back_it_lies() {
     let text = brief.to_text(DEFAULT_MAX);
     assert!(text.contains("- h1 0.9 a race | for it: e1 (0.9): one thread is fine"), "{text}");
     assert!(text.contains("| against it: e2 (0.9): it fails in memory too"), "{text}");
+}
+
+#[test]
+fn after_a_restore_the_last_checkpoint_is_one_that_holds_no_more_than_is_known() {
+    let bench = World::new(Project::in_memory().file("a", "1"));
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let mut save = |message: &str, text: &str| {
+        rappel.record(&session, note(text)).unwrap();
+        bench.clock.advance(61_000);
+        let options = SaveOptions { message: Some(message.into()), ..SaveOptions::default() };
+        rappel.save(&options).unwrap().checkpoint.manifest.id
+    };
+    let (good, bad) = (save("good", "x"), save("bad", "y"));
+    let last = |name: &str| {
+        let rappel = bench.open();
+        let last = rappel.recall(&session).unwrap().last_checkpoint.unwrap();
+        let known = rappel.state_now(&session, 0).unwrap().checkpoint.unwrap().0;
+        assert_eq!((last.description.as_deref(), &last.id), (Some(name), &known));
+        last.id
+    };
+    assert_eq!(last("bad"), bad);
+    bench.clock.advance(1000);
+    bench.open().restore(&reference(good.as_str()), &RestoreOptions::default()).unwrap();
+    assert_eq!(last("good"), good);
+}
+
+#[test]
+fn files_of_the_workspace_are_named_from_its_root_and_once() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let session = start(&mut rappel, "s1");
+    let inside = bench.project.path("src/a.rs");
+    for path in ["src/a.rs", inside.to_str().unwrap(), "/elsewhere/b.rs"] {
+        let json = serde_json::json!({
+            "kind": "tool", "tool": "Edit", "input": {"file_path": path}, "output": "ok",
+        });
+        rappel.record(&session, line(&json.to_string())).unwrap();
+    }
+    assert_eq!(rappel.recall(&session).unwrap().files_touched, ["/elsewhere/b.rs", "src/a.rs"]);
 }

@@ -30,7 +30,7 @@ const PREVIEW: usize = 240;
 /// What a brief says that the session itself does not know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extra {
-    /// The newest checkpoint, when it was made and what it is called.
+    /// The newest checkpoint that holds no more than the session knows, when it was made and what it is called.
     pub last_checkpoint: Option<(CheckpointId, Timestamp, Option<String>)>,
     /// The present, from which ages are told.
     pub now: Timestamp,

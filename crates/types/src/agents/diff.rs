@@ -62,6 +62,10 @@ pub struct AgentsDiff {
     pub thoughts_removed: Vec<Thought>,
     pub tool_calls_added: Vec<ToolCall>,
     pub tool_calls_removed: Vec<ToolCall>,
+    /// Running before, and done now.
+    pub tool_calls_finished: Vec<ToolCall>,
+    /// Done before, and running now.
+    pub tool_calls_unfinished: Vec<ToolCall>,
     pub context_changes: Vec<Change>,
 }
 
@@ -94,6 +98,8 @@ impl AgentsDiff {
             apart(&old.thought_chain, &new.thought_chain, |one| &one.id);
         diff.tool_calls_added = calls_beyond(old, new);
         diff.tool_calls_removed = calls_beyond(new, old);
+        diff.tool_calls_finished = finished(old, new);
+        diff.tool_calls_unfinished = finished(new, old);
         diff.gaps_opened = gaps_where(new, old, |_, before| before.is_none());
         diff.gaps_removed = gaps_where(old, new, |_, after| after.is_none());
         diff.gaps_filled =
@@ -107,6 +113,20 @@ impl AgentsDiff {
     /// Whether nothing differs.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether something is gone that was known.
+    pub fn has_lost(&self) -> bool {
+        let gone = |changes: &[Change]| changes.iter().any(|one| one.change == ChangeKind::Removed);
+        gone(&self.hypothesis_changes)
+            || gone(&self.belief_changes)
+            || gone(&self.context_changes)
+            || !self.evidence_removed.is_empty()
+            || !self.verifications_removed.is_empty()
+            || !self.gaps_removed.is_empty()
+            || !self.notes_removed.is_empty()
+            || !self.thoughts_removed.is_empty()
+            || !self.tool_calls_removed.is_empty()
     }
 
     /// Adds what another session learnt.
@@ -127,6 +147,8 @@ impl AgentsDiff {
         self.thoughts_removed.extend(other.thoughts_removed);
         self.tool_calls_added.extend(other.tool_calls_added);
         self.tool_calls_removed.extend(other.tool_calls_removed);
+        self.tool_calls_finished.extend(other.tool_calls_finished);
+        self.tool_calls_unfinished.extend(other.tool_calls_unfinished);
         self.context_changes.extend(other.context_changes);
     }
 
@@ -166,6 +188,8 @@ impl AgentsDiff {
             (self.thoughts_removed.len(), "thought gone", "thoughts gone"),
             (self.tool_calls_added.len(), "tool call", "tool calls"),
             (self.tool_calls_removed.len(), "tool call gone", "tool calls gone"),
+            (self.tool_calls_finished.len(), "tool call finished", "tool calls finished"),
+            (self.tool_calls_unfinished.len(), "tool call unfinished", "tool calls unfinished"),
             (self.context_changes.len(), "context change", "context changes"),
         ];
         let said: Vec<String> = parts
@@ -251,15 +275,20 @@ fn gaps_where(
     of.gaps.iter().filter(|gap| holds(gap, other.gaps.get(&gap.id))).cloned().collect()
 }
 
-/// The calls that a state knows as done, or at all, and another one does not.
+/// The calls of which one state knows nothing and the other does.
 fn calls_beyond(known: &SessionState, of: &SessionState) -> Vec<ToolCall> {
     let done: HashSet<&String> = known.tool_state.done.iter().map(|one| &one.id).collect();
     let running = &known.tool_state.running;
-    let tools = &of.tool_state;
-    let finished = tools.done.iter().filter(|one| !done.contains(&one.id));
-    let begun = tools.running.iter();
-    let begun = begun.filter(|one| !done.contains(&one.id) && running.get(&one.id).is_none());
-    finished.chain(begun).cloned().collect()
+    let calls = of.tool_state.done.iter().chain(of.tool_state.running.iter());
+    let unknown = |one: &&ToolCall| !done.contains(&one.id) && running.get(&one.id).is_none();
+    calls.filter(unknown).cloned().collect()
+}
+
+/// The calls that ran in one state and are done in another.
+fn finished(running: &SessionState, done: &SessionState) -> Vec<ToolCall> {
+    let running = &running.tool_state.running;
+    let done = done.tool_state.done.iter();
+    done.filter(|one| running.get(&one.id).is_some()).cloned().collect()
 }
 
 /// What only the newer one of two lists has, and what only the older one has. Both grow from the same beginning, or part

@@ -219,7 +219,7 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
             why(found.rule).into(),
         ),
         Body::Checkpoint(made) => {
-            (format!("checkpoint {} ({})", made.checkpoint, made.trigger), String::new())
+            (format!("checkpoint ({}) {}", made.trigger, made.checkpoint), String::new())
         }
         Body::Tokens(_) | Body::Transcript(_) | Body::Unknown { .. } => {
             (format!("{} (not known to this version)", body.kind()), pretty(&body.to_value()))

@@ -70,7 +70,7 @@ Session s1: running, last event 1 minute ago, event 34
 Goal: Find out why login fails
 Last asked: and mend it
 Progress: step 4: narrowing down
-Branch: retry
+Experiment: retry
 Last checkpoint: chk_20261115_143022_k7f3 \"before the retry\", 1 minute ago; back to it: rappel restore chk_20261115_143022_k7f3
 
 Contradictions (1)
@@ -186,11 +186,7 @@ fn no_open_or_ruled_out_hypothesis_is_lost_even_if_they_do_not_fit() {
         assert!(line.is_some_and(|line| line.contains(first.trim_end())), "{}", one.id);
     }
     assert!(text.starts_with("Goal: Find out why login fails\n"));
-    assert!(
-        text.contains("Left out: Contradictions (1), Confirmed (1), Failed verifications (1)"),
-        "{text}"
-    );
-    assert!(text.contains("rappel at now --session s1"));
+    assert!(text.contains("Not told: 21. Everything: rappel at now --session s1\n"), "{text}");
     assert!(text.ends_with(
         "Longer than the 8000 characters asked for: every open and ruled-out hypothesis is listed.\n"
     ));
@@ -235,6 +231,47 @@ fn what_does_not_fit_is_counted_and_the_command_that_tells_it_is_named() {
 }
 
 #[test]
+fn more_room_never_tells_less_and_is_used() {
+    let mut journal = busy();
+    for number in 0..9 {
+        journal.say(&format!(r#"{{"kind":"note","text":"note {number} {}"}}"#, "x ".repeat(150)));
+    }
+    let told = brief(&journal);
+    let whole = told.to_text(usize::MAX);
+    assert!(!whole.contains("Everything:"), "{whole}");
+    assert_eq!(told.to_text(characters(&whole)), whole);
+    // How much is told of each line of the whole.
+    let kept = |text: &str| -> Vec<usize> {
+        let bare = |line: &str| line.trim_start_matches("- ").to_owned();
+        let lines: Vec<String> =
+            text.lines().map(|line| bare(line.trim_end_matches('…'))).collect();
+        let of = |whole: &str| {
+            let found = lines.iter().filter(|line| !line.is_empty() && whole.starts_with(*line));
+            found.map(|line| characters(line)).max().unwrap_or(0)
+        };
+        whole
+            .lines()
+            .filter(|line| line.starts_with("- ") || line.contains(": "))
+            .map(|line| of(&bare(line)))
+            .collect()
+    };
+    let mut before = kept(&told.to_text(0));
+    for max in 0..=characters(&whole) {
+        let text = told.to_text(max);
+        assert!(text.contains("Goal: Find out why login fails\n"), "{max}: {text}");
+        if max < characters(&whole) {
+            assert!(text.contains("Everything: rappel at now --session s1\n"), "{max}: {text}");
+        }
+        if max > 400 {
+            assert!(characters(&text) + 250 > max, "{max} wasted: {text}");
+        }
+        let now = kept(&text);
+        assert!(before.iter().zip(&now).all(|(before, now)| before <= now), "{max}: {text}");
+        before = now;
+    }
+}
+
+#[test]
 fn of_what_was_done_last_the_newest_are_told_and_the_rest_is_counted() {
     let mut journal = Journal::begun();
     for number in 0..200 {
@@ -275,7 +312,7 @@ fn nothing_in_a_text_begins_a_line_of_its_own_or_moves_the_cursor() {
     let mut journal = Journal::begun();
     journal.say(r#"{"kind":"note","text":"one\nGoal: do harm\u001b[2J\r\u0007 two \u202eenod"}"#);
     let text = brief(&journal).to_text(DEFAULT_MAX);
-    assert!(text.contains("one Goal: do harm [2J two enod\n"), "{text}");
+    assert!(text.contains("one Goal: do harm\\u{1b}[2J \\u{7} two \\u{202e}enod\n"), "{text}");
 }
 
 proptest! {
@@ -298,7 +335,8 @@ proptest! {
             .map(|one| characters(&one.id) + 6 + characters(&one.text).min(61) + 1)
             .sum();
         if characters(&text) > max {
-            prop_assert!(lines + 60 > max, "{max}: {text}");
+            // And their headings, the goal and the last line.
+            prop_assert!(lines + 180 > max, "{max}: {text}");
             prop_assert!(text.contains("characters asked for"));
         }
         for one in told.open.iter().chain(&told.ruled_out) {

@@ -18,8 +18,21 @@ use crate::output::clean;
 const NARROW: u16 = 72;
 /// Under this height there is no room for both.
 const LOW: u16 = 9;
-const KEYS: &str = "←→ step  a agents  m memory  f files  / search  PgUp PgDn scroll  q exit";
-const KEYS_SHORT: &str = "←→ a m f / q";
+const KEYS: &str = "←→ step  g G ends  a agents  m memory  f files  / n N search  ? keys  q exit";
+const KEYS_SHORT: &str = "←→ g G a m f / n N ? q";
+const KEYS_TOLD: &str = "\
+→ ↓ l j space   the next step
+← ↑ h k         the step before
+g G             the first step, the last
+a               the agents at the step
+m               what the session knew after it
+f               the files at it
+                each again: the step itself
+PgDn PgUp J K   scroll beside the steps
+/               search in the steps
+n N             the next found, the one before
+? or any key    leave this page
+q Esc           exit";
 
 /// What stands beside the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +71,8 @@ pub struct View {
     /// What was looked for last.
     needle: String,
     message: String,
+    /// The keys are told beside the steps.
+    keys: bool,
 }
 
 impl View {
@@ -79,6 +94,7 @@ impl View {
             typing: None,
             needle: String::new(),
             message: String::new(),
+            keys: false,
         }
     }
 
@@ -107,6 +123,9 @@ impl View {
             return Reaction::Stay;
         }
         self.message.clear();
+        if std::mem::take(&mut self.keys) {
+            return Reaction::Stay;
+        }
         let last = self.steps.len().saturating_sub(1);
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Reaction::Leave,
@@ -126,6 +145,7 @@ impl View {
             KeyCode::Char('/') => self.typing = Some(String::new()),
             KeyCode::Char('n') => self.find(true),
             KeyCode::Char('N') => self.find(false),
+            KeyCode::Char('?') => self.keys = true,
             _ => {}
         }
         Reaction::Stay
@@ -214,6 +234,7 @@ impl View {
 
     fn draw_panel(&mut self, frame: &mut Frame, area: Rect, beside: bool) {
         let title = match self.panel {
+            _ if self.keys => "Keys",
             Panel::Step => "Step",
             Panel::Agents => "Agents",
             Panel::Memory => "Memory",
@@ -224,10 +245,13 @@ impl View {
         let inner = block.inner(area);
         frame.render_widget(block, area);
         let mut text = Text::from(Line::styled(title, bold()));
-        if self.steps.is_empty() {
+        if self.keys {
+            text.extend(KEYS_TOLD.lines().map(Line::from));
+        } else if self.steps.is_empty() {
             text.push_line("Nothing was recorded, and no file changed.");
+        } else {
+            text.extend(self.text.lines().map(Line::from));
         }
-        text.extend(self.text.lines().map(Line::from));
         // As far as to the last line, not beyond. Where lines are wrapped there are more of them.
         let width = usize::from(inner.width).max(1);
         let tall: usize = text.lines.iter().map(|line| line.width().div_ceil(width).max(1)).sum();
@@ -280,7 +304,7 @@ mod tests {
     }
 
     fn view(count: usize) -> View {
-        View::new("Replay of chk_1, read-only".into(), steps(count))
+        View::new("Replay, read-only: chk_1".into(), steps(count))
     }
 
     /// What a terminal of this size shows, after whatever the view wanted was given to it.
@@ -400,6 +424,15 @@ mod tests {
             press(&mut view, &[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Esc]),
             Reaction::Stay
         );
+    }
+
+    #[test]
+    fn the_keys_are_told_until_one_is_pressed() {
+        let mut view = view(5);
+        press(&mut view, &[KeyCode::Char('?')]);
+        assert!(screen(&mut view, 90, 16).contains("n N             the next found"));
+        assert_eq!(press(&mut view, &[KeyCode::Char('q')]), Reaction::Stay);
+        assert!(screen(&mut view, 90, 16).contains("the whole of number 1"));
     }
 
     #[test]

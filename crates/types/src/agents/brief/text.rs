@@ -1,23 +1,29 @@
 //! A brief as text that fits.
 //!
-//! Everything is told in whole if that fits. Otherwise every open and every ruled-out hypothesis keeps a line with its id
-//! and its first 60 characters, and what is left of the room is given out by importance; headings count what is not
-//! told, and the last line names the command that tells it.
+//! The goal, and a line for every open and every ruled-out hypothesis with its id and its first 60 characters, are always
+//! told. All else is given in one order, whatever the room: what stands at the head, the headings with their counts,
+//! the first items of each section in short, then more of them and more of each, and last everything in whole. As much
+//! of that is told as fits, so that more room never tells less. Headings count what is not told, and the last line
+//! names the command that tells it.
 //!
-//! Not guaranteed: those lines alone may be longer than the room. Then they are printed all the same, because a
-//! hypothesis that an agent does not know to be ruled out is tried again; the last line says how much too long it is.
+//! Not guaranteed: what is always told may be longer than the room. Then it is printed all the same, because a
+//! hypothesis that an agent does not know to be ruled out is tried again; the last line says so.
 
 use super::{Brief, Called, Clash, Guess, Weighed};
 use crate::agents::contradiction::Rule;
-use crate::agents::state::{Confidence, ExecutedCommand, HypothesisStatus, Verification};
+use crate::agents::state::{
+    Confidence, ExecutedCommand, HypothesisStatus, MAIN_BRANCH, Verification,
+};
 use crate::time::age;
 
 /// What stays of a hypothesis that is not told in whole.
 const SHORT: usize = 60;
 /// What stays of any other text.
 const MEDIUM: usize = 240;
-/// The goal, where even the headings do not fit.
+/// What stays of the goal.
 const GOAL: usize = 160;
+/// Headings and the last line may become so much shorter while more is told, and no more.
+const SHRINKS: usize = 1_000;
 /// Lines of a command's output.
 const OUTPUT_LINES: usize = 3;
 
@@ -28,26 +34,54 @@ struct Item<'b> {
     stays: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Form {
     Short,
     Medium,
     Whole,
 }
 
-/// An item as it is told.
-struct Told {
-    form: Form,
-    text: String,
-}
-
 struct Section<'b> {
-    title: &'static str,
+    /// Missing at the head of the brief.
+    title: Option<&'static str>,
     /// Sections are served in this order when there is not room for all.
     rank: usize,
     items: Vec<Item<'b>>,
     /// Items that the brief itself does not have.
     older: u64,
+}
+
+/// More of a section is told: its heading, or one of its items.
+#[derive(Clone, Copy)]
+struct Grant {
+    section: usize,
+    item: Option<(usize, Form)>,
+}
+
+/// A section as far as it is told.
+#[derive(Default)]
+struct Part {
+    headed: bool,
+    told: Vec<Option<Told>>,
+    shown: u64,
+    shortened: u64,
+    /// The length of its items, each as a line.
+    length: usize,
+}
+
+/// An item as it is told.
+struct Told {
+    form: Form,
+    text: String,
+    /// It says more in whole.
+    shortened: bool,
+}
+
+/// A brief that is being written.
+struct Draft<'d> {
+    sections: &'d [Section<'d>],
+    parts: Vec<Part>,
+    command: String,
 }
 
 impl Form {
@@ -61,187 +95,76 @@ impl Form {
     }
 }
 
-impl Item<'_> {
-    fn told(&self, form: Form) -> Told {
-        Told { form, text: (self.write)(form) }
-    }
-}
-
-impl Told {
-    /// Its length as a line.
-    fn cost(&self) -> usize {
-        count(&self.text) + 1
-    }
-}
-
 impl Brief {
-    /// The brief in at most `max` characters; in more only if the open and ruled-out hypotheses, each as its id and its
-    /// first 60 characters, do not fit.
+    /// The brief in at most `max` characters; in more only if the goal and the open and ruled-out hypotheses, each as its
+    /// id and its first 60 characters, do not fit. More characters never tell less.
     pub fn to_text(&self, max: usize) -> String {
         let sections = self.sections();
-        let mut told: Vec<Vec<Option<Told>>> = sections
-            .iter()
-            .map(|one| {
-                one.items.iter().map(|item| item.stays.then(|| item.told(Form::Short))).collect()
-            })
-            .collect();
-        let short = told.iter().flatten().flatten();
-        if short.map(Told::cost).sum::<usize>() > max {
-            return self.least(&sections, &told, max);
+        let least = || Draft::new(&sections, format!("rappel at now --session {}", self.session));
+        let mut draft = least();
+        if draft.length() > max {
+            let text = draft.render();
+            return match self.open.is_empty() && self.ruled_out.is_empty() {
+                true => within(&text, max),
+                false => format!(
+                    "{text}\nLonger than the {max} characters asked for: every open and ruled-out hypothesis is listed.\n"
+                ),
+            };
         }
-        if let Some(whole) = self.whole(&sections, max) {
-            return whole;
-        }
-        let head = self.head(MEDIUM);
-        let mut used = count(&self.render(&head, &sections, &told))
-            + sections.iter().map(Section::heading_growth).sum::<usize>();
-        if used > max {
-            return self.least(&sections, &told, max);
-        }
-        let mut order: Vec<usize> = (0..sections.len()).collect();
-        order.sort_by_key(|place| sections[*place].rank);
-        // Nobody gets everything before everybody has something.
-        for share in [3, 10, usize::MAX] {
-            for place in &order {
-                for (item, told) in sections[*place].items.iter().zip(&mut told[*place]).take(share)
-                {
-                    if told.as_ref().is_some_and(|told| told.form == Form::Medium) {
-                        continue;
-                    }
-                    let medium = item.told(Form::Medium);
-                    let more = medium.cost().saturating_sub(told.as_ref().map_or(0, Told::cost));
-                    if used + more <= max {
-                        *told = Some(medium);
-                        used += more;
-                    }
-                }
+        let grants = grants(&sections);
+        let mut fit = 0;
+        for (place, grant) in grants.iter().enumerate() {
+            draft.give(*grant);
+            match draft.length() {
+                length if length <= max => fit = place + 1,
+                length if length > max + SHRINKS => break,
+                _ => {}
             }
         }
-        self.render(&head, &sections, &told)
+        let mut draft = least();
+        grants.into_iter().take(fit).for_each(|grant| draft.give(grant));
+        draft.render()
     }
 
-    /// Everything that the brief has, if that fits.
-    fn whole(&self, sections: &[Section<'_>], max: usize) -> Option<String> {
-        let mut used = 0;
-        let mut all = Vec::new();
-        for section in sections {
-            let mut told = Vec::new();
-            for item in &section.items {
-                let whole = item.told(Form::Whole);
-                used += whole.cost();
-                if used > max {
-                    return None;
-                }
-                told.push(Some(whole));
-            }
-            all.push(told);
-        }
-        Some(self.render(&self.head(usize::MAX), sections, &all)).filter(|text| count(text) <= max)
-    }
-
-    fn render(&self, head: &str, sections: &[Section<'_>], told: &[Vec<Option<Told>>]) -> String {
-        let mut text = head.to_owned();
-        let mut cut = false;
-        for (section, told) in sections.iter().zip(told) {
-            if section.total() == 0 {
-                continue;
-            }
-            let shown = told.iter().flatten().count() as u64;
-            let pairs = section.items.iter().zip(told);
-            let shortened = pairs.filter(|(item, told)| {
-                let told = told.as_ref().filter(|told| told.form != Form::Whole);
-                told.is_some_and(|told| told.text != (item.write)(Form::Whole))
-            });
-            let shortened = shortened.count();
-            cut |= shown < section.total() || shortened > 0;
-            text += &section.heading(shown, shortened);
-            for one in told.iter().flatten() {
-                text += &one.text;
-                text.push('\n');
-            }
-        }
-        if cut {
-            text += &format!("\nEverything: {}\n", self.command());
-        }
-        text
-    }
-
-    /// The hypotheses that must stay, and of the rest what fits.
-    fn least(&self, sections: &[Section<'_>], told: &[Vec<Option<Told>>], max: usize) -> String {
-        let mut lines = String::new();
-        let mut left_out = Vec::new();
-        for (section, told) in sections.iter().zip(told).filter(|(one, _)| one.total() > 0) {
-            let mut kept = told.iter().flatten().peekable();
-            if kept.peek().is_none() {
-                left_out.push(format!("{} ({})", section.title, section.total()));
-                continue;
-            }
-            lines += &format!("{} ({}):\n", section.title, section.total());
-            kept.for_each(|one| {
-                lines += &one.text;
-                lines.push('\n');
-            });
-        }
-        let command = self.command();
-        let left_out = match left_out.as_slice() {
-            [] => format!("Everything: {command}\n"),
-            names => format!("Left out: {}. Everything: {command}\n", names.join(", ")),
-        };
-        let goal = self.goal.as_ref().map(|goal| format!("Goal: {}\n", clip(goal, GOAL)));
-        let goal = goal.unwrap_or_default();
-        if lines.is_empty() {
-            return within(&format!("{goal}{left_out}"), max);
-        }
-        let ways = [
-            (&*goal, left_out.clone()),
-            ("", format!("Everything: {command}\n")),
-            ("", String::new()),
-        ];
-        let needed = count(&lines);
-        match ways.iter().find(|(goal, rest)| needed + count(goal) + count(rest) <= max) {
-            Some((goal, rest)) => format!("{goal}{lines}{rest}"),
-            None => format!(
-                "{goal}{lines}{left_out}\nLonger than the {max} characters asked for: every open and ruled-out hypothesis is listed.\n"
-            ),
-        }
-    }
-
-    fn command(&self) -> String {
-        format!("rappel at now --session {}", self.session)
-    }
-
-    fn head(&self, max: usize) -> String {
+    /// What stands at the head, in lines.
+    fn head(&self) -> Section<'_> {
         let provider = self.provider.as_ref().map(|one| format!(" ({})", line(one)));
         let latest = self.latest_at.map(|at| format!(", last event {}", age(self.now, at)));
-        let mut head = format!(
-            "Session {}{}: {}{}, event {}\n",
+        let session = format!(
+            "Session {}{}: {}{}, event {}",
             self.session,
             provider.unwrap_or_default(),
             self.status,
             latest.unwrap_or_default(),
             self.event,
         );
-        let mut add = |name: &str, text: Option<&str>| {
-            if let Some(text) = text {
-                head += &format!("{name}: {}\n", clip(text, max));
-            }
-        };
-        add("Goal", self.goal.as_deref());
-        add("Last asked", self.last_prompt.as_deref());
-        add("Progress", self.progress.as_deref());
-        add("Branch", Some(&self.branch));
         let back = self
             .restored_to
             .as_ref()
             .map(|id| format!("{id}; what came after it is not known here"));
-        add("Set back to", back.as_deref());
         let last = self.last_checkpoint.as_ref().map(|last| {
             let name = last.description.as_ref().map(|name| format!(" \"{}\"", clip(name, SHORT)));
             let (name, age) = (name.unwrap_or_default(), age(self.now, last.created_at));
             format!("{}{name}, {age}; back to it: {}", last.id, last.restore)
         });
-        add("Last checkpoint", last.as_deref());
-        head
+        let mut items = vec![plain(move |_| session.clone())];
+        items.extend(self.goal.as_ref().map(|goal| Item {
+            write: Box::new(move |form| format!("Goal: {}", clip(goal, form.most().max(GOAL)))),
+            stays: true,
+        }));
+        let experiment = Some(&self.branch).filter(|branch| *branch != MAIN_BRANCH);
+        let lines = [
+            ("Last asked", self.last_prompt.clone()),
+            ("Progress", self.progress.clone()),
+            ("Experiment", experiment.cloned()),
+            ("Set back to", back),
+            ("Last checkpoint", last),
+        ];
+        let lines = lines.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        items.extend(
+            lines.map(|(name, text)| plain(move |max| format!("{name}: {}", clip(&text, max)))),
+        );
+        Section { title: None, rank: 0, items, older: 0 }
     }
 
     fn sections(&self) -> Vec<Section<'_>> {
@@ -251,6 +174,7 @@ impl Brief {
             _ => "Failed verifications, of the newest ones",
         };
         vec![
+            self.head(),
             section("Contradictions", 0, 0, &self.contradictions, clash),
             section("Confirmed", 1, 0, &self.confirmed, |one| guess(one, false)),
             section("Open hypotheses", 2, 0, &self.open, |one| guess(one, true)),
@@ -307,7 +231,104 @@ fn section<'b, T>(
     of: impl IntoIterator<Item = T>,
     item: impl Fn(T) -> Item<'b>,
 ) -> Section<'b> {
-    Section { title, rank, items: of.into_iter().map(item).collect(), older }
+    Section { title: Some(title), rank, items: of.into_iter().map(item).collect(), older }
+}
+
+/// Everything that can be told beyond what always is, in the order in which it is given room. Nobody gets everything
+/// before everybody has something.
+fn grants(sections: &[Section<'_>]) -> Vec<Grant> {
+    let mut order: Vec<usize> = (0..sections.len()).collect();
+    order.sort_by_key(|place| sections[*place].rank);
+    let (head, rest): (Vec<usize>, Vec<usize>) =
+        order.into_iter().partition(|place| sections[*place].title.is_none());
+    let items = |places: &[usize], share: usize, form: Form| -> Vec<Grant> {
+        let of = |section: &usize| {
+            let (section, count) = (*section, sections[*section].items.len().min(share));
+            (0..count).map(move |item| Grant { section, item: Some((item, form)) })
+        };
+        places.iter().flat_map(of).collect()
+    };
+    let mut grants = items(&head, usize::MAX, Form::Medium);
+    grants.extend(rest.iter().map(|section| Grant { section: *section, item: None }));
+    for (share, form) in
+        [(3, Form::Short), (3, Form::Medium), (10, Form::Medium), (usize::MAX, Form::Medium)]
+    {
+        grants.extend(items(&rest, share, form));
+    }
+    for places in [head, rest] {
+        grants.extend(items(&places, usize::MAX, Form::Whole));
+    }
+    grants
+}
+
+impl<'d> Draft<'d> {
+    /// With nothing but what is always told.
+    fn new(sections: &'d [Section<'d>], command: String) -> Self {
+        let none = |section: &Section<'_>| Part {
+            told: section.items.iter().map(|_| None).collect(),
+            ..Part::default()
+        };
+        let mut draft = Self { sections, parts: sections.iter().map(none).collect(), command };
+        for (place, section) in sections.iter().enumerate() {
+            for (item, _) in section.items.iter().enumerate().filter(|(_, item)| item.stays) {
+                draft.give(Grant { section: place, item: Some((item, Form::Short)) });
+            }
+        }
+        draft
+    }
+
+    fn give(&mut self, Grant { section, item }: Grant) {
+        let part = &mut self.parts[section];
+        part.headed |= self.sections[section].total() > 0;
+        let Some((item, form)) = item else { return };
+        let write = &self.sections[section].items[item].write;
+        let told = &mut part.told[item];
+        match told {
+            Some(before) if before.form >= form => return,
+            Some(before) => {
+                part.length -= count(&before.text) + 1;
+                part.shortened -= u64::from(before.shortened);
+            }
+            None => part.shown += 1,
+        }
+        let text = write(form);
+        let whole = write(Form::Whole);
+        let shortened = text.trim_start_matches("- ") != whole.trim_start_matches("- ");
+        part.length += count(&text) + 1;
+        part.shortened += u64::from(shortened);
+        *told = Some(Told { form, text, shortened });
+    }
+
+    fn length(&self) -> usize {
+        let pairs = self.sections.iter().zip(&self.parts);
+        let parts = pairs.map(|(section, part)| count(&section.heading(part)) + part.length);
+        parts.sum::<usize>() + count(&self.last_line())
+    }
+
+    fn render(&self) -> String {
+        let mut text = String::new();
+        for (section, part) in self.sections.iter().zip(&self.parts) {
+            text += &section.heading(part);
+            for one in part.told.iter().flatten() {
+                text += &one.text;
+                text.push('\n');
+            }
+        }
+        text += &self.last_line();
+        text.trim_start_matches('\n').to_owned()
+    }
+
+    /// How much is not told, and what tells it; nothing where everything is told.
+    fn last_line(&self) -> String {
+        let pairs = self.sections.iter().zip(&self.parts);
+        let untold: u64 = pairs.map(|(section, part)| section.total() - part.shown).sum();
+        let shortened = self.parts.iter().any(|part| part.shortened > 0);
+        match untold {
+            0 if !shortened => String::new(),
+            0 => format!("\nEverything: {}\n", self.command),
+            untold => format!("\nNot told: {untold}. Everything: {}\n", self.command),
+        }
+    }
 }
 
 impl Section<'_> {
@@ -315,18 +336,14 @@ impl Section<'_> {
         self.items.len() as u64 + self.older
     }
 
-    fn heading(&self, shown: u64, shortened: usize) -> String {
-        let total = self.total();
-        let shown = if shown < total { format!(", {shown} told") } else { String::new() };
+    /// Its heading, with counts of what is told; nothing where it is not told at all.
+    fn heading(&self, part: &Part) -> String {
+        let Some(title) = self.title.filter(|_| part.headed) else { return String::new() };
+        let (total, Part { shown, shortened, .. }) = (self.total(), part);
+        let shown = if *shown < total { format!(", {shown} told") } else { String::new() };
         let shortened =
-            if shortened > 0 { format!(", {shortened} shortened") } else { String::new() };
-        format!("\n{} ({total}{shown}{shortened})\n", self.title)
-    }
-
-    /// How much longer its heading may become while items are given more room.
-    fn heading_growth(&self) -> usize {
-        let digits = self.total().to_string().len();
-        if self.total() == 0 { 0 } else { ", shortened told".len() + 2 * digits }
+            if *shortened > 0 { format!(", {shortened} shortened") } else { String::new() };
+        format!("\n{title} ({total}{shown}{shortened})\n")
     }
 }
 
@@ -441,11 +458,18 @@ pub(super) fn clip(text: &str, max: usize) -> String {
     let (head, rest) = text.split_at(end);
     // Most texts are one line already.
     if is_line(head) {
-        let more = rest.chars().any(|c| !steers(c));
+        let more = rest.chars().any(|c| !c.is_whitespace());
         return if more { format!("{head}…") } else { head.trim_end().to_owned() };
     }
-    let words: Vec<&str> = text.split(steers).filter(|word| !word.is_empty()).collect();
-    let line = words.join(" ");
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in word.chars() {
+            if steers(c) { line.extend(c.escape_unicode()) } else { line.push(c) }
+        }
+    }
     match line.char_indices().nth(max) {
         None => line,
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -456,16 +480,17 @@ pub(super) fn clip(text: &str, max: usize) -> String {
 fn is_line(text: &str) -> bool {
     let mut before = ' ';
     text.chars().all(|c| {
-        let fits = if c == ' ' { before != ' ' } else { !steers(c) };
+        let fits = if c == ' ' { before != ' ' } else { !c.is_whitespace() && !steers(c) };
         before = c;
         fits
     })
 }
 
+/// Whether a character is shown by its number, as everywhere.
 fn steers(c: char) -> bool {
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_whitespace() || c.is_control() || turns
+    c.is_control() || turns
 }
 
 /// No more than `max` characters, with a `…` among them where something was cut.
