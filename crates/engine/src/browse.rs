@@ -109,6 +109,12 @@ impl Listing {
 }
 
 impl Rappel {
+    /// The checkpoints with a tag, newest first, those of agent state alone included.
+    pub fn find_by_tag(&self, tag: &str) -> Result<Vec<Checkpoint>> {
+        let tag = Some(tag.to_owned());
+        Ok(self.list(&ListFilter { tag, all: true, ..ListFilter::default() })?.checkpoints)
+    }
+
     /// Lists checkpoints, newest first.
     pub fn list(&self, filter: &ListFilter) -> Result<Listing> {
         Ok(self.look_for(filter)?.0)

@@ -22,10 +22,11 @@
 //! })?;
 //!
 //! std::fs::write(project.join("plan.md"), "oops")?;
+//! assert_eq!(rappel.find_by_tag("known-good")?.len(), 1);
 //! let back = saved.checkpoint.manifest.id.to_string().parse()?;
 //! let plan = rappel.plan_restore(&back, &RestoreOptions::default())?;
 //! assert_eq!(plan.summary.files.overwrite, 1);
-//! rappel.restore(&back, &RestoreOptions::default())?;
+//! rappel.apply(&plan, &RestoreOptions::default())?;
 //! assert_eq!(std::fs::read_to_string(project.join("plan.md"))?, "1. measure");
 //!
 //! let step = rappel.next_undo()?;

@@ -27,6 +27,7 @@ use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
 use rappel_types::manifest::FilesPart;
+use rappel_types::reference::Base;
 use rappel_types::{
     CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
 };
@@ -153,6 +154,18 @@ impl Rappel {
         self.check_paths_early(&target, options)?;
         let expected = options.expected.as_deref();
         self.go_to(&target, &Limit::Options(options), UndoKind::Restore, expected, &Ok)
+    }
+
+    /// Carries out what [`Rappel::plan_restore`] planned with these options, or nothing if that is not what it would do
+    /// by now.
+    pub fn apply(
+        &mut self,
+        planned: &RestoreReport,
+        options: &RestoreOptions,
+    ) -> Result<RestoreReport> {
+        let reference = Reference { base: Base::Id(planned.checkpoint.clone()), back: 0 };
+        let options = RestoreOptions { expected: Some(planned.plan.clone()), ..options.clone() };
+        self.restore(&reference, &options)
     }
 
     /// Writes a checkpoint's files into a folder that is absent or empty, touching nothing else.

@@ -385,3 +385,21 @@ fn status_and_list_name_the_same_latest_after_a_restore() {
     assert_eq!(status.latest, world.open().list(&rappel::ListFilter::default()).unwrap().latest);
     assert_eq!((status.based_on, status.unsaved), (Some(first), 0));
 }
+
+#[test]
+fn a_plan_is_carried_out_as_it_was_or_not_at_all() {
+    let world = World::new(Project::new().file("a", "1"));
+    let first = world.save("first");
+    world.write("a", "2");
+    world.clock.advance(61_000);
+    let mut rappel = world.open();
+    let options = RestoreOptions::default();
+    let plan = rappel.plan_restore(&reference(&first), &options).unwrap();
+    world.write("b", "made meanwhile");
+    let changed = rappel.apply(&plan, &options).unwrap_err();
+    assert!(matches!(changed, rappel::Error::PlanChanged { .. }), "{changed:?}");
+    assert_eq!((world.read("a"), world.exists("b")), ("2".into(), true));
+    let plan = rappel.plan_restore(&reference(&first), &options).unwrap();
+    rappel.apply(&plan, &options).unwrap();
+    assert_eq!((world.read("a"), world.exists("b")), ("1".into(), false));
+}
