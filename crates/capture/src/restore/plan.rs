@@ -441,12 +441,7 @@ pub fn plan_hash(target: &CheckpointId, plan: &Plan) -> String {
         bytes.push(u8::from(database.from.is_some()));
         text(&mut bytes, database.to.to_string().as_bytes());
     }
-    for session in &plan.agents.sessions {
-        text(&mut bytes, b"session");
-        text(&mut bytes, session.id.as_str().as_bytes());
-        varint::write(&mut bytes, u64::from(session.of));
-        varint::write(&mut bytes, session.to);
-    }
+    // Not which sessions are set back: agents go on meanwhile, and a fork takes nothing away.
     if let Some(transcripts) = &plan.agents.transcripts {
         text(&mut bytes, b"transcripts");
         text(&mut bytes, &transcripts.0);

@@ -266,3 +266,18 @@ fn a_process_that_only_has_the_number_of_an_agent_is_never_ended() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn an_agent_that_goes_on_between_plan_and_restore_is_no_other_plan() {
+    let world = World::new(Project::in_memory());
+    world.write("a.txt", "one");
+    let mut rappel = world.open();
+    let session = start(&mut rappel, "s1");
+    let then = save(&mut rappel, "s1", "then");
+    world.write("a.txt", "two");
+    world.clock.advance(1000);
+    let plan = rappel.plan_restore(&reference(&then), &RestoreOptions::default()).unwrap();
+    world.open().record(&session, note("meanwhile")).unwrap();
+    rappel.apply(&plan, &RestoreOptions::default()).unwrap();
+    assert_eq!((world.read("a.txt"), notes(&rappel, "s1").len()), ("one".into(), 0));
+}
