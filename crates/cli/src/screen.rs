@@ -47,6 +47,8 @@ impl Screen {
         }
         std::thread::spawn(end_without_terminal);
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore()).map_err(unusable)?;
+        // From now on it is heard that the terminal has another size.
+        let _ = event::poll(Duration::ZERO);
         Ok(Self { terminal: ManuallyDrop::new(terminal), signal })
     }
 

@@ -165,7 +165,6 @@ fn a_terminal_that_is_closed_ends_it() {
 }
 
 #[test]
-#[ignore = "waits for ever where the signal comes before anybody listens; seen once"]
 fn a_terminal_of_another_size_is_drawn_anew() {
     let (world, id) = worked();
     let (mut drawn, mut left) = (None, false);

@@ -23,7 +23,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
 /// Questions that are kept ready.

@@ -386,7 +386,8 @@ fn id_of(recorded: &Recorded) -> Option<String> {
 
 /// One event a line; each is acknowledged by a line. A line that is refused does not stop the others.
 fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result {
-    let mut refused: Vec<Failure> = Vec::new();
+    // How many, and what they have in common.
+    let (mut refused, mut kind) = (0u64, None);
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     let mut number = 0u64;
@@ -418,10 +419,11 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
                 "checkpoints": recorded.checkpoints, "notes": recorded.notes,
             }),
             Err(failure) => {
-                let answer = json!({"error": {"kind": failure.kind.as_str(),
-                    "message": failure.message, "hint": failure.hint, "line": number}});
-                refused.push(failure);
-                answer
+                refused += 1;
+                let same = kind.is_none_or(|kind| kind == failure.kind);
+                kind = Some(if same { failure.kind } else { ErrorKind::Usage });
+                json!({"error": {"kind": failure.kind.as_str(), "message": failure.message,
+                    "hint": failure.hint, "line": number}})
             }
         };
         context.output.answer(|out| Ok(writeln!(out, "{answer}")?))?;
@@ -429,12 +431,10 @@ fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result 
             break;
         }
     }
-    let Some(first) = refused.first() else { return Ok(Exit::Done) };
-    // What all have in common, else that the input was bad.
-    let alike = refused.iter().all(|failure| failure.kind == first.kind);
+    let Some(kind) = kind else { return Ok(Exit::Done) };
     Err(Failure {
-        kind: if alike { first.kind } else { ErrorKind::Usage },
-        message: format!("lines that were refused: {} of {number}", refused.len()),
+        kind,
+        message: format!("lines that were refused: {refused} of {number}"),
         hint: Some("each line's answer says why".into()),
     })
 }

@@ -184,10 +184,8 @@ impl Page {
             .map(|one| row(&one.id, sure(one.confidence.get(), &say(&one.text))))
             .collect();
         self.section("Believed", &beliefs, 0);
-        let clash = |one: &rappel::types::agents::Contradiction| {
-            let (first, second) = (clean(&one.what.first), clean(&one.what.second));
-            row("", format!("{first} and {second} cannot both hold"))
-        };
+        let clash =
+            |one: &rappel::types::agents::Contradiction| row("", clean(&one.what.to_string()));
         let clashes: Vec<Row> = state.contradictions.iter().map(clash).collect();
         self.section("Contradictions", &clashes, 0);
         let gaps = |filled: bool| {

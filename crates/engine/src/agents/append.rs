@@ -79,7 +79,7 @@ impl Rappel {
         let (made, mut notes) = self.save_raised(session, &added.raised)?;
         checkpoints.extend(made);
         notes.extend(added.events.iter().filter_map(|event| match &event.body {
-            Body::Contradiction(found) => Some(found.to_string()),
+            Body::Contradiction(found) => Some(format!("contradiction: {found}")),
             _ => None,
         }));
         let event = added.events.into_iter().next();

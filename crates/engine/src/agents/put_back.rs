@@ -265,13 +265,12 @@ fn is_replaceable(one: &Planned) -> bool {
 /// Why nothing can be written at a place, or not so much: known before anything is changed.
 fn barred(place: &Path, room: u64) -> Option<String> {
     let folder = place.ancestors().skip(1).find(|folder| folder.is_dir())?;
-    let said = |why: &str| Some(format!("{why}; --skip agents leaves transcripts alone"));
     if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err() {
-        return said("its folder cannot be written to");
+        return Some("its folder cannot be written to".into());
     }
     let free = rustix::fs::statvfs(folder).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     match free {
-        Ok(free) if free < room => said("there is no room for it"),
+        Ok(free) if free < room => Some("there is no room for it".into()),
         _ => None,
     }
 }

@@ -48,8 +48,9 @@ CREATE VIEW executions AS SELECT
             ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored')
         ORDER BY n.number DESC LIMIT 1) AS status
     FROM event e WHERE e.kind = 'session-started';
-CREATE VIEW thoughts AS SELECT
-    e.session || ':' || e.item AS id, e.session AS execution_id, e.number AS number, e.fork AS fork,
+-- the first checkpoint that holds an event, on its own fork or one that goes on from it.
+CREATE VIEW first_held AS SELECT
+    e.session AS session, e.number AS number,
     (SELECT h.checkpoint FROM held h WHERE h.session = e.session AND h.event >= e.number
         AND EXISTS (SELECT 1 FROM checkpoints c WHERE c.id = h.checkpoint)
         AND h.fork >= e.fork AND (h.fork = e.fork OR EXISTS (WITH RECURSIVE known (fork, last) AS (
@@ -57,21 +58,18 @@ CREATE VIEW thoughts AS SELECT
             SELECT json_extract(r.body, '$.data.of'), json_extract(r.body, '$.data.to')
             FROM known k JOIN event r ON r.session = h.session AND r.kind = 'restored' AND r.fork = k.fork)
             SELECT 1 FROM known k WHERE k.fork = e.fork AND k.last >= e.number))
-        ORDER BY h.event LIMIT 1) AS checkpoint_id,
+        ORDER BY h.event LIMIT 1) AS checkpoint
+    FROM event e;
+CREATE VIEW thoughts AS SELECT
+    e.session || ':' || e.item AS id, e.session AS execution_id, e.number AS number, e.fork AS fork,
+    (SELECT f.checkpoint FROM first_held f WHERE f.session = e.session AND f.number = e.number) AS checkpoint_id,
     e.name AS type, json_extract(e.body, '$.data.content') AS content,
     json_extract(e.body, '$.data.confidence') AS confidence,
     e.session || ':' || json_extract(e.body, '$.data.parent') AS parent_id, e.at AS created_at
     FROM event e WHERE e.kind = 'thought';
 CREATE VIEW tool_calls AS SELECT
     e.session || ':' || e.item AS id, e.session AS execution_id, e.number AS number, e.fork AS fork,
-    (SELECT h.checkpoint FROM held h WHERE h.session = e.session AND h.event >= e.number
-        AND EXISTS (SELECT 1 FROM checkpoints c WHERE c.id = h.checkpoint)
-        AND h.fork >= e.fork AND (h.fork = e.fork OR EXISTS (WITH RECURSIVE known (fork, last) AS (
-            SELECT h.fork, h.event UNION ALL
-            SELECT json_extract(r.body, '$.data.of'), json_extract(r.body, '$.data.to')
-            FROM known k JOIN event r ON r.session = h.session AND r.kind = 'restored' AND r.fork = k.fork)
-            SELECT 1 FROM known k WHERE k.fork = e.fork AND k.last >= e.number))
-        ORDER BY h.event LIMIT 1) AS checkpoint_id,
+    (SELECT f.checkpoint FROM first_held f WHERE f.session = e.session AND f.number = e.number) AS checkpoint_id,
     e.name AS tool_id, json_extract(e.body, '$.data.arguments') AS args_json,
     coalesce(json_extract(d.body, '$.data.result'), json_extract(e.body, '$.data.result')) AS result_json,
     coalesce(json_extract(d.body, '$.data.success'), json_extract(e.body, '$.data.success'), 0) AS success,

@@ -17,18 +17,20 @@ pub enum Rule {
     Required,
 }
 
+impl Rule {
+    /// What stands between the two that it is about.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Beliefs => "contradicts",
+            Self::Refuted => "is confirmed, but against it is",
+            Self::Required => "requires what is not held any more:",
+        }
+    }
+}
+
 impl std::fmt::Display for payload::Contradiction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { rule, first, second } = self;
-        match rule {
-            Rule::Beliefs => write!(f, "contradiction: {first} and {second} are both held"),
-            Rule::Refuted => {
-                write!(f, "contradiction: {first} is confirmed and {second} refutes it")
-            }
-            Rule::Required => {
-                write!(f, "contradiction: {first} is held and {second}, which it requires, is not")
-            }
-        }
+        write!(f, "{} {} {}", self.first, self.rule.words(), self.second)
     }
 }
 

@@ -10,7 +10,6 @@
 //! hypothesis that an agent does not know to be ruled out is tried again; the last line says so.
 
 use super::{Brief, Called, Clash, Guess, Weighed};
-use crate::agents::contradiction::Rule;
 use crate::agents::state::{
     Confidence, ExecutedCommand, HypothesisStatus, MAIN_BRANCH, Verification,
 };
@@ -388,11 +387,7 @@ fn guess(guess: &Guess, stays: bool) -> Item<'_> {
 fn clash(clash: &Clash) -> Item<'_> {
     plain(|max| {
         let (first, second) = (&clash.first, &clash.second);
-        let joined = match clash.rule {
-            Rule::Beliefs => "contradicts",
-            Rule::Refuted => "is confirmed, but against it is",
-            Rule::Required => "requires what is not held any more:",
-        };
+        let joined = clash.rule.words();
         let one = |id: &str, text: &str| format!("{} ({})", line(id), clip(text, max));
         format!("- {} {joined} {}", one(&first.id, &first.text), one(&second.id, &second.text))
     })
