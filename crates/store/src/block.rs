@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn objects_come_out_as_they_went_in() {
         let edited = b"one, edited";
-        let frame = codec::compress_against(edited, b"one").unwrap();
+        let frame = codec::compress_against(edited, b"one", Effort::Normal).unwrap();
         let against =
             Form::Against { base: id_of(b"one"), depth: 1, length: edited.len() as u64, frame };
         let items =

@@ -64,9 +64,14 @@ pub fn compress(bytes: &[u8], effort: Effort) -> Result<Vec<u8>> {
 }
 
 /// One zstd frame with `bytes`, readable only together with `base`.
-pub fn compress_against(bytes: &[u8], base: &[u8]) -> Result<Vec<u8>> {
-    // Large inputs have long matches anyway, which a fast level finds too.
-    let level = if bytes.len() + base.len() > 512 << 10 { 3 } else { 5 };
+pub fn compress_against(bytes: &[u8], base: &[u8], effort: Effort) -> Result<Vec<u8>> {
+    let level = match effort {
+        // To look through the base takes most of the time.
+        Effort::Fast | Effort::Stream => 1,
+        // Large inputs have long matches anyway, which a fast level finds too.
+        _ if bytes.len() + base.len() > 512 << 10 => 3,
+        _ => 5,
+    };
     let mut out = Vec::with_capacity(compress_bound(bytes.len()));
     if is_like_a_dictionary(base) {
         let mut context = CCtx::create();
@@ -160,7 +165,7 @@ mod tests {
             (0..40_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let mut edited = base.clone();
         edited[70_000..70_003].copy_from_slice(b"new");
-        let frame = compress_against(&edited, &base).unwrap();
+        let frame = compress_against(&edited, &base, Effort::Normal).unwrap();
         assert!(frame.len() < 200, "{}", frame.len());
         assert_eq!(decompress_against(&frame, edited.len() as u64, &base).unwrap(), edited);
     }
@@ -179,7 +184,10 @@ mod tests {
         for magic in [&b""[..], &[0x37, 0xa4, 0x30, 0xec], &[0x28, 0xb5, 0x2f, 0xfd]] {
             let base = [magic, text.as_bytes()].concat();
             let edited = [&base[..], b"and one more\n"].concat();
-            for frame in [compress_against(&edited, &base).unwrap(), prefixed(&edited, &base)] {
+            let against = |effort| compress_against(&edited, &base, effort).unwrap();
+            let frames =
+                [against(Effort::Normal), against(Effort::Fast), prefixed(&edited, &base)];
+            for frame in frames {
                 assert!(frame.len() < 100, "{}", frame.len());
                 let again = decompress_against(&frame, edited.len() as u64, &base).unwrap();
                 assert_eq!(again, edited);

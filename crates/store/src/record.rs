@@ -191,7 +191,8 @@ fn write(
         Packing::Raw => (RAW, None, None),
         Packing::Zstd(effort) => (ZSTD, None, Some(codec::compress(payload, effort)?)),
         Packing::Against(id, bytes) => {
-            (ZSTD_AGAINST, Some((id, bytes)), Some(codec::compress_against(payload, bytes)?))
+            let frame = codec::compress_against(payload, bytes, Effort::Thorough)?;
+            (ZSTD_AGAINST, Some((id, bytes)), Some(frame))
         }
     };
     let stored = stored.filter(|stored| stored.len() < payload.len());

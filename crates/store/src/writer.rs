@@ -144,7 +144,7 @@ impl Sink for Writer<'_> {
         if self.claim(&id) {
             return Ok(id);
         }
-        let form = match base.filter(|base| **base != id).map(|base| self.against(bytes, base)) {
+        let form = match base.filter(|base| **base != id).map(|base| self.against(role, &id, bytes, base)) {
             Some(Ok(Some(form))) => form,
             // A base that cannot be read is no reason not to store the object whole.
             _ if bytes.len() >= BLOCK_TARGET => {
@@ -235,7 +235,13 @@ impl Writer<'_> {
     }
 
     /// The object as a difference to `base`, if that is worth it.
-    fn against(&self, bytes: &[u8], base: &ObjectId) -> Result<Option<Form>> {
+    fn against(
+        &self,
+        role: Role,
+        id: &ObjectId,
+        bytes: &[u8],
+        base: &ObjectId,
+    ) -> Result<Option<Form>> {
         if self.shared().own.contains(base) {
             // A base must be older than what is stored against it, or chains could be circles.
             return Ok(None);
@@ -244,13 +250,13 @@ impl Writer<'_> {
         if depth >= DEPTH_MAX {
             return Ok(None);
         }
-        let frame = codec::compress_against(bytes, &former)?;
+        let frame = codec::compress_against(bytes, &former, self.effort(role, bytes.len()))?;
         // Forty bytes of table and a chain to follow must be worth it.
         if frame.len() + 64 > bytes.len() / 2 {
             return Ok(None);
         }
         let again = codec::decompress_against(&frame, bytes.len() as u64, &former)?;
-        if id_of(&again) != id_of(bytes) {
+        if id_of(&again) != *id {
             return Err(Error::Damaged("an object changed while it was packed".into()));
         }
         self.shared().reused.insert(*base);

@@ -89,8 +89,8 @@ pub fn store(
             let mut whole = Whole::new(Putter::start(scope, sink, prior.is_none()), bulk);
             each(&mut |block| Ok(whole.push(block)))?;
             let whole = whole.finish(sink)?;
-            let lines = whole.lines.map(|lines| put(sink, &lines)).transpose()?;
-            return Ok(Files { full: (whole.content, whole.size), lines, patch: None });
+            let full = (whole.content, whole.size);
+            return Ok(Files { full, lines: whole.lines, patch: None });
         };
         pieces.fetch_ahead(scope);
         let mut compare = Compare::new(sink, pieces, table)?;

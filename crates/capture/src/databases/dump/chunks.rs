@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use rappel_store::content::{Chunk, ChunkList, WHOLE_MAX};
 use rappel_store::sink::{Role, Sink};
@@ -15,36 +15,48 @@ use super::lines::Sampler;
 
 /// No chunk is longer.
 const MOST: usize = 1 << 20;
-/// No chunk is shorter, but for the last and those before a very long line.
-const LEAST: usize = 256 << 10;
+/// No chunk ends behind a line that begins before this, but for the last and those before a very long line.
+const LEAST: usize = 384 << 10;
 /// How much further a chunk goes on average.
-const FURTHER: u64 = 256 << 10;
+const FURTHER: u64 = 128 << 10;
+/// How much is looked at together.
+const STEP: usize = 64 << 10;
 /// Beyond this much, room counts for more than time.
 pub const BULK: u64 = 1_000_000_000;
-/// How many threads put chunks.
-const THREADS: usize = 2;
+/// How many chunks wait to be put.
+const WAITING: usize = 2;
 
 /// Puts chunks on other threads and gathers their list.
 pub struct Putter<'scope> {
     queue: SyncSender<(usize, Role, Vec<u8>)>,
+    worker: Worker<'scope>,
     threads: Vec<ScopedJoinHandle<'scope, Result<Numbered>>>,
     count: usize,
 }
 
 /// Chunks with their numbers: threads finish in any order.
 type Numbered = Vec<(usize, Chunk)>;
-type Queue = Arc<Mutex<Receiver<(usize, Role, Vec<u8>)>>>;
 
-fn put_all(sink: &dyn Sink, queue: &Queue, all_new: bool) -> Result<Numbered> {
-    let mut done = Numbered::new();
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((number, role, bytes)) = next else { return Ok(done) };
-        let id = match all_new {
-            true => sink.put_new(role, &bytes)?,
-            false => sink.put(role, &bytes, None)?,
-        };
-        done.push((number, Chunk { id, length: bytes.len() as u64 }));
+#[derive(Clone)]
+struct Worker<'scope> {
+    sink: &'scope dyn Sink,
+    queue: Arc<Mutex<Receiver<(usize, Role, Vec<u8>)>>>,
+    all_new: bool,
+}
+
+impl Worker<'_> {
+    /// Puts chunks until there are no more.
+    fn run(&self) -> Result<Numbered> {
+        let mut done = Numbered::new();
+        loop {
+            let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok((number, role, bytes)) = next else { return Ok(done) };
+            let id = match self.all_new {
+                true => self.sink.put_new(role, &bytes)?,
+                false => self.sink.put(role, &bytes, None)?,
+            };
+            done.push((number, Chunk { id, length: bytes.len() as u64 }));
+        }
     }
 }
 
@@ -55,15 +67,14 @@ impl<'scope> Putter<'scope> {
         sink: &'sink dyn Sink,
         all_new: bool,
     ) -> Self {
-        let (queue, receiver) = mpsc::sync_channel(THREADS);
-        let receiver = Arc::new(Mutex::new(receiver));
-        let threads = (0..THREADS)
-            .map(|_| {
-                let receiver = receiver.clone();
-                scope.spawn(move || put_all(sink, &receiver, all_new))
-            })
-            .collect();
-        Self { queue, threads, count: 0 }
+        let (queue, receiver) = mpsc::sync_channel(WAITING);
+        let worker = Worker { sink, queue: Arc::new(Mutex::new(receiver)), all_new };
+        let start = |_| {
+            let worker = worker.clone();
+            scope.spawn(move || worker.run())
+        };
+        let threads = (0..threads()).map(start).collect();
+        Self { queue, worker, threads, count: 0 }
     }
 
     /// Takes the next chunk. Whether it could be put is known in the end; false means that it is no
@@ -73,10 +84,10 @@ impl<'scope> Putter<'scope> {
         self.queue.send((self.count, role, bytes)).is_ok()
     }
 
-    /// Waits for all, and gives the list.
+    /// Helps until all are put, and gives the list.
     pub fn finish(self) -> Result<ChunkList> {
         drop(self.queue);
-        let mut chunks = Vec::with_capacity(self.count);
+        let mut chunks = self.worker.run()?;
         for thread in self.threads {
             let joined =
                 thread.join().map_err(|_| Error::Damaged("a thread ended early".into()))?;
@@ -87,6 +98,11 @@ impl<'scope> Putter<'scope> {
     }
 }
 
+/// How many threads put chunks while they come: who makes them needs the other cores.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 2))
+}
+
 /// Stores a whole dump.
 pub struct Whole<'scope> {
     putter: Putter<'scope>,
@@ -95,9 +111,8 @@ pub struct Whole<'scope> {
     bytes: Vec<u8>,
     /// Where it begins in the dump.
     offset: u64,
-    /// Where the first line that is not complete begins in `bytes`, and how far its end was looked for.
+    /// Where a line begins in `bytes`; those before have been seen.
     line: usize,
-    searched: usize,
     bulk: bool,
 }
 
@@ -106,77 +121,81 @@ pub struct Stored {
     pub content: Content,
     pub size: u64,
     /// The file `lines`, if the dump is long enough to have one.
-    pub lines: Option<Vec<u8>>,
+    pub lines: Option<(Content, u64)>,
 }
 
 impl<'scope> Whole<'scope> {
     /// Begins to store. `bulk` says that it is known to be very large.
     pub fn new(putter: Putter<'scope>, bulk: bool) -> Self {
-        let (sampler, bytes) = (Sampler::default(), Vec::with_capacity(2 * MOST));
-        Self { putter, sampler, bytes, offset: 0, line: 0, searched: 0, bulk }
+        let (sampler, bytes) = (Sampler::default(), Vec::with_capacity(MOST + STEP));
+        Self { putter, sampler, bytes, offset: 0, line: 0, bulk }
     }
 
     /// Takes the next bytes; false means that it is no use to go on.
     pub fn push(&mut self, block: &[u8]) -> bool {
-        self.bytes.extend_from_slice(block);
-        // What fits in one object is one, whatever its lines.
-        self.offset + (self.bytes.len() as u64) <= WHOLE_MAX as u64 || self.cut()
+        // The less of it lies behind the end of a chunk, the less is moved twice.
+        block.chunks(STEP).all(|step| {
+            self.bytes.extend_from_slice(step);
+            // What fits in one object is one, whatever its lines.
+            self.offset + (self.bytes.len() as u64) <= WHOLE_MAX as u64 || self.cut()
+        })
     }
 
+    /// Puts the chunks that are complete.
     fn cut(&mut self) -> bool {
-        let mut going = true;
-        while going {
-            let Some(at) = memchr::memchr(b'\n', &self.bytes[self.searched..]) else {
-                self.searched = self.bytes.len();
-                if self.searched <= MOST {
-                    return true;
+        loop {
+            let end = match self.next_line() {
+                Some(end) if end <= MOST => {
+                    let begin = std::mem::replace(&mut self.line, end);
+                    let hash = self.see(begin, end);
+                    // Every byte has the same chance of being where a chunk ends, whatever the lines' length.
+                    let chance = ((end - begin) as u64) << 32;
+                    if begin < LEAST || (hash & 0xffff_ffff) * FURTHER >= chance {
+                        continue;
+                    }
+                    end
                 }
-                going = self.cut_before_long();
-                continue;
+                None if self.bytes.len() <= MOST => return true,
+                // It does not fit in the chunk any more, or in none.
+                _ => memchr::memrchr(b'\n', &self.bytes[..MOST]).map_or_else(
+                    || {
+                        self.see(0, MOST);
+                        MOST
+                    },
+                    |newline| newline + 1,
+                ),
             };
-            let end = self.searched + at + 1;
-            if end > MOST {
-                going = self.cut_before_long();
-                continue;
-            }
-            let length = end - self.line;
-            let hash = self.see(end);
-            self.line = end;
-            self.searched = end;
-            // Every byte has the same chance of being where a chunk ends, whatever the lines' length.
-            if end >= LEAST && (hash & 0xffff_ffff) * FURTHER < (length as u64) << 32 {
-                going = self.emit(end);
+            if !self.emit(end) {
+                return false;
             }
         }
-        false
     }
 
-    /// Samples the line that goes on to `end`.
-    fn see(&mut self, end: usize) -> u64 {
-        let line = &self.bytes[self.line..end];
+    /// Goes to the next line that counts, and finds its end. Before a chunk may end, only those for the sample do.
+    fn next_line(&mut self) -> Option<usize> {
+        let counts = self.sampler.next().saturating_sub(self.offset).min(LEAST as u64) as usize;
+        if self.line < counts {
+            let before = counts - 1;
+            self.line = counts + memchr::memchr(b'\n', self.bytes.get(before..)?)?;
+        }
+        let newline = memchr::memchr(b'\n', self.bytes.get(self.line..)?)?;
+        Some(self.line + newline + 1)
+    }
+
+    fn see(&mut self, begin: usize, end: usize) -> u64 {
+        let line = &self.bytes[begin..end];
         let hash = line::hash(line);
-        self.sampler.see(hash, line.len(), self.offset + self.line as u64);
+        self.sampler.see(hash, line.len(), self.offset + begin as u64);
         hash
     }
 
-    /// Ends the chunk before a line that does not fit in it any more, or within one that fits in none.
-    fn cut_before_long(&mut self) -> bool {
-        if self.line > 0 {
-            return self.emit(self.line);
-        }
-        self.see(MOST);
-        self.line = MOST;
-        self.emit(MOST)
-    }
-
     fn emit(&mut self, end: usize) -> bool {
-        let mut rest = Vec::with_capacity(2 * MOST);
+        let mut rest = Vec::with_capacity(MOST + STEP);
         rest.extend_from_slice(&self.bytes[end..]);
         self.bytes.truncate(end);
         let chunk = std::mem::replace(&mut self.bytes, rest);
         self.offset += end as u64;
-        self.line -= end;
-        self.searched = self.searched.max(self.line + end) - end;
+        self.line = 0;
         let bulk = self.bulk || self.offset > BULK;
         self.putter.put(if bulk { Role::Bulk } else { Role::Content }, chunk)
     }
@@ -189,16 +208,13 @@ impl<'scope> Whole<'scope> {
             let id = sink.put(Role::Content, &self.bytes, None)?;
             return Ok(Stored { content: Content::Whole(id), size, lines: None });
         }
-        if self.line < self.bytes.len() {
-            self.see(self.bytes.len());
-            self.line = self.bytes.len();
-        }
         if !self.bytes.is_empty() {
             self.emit(self.bytes.len());
         }
+        let lines = super::put(sink, &self.sampler.encode())?;
         let list = self.putter.finish()?;
         let id = sink.put(Role::Structure, &list.encode(), None)?;
-        Ok(Stored { content: Content::Chunked(id), size, lines: Some(self.sampler.encode()) })
+        Ok(Stored { content: Content::Chunked(id), size, lines: Some(lines) })
     }
 }
 

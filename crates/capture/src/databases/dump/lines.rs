@@ -1,9 +1,8 @@
 //! The file `lines`: a sample of a dump's lines with where they begin, by which a line of a later
 //! dump is found again wherever it has moved to.
 //!
-//! A line is in the sample if the low bits of its hash are zero; how many bits depends on how many
-//! lines there are. So the same lines are in the samples of two similar dumps. What the table says is a hint,
-//! and whoever follows it compares bytes.
+//! Lines are taken at distances that grow with the dump, so most of it need not be looked at. What the table
+//! says is a hint, and whoever follows it compares bytes.
 
 use rappel_store::varint::{self, Cursor};
 use rappel_store::{Error, Result};
@@ -23,33 +22,41 @@ const SHORTEST: usize = 4;
 /// In memory an entry is one number: the upper bits of the hash, then the offset.
 const OFFSET_BITS: u32 = 36;
 const OFFSETS: u64 = 1 << OFFSET_BITS;
+/// The least distance between two lines of a sample that does not have all of them.
+const SPARSE: u64 = 64;
 /// How many places of one hash are looked at.
 const CANDIDATES: usize = 3;
 
 /// Takes the sample while a dump passes.
 #[derive(Debug, Default)]
 pub struct Sampler {
-    bits: u32,
-    /// The upper half of the hash, which the low bits that decide are not part of, and the offset.
+    /// How far a line begins behind the one before, at least.
+    distance: u64,
+    /// The upper half of the hash, and the offset.
     taken: Vec<(u32, u64)>,
-    low: Vec<u32>,
 }
 
 impl Sampler {
+    /// Lines that begin before this are not wanted.
+    pub fn next(&self) -> u64 {
+        self.taken.last().map_or(0, |(_, offset)| offset + self.distance)
+    }
+
     /// Sees the line with this hash and length, which begins at `offset`.
     pub fn see(&mut self, hash: u64, length: usize, offset: u64) {
-        if !is_sampled(hash, self.bits) || length < SHORTEST || offset >= OFFSETS {
+        if length < SHORTEST || offset >= OFFSETS || offset < self.next() {
             return;
         }
         self.taken.push(((hash >> 32) as u32, offset));
-        self.low.push(hash as u32);
         let most = ((offset / SPACING) as usize).clamp(FEW, MOST);
-        if self.taken.len() > most && self.bits < 31 {
-            self.bits += 1;
-            let mask = (1u32 << self.bits) - 1;
-            let mut low = self.low.iter();
-            self.taken.retain(|_| low.next().is_some_and(|low| low & mask == 0));
-            self.low.retain(|low| low & mask == 0);
+        while self.taken.len() > most {
+            self.distance = (2 * self.distance).max(SPARSE);
+            let mut next = 0;
+            self.taken.retain(|(_, offset)| {
+                let stays = *offset >= next;
+                next = if stays { offset + self.distance } else { next };
+                stays
+            });
         }
     }
 
@@ -58,7 +65,7 @@ impl Sampler {
         let mut out = Vec::with_capacity(16 + self.taken.len() * 7);
         out.extend_from_slice(MAGIC);
         out.push(VERSION);
-        out.push(self.bits as u8);
+        out.push(0);
         varint::write(&mut out, self.taken.len() as u64);
         let mut before = 0;
         for (hash, offset) in &self.taken {
@@ -82,22 +89,18 @@ impl Sampler {
     }
 }
 
-fn is_sampled(hash: u64, bits: u32) -> bool {
-    hash & ((1 << bits) - 1) == 0
-}
-
 /// The sample, to look lines up in.
 #[derive(Debug, Default)]
 pub struct Table {
-    bits: u32,
     /// Sorted.
     entries: Vec<u64>,
+    /// A bit for what some entry's hash ends in, so that most lines that are not there are not searched for.
+    some: Vec<u64>,
 }
 
 impl From<Sampler> for Table {
     fn from(sampler: Sampler) -> Self {
-        let entries = sampler.taken.iter().map(|(hash, offset)| key(*hash) | offset);
-        Self::new(sampler.bits, entries.collect())
+        Self::new(sampler.taken.iter().map(|(hash, offset)| key(*hash) | offset).collect())
     }
 }
 
@@ -105,10 +108,21 @@ fn key(hash: u32) -> u64 {
     u64::from(hash) >> (OFFSET_BITS - 32) << OFFSET_BITS
 }
 
+/// Which bit of a table's `some` a key has.
+fn place(key: u64, words: usize) -> (usize, u64) {
+    let number = (key >> OFFSET_BITS) as usize;
+    (number >> 6 & (words - 1), 1 << (number & 63))
+}
+
 impl Table {
-    fn new(bits: u32, mut entries: Vec<u64>) -> Self {
+    fn new(mut entries: Vec<u64>) -> Self {
         entries.sort_unstable();
-        Self { bits, entries }
+        let mut some = vec![0; (entries.len() / 4).next_power_of_two()];
+        for entry in &entries {
+            let (word, bit) = place(*entry, some.len());
+            some[word] |= bit;
+        }
+        Self { entries, some }
     }
 
     /// No file of a table is longer.
@@ -125,10 +139,8 @@ impl Table {
             let what = "a sample of lines".into();
             return Err(Error::Newer { what, found: found.into(), supported: VERSION.into() });
         }
-        let bits = u32::from(cursor.byte()?);
-        if bits > 31 {
-            return Err(cursor.bad("it samples too few lines"));
-        }
+        // How many low bits of all hashes are zero, which is nothing that must be known to look them up.
+        cursor.byte()?;
         let count = cursor.bounded((bytes.len() as u64 / 5).min(MOST as u64))?;
         let mut entries = Vec::with_capacity(count);
         let mut offset = 0;
@@ -140,14 +152,15 @@ impl Table {
             entries.push(key(u32::from_le_bytes(cursor.array()?)) | offset);
         }
         cursor.finish()?;
-        Ok(Self::new(bits, entries))
+        Ok(Self::new(entries))
     }
 
     /// Where the line with this hash may begin: the nearest places around `near`, those behind it first.
     pub fn find(&self, hash: u64, near: u64) -> impl Iterator<Item = u64> + use<> {
         let mut found = [None; CANDIDATES];
-        if is_sampled(hash, self.bits) {
-            let key = key((hash >> 32) as u32);
+        let key = key((hash >> 32) as u32);
+        let (word, bit) = place(key, self.some.len().max(1));
+        if self.some.get(word).is_some_and(|some| some & bit != 0) {
             let same = |entry: &&u64| **entry >> OFFSET_BITS == key >> OFFSET_BITS;
             let at = self.entries.partition_point(|entry| *entry < key | near.min(OFFSETS - 1));
             let behind = self.entries[at..].iter().take_while(same).take(CANDIDATES - 1);

@@ -25,8 +25,8 @@ const PIPE: usize = 1 << 20;
 /// A read that gives less than this met the program as it writes, a few KiB at a time. To be woken for each of them
 /// costs both more than to read them.
 const LITTLE: usize = 128 << 10;
-/// How long its output gathers then; the pipe has room for what comes in many times that.
-const GATHERING: Duration = Duration::from_millis(1);
+/// How long its output gathers then, if the pipe has room for what comes in many times that.
+const GATHERING: Duration = Duration::from_micros(500);
 
 /// Who follows a capture.
 #[derive(Clone, Copy, Default)]
@@ -84,8 +84,9 @@ fn dump_with(
     let Some(stdout) = running.stdout.take() else {
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
-    widen(&stdout);
-    let mut watched = Watch::new(Paced { inner: stdout, bytes: 0, pace: *pace, last: LITTLE });
+    let gathers = widen(&stdout);
+    let paced = Paced { inner: stdout, bytes: 0, pace: *pace, gathers, last: LITTLE };
+    let mut watched = Watch::new(paced);
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) || is_set(Some(&programs.cancel)) {
         running.kill();
@@ -122,12 +123,16 @@ fn dump_with(
     })
 }
 
-/// Gives its output more room, so that it waits for us less often. Where that is not possible, it waits.
-fn widen(stdout: &ChildStdout) {
+/// Gives its output more room, so that it waits for us less often, and says whether it has that. A system may not have
+/// it, or have given this user as much as he may have.
+fn widen(stdout: &ChildStdout) -> bool {
     #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(stdout, PIPE);
+    return rustix::pipe::fcntl_setpipe_size(stdout, PIPE).is_ok();
     #[cfg(not(target_os = "linux"))]
-    let _ = stdout;
+    return {
+        let _ = stdout;
+        false
+    };
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {
@@ -138,6 +143,8 @@ struct Paced<'a, R> {
     inner: R,
     bytes: u64,
     pace: Pace<'a>,
+    /// Whether there is room for output to gather.
+    gathers: bool,
     /// How much the last read gave.
     last: usize,
 }
@@ -147,7 +154,7 @@ impl<R: Read> Read for Paced<'_, R> {
         if is_set(self.pace.cancel) {
             return Err(std::io::Error::other("cancelled"));
         }
-        if self.last < LITTLE.min(out.len()) {
+        if self.gathers && self.last < LITTLE.min(out.len()) {
             std::thread::sleep(GATHERING);
         }
         let count = self.inner.read(out)?;

@@ -83,9 +83,10 @@ pub(super) fn take(
                     marked = Some(id_of(&plain));
                 }
                 let base = former.0.get(number as usize).map(|chunk| &chunk.id);
-                let id = match sink {
-                    Some(sink) => sink.put(Role::Content, &buffer, base)?,
-                    None => id_of(&buffer),
+                let id = match (sink, base) {
+                    (Some(sink), Some(_)) => sink.put(Role::Content, &buffer, base)?,
+                    (Some(sink), None) => sink.put_new(Role::Content, &buffer)?,
+                    (None, _) => id_of(&buffer),
                 };
                 let length = buffer.len() as u64;
                 Ok(Segment { chunk: Chunk { id, length }, marked: marked.unwrap_or(id), glimpses })
