@@ -296,8 +296,8 @@ fn the_format_is_what_it_was() {
 
 const PATCH: &str = "52445001390309120c1528b52ffd200949000000000c0018000b220028b52ffd0000610000736\
     5636f6e642074696d650a0039";
-const LINES: &str = "52444c0103f01cd80203d59139cd0dfe4d5289b801446b3c";
-const TREE: &str = "87909499a5e488fac677165f2b56681503097d3bec701810b837124b20cb952f";
+const LINES: &str = "52444c0100b41203d6d2bed29e0b2252f748c00b35e167fc";
+const TREE: &str = "3a5ec17ab2e71ed8e303d93f687cd730ed522dfaa38bd53086498ba3b0cc0c62";
 
 /// Lines of a small alphabet, so that there are many duplicates, and edits of them.
 fn text() -> impl Strategy<Value = Vec<u8>> {

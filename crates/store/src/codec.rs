@@ -185,8 +185,7 @@ mod tests {
             let base = [magic, text.as_bytes()].concat();
             let edited = [&base[..], b"and one more\n"].concat();
             let against = |effort| compress_against(&edited, &base, effort).unwrap();
-            let frames =
-                [against(Effort::Normal), against(Effort::Fast), prefixed(&edited, &base)];
+            let frames = [against(Effort::Normal), against(Effort::Fast), prefixed(&edited, &base)];
             for frame in frames {
                 assert!(frame.len() < 100, "{}", frame.len());
                 let again = decompress_against(&frame, edited.len() as u64, &base).unwrap();

@@ -73,28 +73,26 @@ pub fn store(
     let mut bytes = 0u64;
     let files = thread::scope(|scope| -> StoreResult<Files> {
         let blocks = Blocks::start(scope, reader);
-        let mut each = |take: &mut dyn FnMut(&[u8]) -> StoreResult<bool>| -> StoreResult<()> {
+        let mut each = |take: &mut dyn FnMut(&[u8]) -> StoreResult<()>| -> StoreResult<()> {
             while let Some(block) = blocks.next() {
                 let block = block.map_err(StoreError::io("read", "the dump"))?;
                 hasher.update(&block);
                 bytes += block.len() as u64;
-                if !take(&block)? {
-                    break;
-                }
+                take(&block)?;
                 blocks.give_back(block);
             }
             Ok(())
         };
         let Some(Base { files, mut pieces, table }) = base else {
             let mut whole = Whole::new(Putter::start(scope, sink, prior.is_none()), bulk);
-            each(&mut |block| Ok(whole.push(block)))?;
+            each(&mut |block| whole.push(block))?;
             let whole = whole.finish(sink)?;
             let full = (whole.content, whole.size);
             return Ok(Files { full, lines: whole.lines, patch: None });
         };
         pieces.fetch_ahead(scope);
         let mut compare = Compare::new(sink, pieces, table)?;
-        each(&mut |block| compare.push(block).map(|()| true))?;
+        each(&mut |block| compare.push(block))?;
         Ok(Files { patch: compare.finish()?, ..files })
     })?;
     let digest = Digest::new(*hasher.finalize().as_bytes());

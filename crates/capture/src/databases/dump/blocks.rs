@@ -1,14 +1,14 @@
-//! A stream as large blocks, read by a thread of its own so that whoever writes it never waits for
+//! A stream as blocks, read by a thread of its own so that whoever writes it never waits for
 //! what is done with it, unless that is slower all along.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::Scope;
 
-/// How much is read at once, at most.
-const BLOCK: usize = 512 << 10;
+/// How much is read at once, at most. What is passed on late is packed late.
+const BLOCK: usize = 128 << 10;
 /// How many blocks may wait.
-const WAITING: usize = 3;
+const WAITING: usize = 12;
 
 /// The blocks of a stream, in order.
 pub struct Blocks {

@@ -1,9 +1,9 @@
 //! Storing bytes as they come: a whole dump is cut at line ends, anything else at a fixed length.
 //! Threads put the chunks.
 
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{Scope, ScopedJoinHandle};
 
 use rappel_store::content::{Chunk, ChunkList, WHOLE_MAX};
 use rappel_store::sink::{Role, Sink};
@@ -26,81 +26,87 @@ pub const BULK: u64 = 1_000_000_000;
 /// How many chunks wait to be put.
 const WAITING: usize = 2;
 
-/// Puts chunks on other threads and gathers their list.
+/// Puts chunks and gathers their list. Another thread does it: one that makes them needs the other cores. Who would have to
+/// wait for that thread helps instead.
 pub struct Putter<'scope> {
-    queue: SyncSender<(usize, Role, Vec<u8>)>,
-    worker: Worker<'scope>,
-    threads: Vec<ScopedJoinHandle<'scope, Result<Numbered>>>,
+    queue: SyncSender<Numbered>,
+    helper: Worker<'scope>,
+    thread: ScopedJoinHandle<'scope, Result<Vec<(usize, Chunk)>>>,
     count: usize,
+    own: Vec<(usize, Chunk)>,
 }
 
-/// Chunks with their numbers: threads finish in any order.
-type Numbered = Vec<(usize, Chunk)>;
+/// A chunk and its number: they are finished in any order.
+struct Numbered {
+    number: usize,
+    role: Role,
+    bytes: Vec<u8>,
+}
 
 #[derive(Clone)]
 struct Worker<'scope> {
     sink: &'scope dyn Sink,
-    queue: Arc<Mutex<Receiver<(usize, Role, Vec<u8>)>>>,
+    queue: Arc<Mutex<Receiver<Numbered>>>,
     all_new: bool,
 }
 
 impl Worker<'_> {
+    fn put(&self, chunk: &Numbered) -> Result<(usize, Chunk)> {
+        let Numbered { number, role, bytes } = chunk;
+        let id = match self.all_new {
+            true => self.sink.put_new(*role, bytes)?,
+            false => self.sink.put(*role, bytes, None)?,
+        };
+        Ok((*number, Chunk { id, length: bytes.len() as u64 }))
+    }
+
     /// Puts chunks until there are no more.
-    fn run(&self) -> Result<Numbered> {
-        let mut done = Numbered::new();
+    fn run(&self) -> Result<Vec<(usize, Chunk)>> {
+        let mut done = Vec::new();
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok((number, role, bytes)) = next else { return Ok(done) };
-            let id = match self.all_new {
-                true => self.sink.put_new(role, &bytes)?,
-                false => self.sink.put(role, &bytes, None)?,
-            };
-            done.push((number, Chunk { id, length: bytes.len() as u64 }));
+            let Ok(chunk) = next else { return Ok(done) };
+            done.push(self.put(&chunk)?);
         }
     }
 }
 
 impl<'scope> Putter<'scope> {
-    /// Starts the threads. `all_new` says that none of the chunks is likely to be there already.
+    /// Starts the thread. `all_new` says that none of the chunks is likely to be there already.
     pub fn start<'sink: 'scope>(
         scope: &'scope Scope<'scope, '_>,
         sink: &'sink dyn Sink,
         all_new: bool,
     ) -> Self {
         let (queue, receiver) = mpsc::sync_channel(WAITING);
-        let worker = Worker { sink, queue: Arc::new(Mutex::new(receiver)), all_new };
-        let start = |_| {
-            let worker = worker.clone();
-            scope.spawn(move || worker.run())
-        };
-        let threads = (0..threads()).map(start).collect();
-        Self { queue, worker, threads, count: 0 }
+        let helper = Worker { sink, queue: Arc::new(Mutex::new(receiver)), all_new };
+        let worker = helper.clone();
+        let thread = scope.spawn(move || worker.run());
+        Self { queue, helper, thread, count: 0, own: Vec::new() }
     }
 
-    /// Takes the next chunk. Whether it could be put is known in the end; false means that it is no
-    /// use to go on.
-    pub fn put(&mut self, role: Role, bytes: Vec<u8>) -> bool {
+    /// Takes the next chunk.
+    pub fn put(&mut self, role: Role, bytes: Vec<u8>) -> Result<()> {
         self.count += 1;
-        self.queue.send((self.count, role, bytes)).is_ok()
+        let chunk = Numbered { number: self.count, role, bytes };
+        if let Err(TrySendError::Full(chunk) | TrySendError::Disconnected(chunk)) =
+            self.queue.try_send(chunk)
+        {
+            self.own.push(self.helper.put(&chunk)?);
+        }
+        Ok(())
     }
 
     /// Helps until all are put, and gives the list.
     pub fn finish(self) -> Result<ChunkList> {
         drop(self.queue);
-        let mut chunks = self.worker.run()?;
-        for thread in self.threads {
-            let joined =
-                thread.join().map_err(|_| Error::Damaged("a thread ended early".into()))?;
-            chunks.extend(joined?);
-        }
+        let mut chunks = self.own;
+        chunks.extend(self.helper.run()?);
+        let ended = self.thread.join();
+        chunks.extend(ended.map_err(|_| Error::Damaged("a thread ended early".into()))??);
         chunks.sort_unstable_by_key(|(number, _)| *number);
         Ok(ChunkList(chunks.into_iter().map(|(_, chunk)| chunk).collect()))
     }
-}
-
-/// How many threads put chunks while they come: who makes them needs the other cores.
-fn threads() -> usize {
-    thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 2))
 }
 
 /// Stores a whole dump.
@@ -131,18 +137,21 @@ impl<'scope> Whole<'scope> {
         Self { putter, sampler, bytes, offset: 0, line: 0, bulk }
     }
 
-    /// Takes the next bytes; false means that it is no use to go on.
-    pub fn push(&mut self, block: &[u8]) -> bool {
+    /// Takes the next bytes.
+    pub fn push(&mut self, block: &[u8]) -> Result<()> {
         // The less of it lies behind the end of a chunk, the less is moved twice.
-        block.chunks(STEP).all(|step| {
+        for step in block.chunks(STEP) {
             self.bytes.extend_from_slice(step);
             // What fits in one object is one, whatever its lines.
-            self.offset + (self.bytes.len() as u64) <= WHOLE_MAX as u64 || self.cut()
-        })
+            if self.offset + self.bytes.len() as u64 > WHOLE_MAX as u64 {
+                self.cut()?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts the chunks that are complete.
-    fn cut(&mut self) -> bool {
+    fn cut(&mut self) -> Result<()> {
         loop {
             let end = match self.next_line() {
                 Some(end) if end <= MOST => {
@@ -155,7 +164,7 @@ impl<'scope> Whole<'scope> {
                     }
                     end
                 }
-                None if self.bytes.len() <= MOST => return true,
+                None if self.bytes.len() <= MOST => return Ok(()),
                 // It does not fit in the chunk any more, or in none.
                 _ => memchr::memrchr(b'\n', &self.bytes[..MOST]).map_or_else(
                     || {
@@ -165,9 +174,7 @@ impl<'scope> Whole<'scope> {
                     |newline| newline + 1,
                 ),
             };
-            if !self.emit(end) {
-                return false;
-            }
+            self.emit(end)?;
         }
     }
 
@@ -189,7 +196,7 @@ impl<'scope> Whole<'scope> {
         hash
     }
 
-    fn emit(&mut self, end: usize) -> bool {
+    fn emit(&mut self, end: usize) -> Result<()> {
         let mut rest = Vec::with_capacity(MOST + STEP);
         rest.extend_from_slice(&self.bytes[end..]);
         self.bytes.truncate(end);
@@ -209,7 +216,7 @@ impl<'scope> Whole<'scope> {
             return Ok(Stored { content: Content::Whole(id), size, lines: None });
         }
         if !self.bytes.is_empty() {
-            self.emit(self.bytes.len());
+            self.emit(self.bytes.len())?;
         }
         let lines = super::put(sink, &self.sampler.encode())?;
         let list = self.putter.finish()?;

@@ -193,11 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_thins_out_as_the_dump_grows() {
+    fn the_sample_thins_out_evenly_as_the_dump_grows() {
         let mut sampler = Sampler::default();
         for number in 0..2_000_000u64 {
             sampler.see(line::hash(&number.to_le_bytes()), 100, number * 100);
         }
+        let gaps = sampler.taken.windows(2).map(|pair| pair[1].1 - pair[0].1);
+        assert!(gaps.clone().all(|gap| gap < 2 * 4096), "{:?}", gaps.max());
         let file = sampler.encode();
         assert!((100_000..2_000_000).contains(&file.len()), "{}", file.len());
         let table = Table::from(sampler);
@@ -205,6 +207,15 @@ mod tests {
             .filter(|n| table.find(line::hash(&n.to_le_bytes()), 0).any(|at| at == n * 100))
             .count();
         assert!(found > 20_000, "{found}");
+    }
+
+    #[test]
+    fn a_sample_by_hashes_is_read_too() {
+        let lines = ["first line\n", "other line\n"].map(|line| line::hash(line.as_bytes()));
+        let upper = |hash: u64| ((hash >> 32) as u32).to_le_bytes();
+        let file = [&b"RDL\x01\x03\x02"[..], &[5], &upper(lines[0]), &[8], &upper(lines[1])];
+        let table = Table::decode(&file.concat()).unwrap();
+        assert_eq!(lines.map(|hash| table.find(hash, 0).collect::<Vec<_>>()), [[5], [13]]);
     }
 
     proptest! {

@@ -24,7 +24,7 @@ const KEY: &str = "--restrict-key=rappel";
 const PIPE: usize = 1 << 20;
 /// A read that gives less than this met the program as it writes, a few KiB at a time. To be woken for each of them
 /// costs both more than to read them.
-const LITTLE: usize = 128 << 10;
+const LITTLE: usize = 64 << 10;
 /// How long its output gathers then, if the pipe has room for what comes in many times that.
 const GATHERING: Duration = Duration::from_micros(500);
 
