@@ -113,6 +113,25 @@ pub struct DatabaseDefinition {
     /// Settings that hold in it (`ALTER DATABASE … SET`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<DatabaseSetting>,
+    /// Where its files lie, if not where those of most databases do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tablespace: Option<String>,
+    /// Who may do what with it as a whole; `None` is what the server grants by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Vec<DatabaseGrant>>,
+}
+
+/// Something that somebody may do with a database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseGrant {
+    /// Who; `None` is everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// What, like `CONNECT`.
+    pub privilege: String,
+    /// Whether he may grant it to others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grantable: bool,
 }
 
 /// A setting that holds in a database.

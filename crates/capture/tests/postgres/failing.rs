@@ -242,7 +242,9 @@ fn known(server: &Postgres) -> String {
         "SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datctype,
            shobj_description(d.oid, 'pg_database'),
            (SELECT string_agg(concat_ws(':', setrole::regrole, setconfig::text), ' ' ORDER BY setrole)
-            FROM pg_db_role_setting WHERE setdatabase = d.oid)
+            FROM pg_db_role_setting WHERE setdatabase = d.oid),
+           (SELECT spcname FROM pg_tablespace t WHERE t.oid = dattablespace),
+           (SELECT string_agg(acl::text, ' ' ORDER BY acl::text) FROM unnest(datacl) acl)
          FROM pg_database d WHERE datname = 'app'",
     )
 }
@@ -263,14 +265,22 @@ fn a_dropped_database_is_made_as_it_was() {
         ALTER DATABASE app SET statement_timeout = '20min';
         ALTER DATABASE app SET app.mode TO E'fast\n\\! touch x; ''quoted''';
         ALTER ROLE agent IN DATABASE app SET work_mem = '8MB';
+        REVOKE ALL ON DATABASE app FROM PUBLIC;
+        GRANT CONNECT ON DATABASE app TO agent WITH GRANT OPTION;
+        GRANT TEMPORARY ON DATABASE app TO PUBLIC;
         ALTER DATABASE app SET default_transaction_read_only = on;"#,
     );
+    let place = "SET allow_in_place_tablespaces = on; CREATE TABLESPACE \"else where\" LOCATION ''";
+    server.run("postgres", place);
+    server.run("postgres", "ALTER DATABASE app SET TABLESPACE \"else where\"");
     let database = database(&server, "app");
     let store = MemoryStore::default();
     let target = capture(&database, &store).part;
     assert_eq!(target.obstacle, None);
     let before = known(&server);
-    assert!(before.contains("LATIN1") && before.contains("work_mem"), "{before}");
+    for part in ["LATIN1", "work_mem", "agent=c*", "else where"] {
+        assert!(before.contains(part), "{part}: {before}");
+    }
     server.run("postgres", "DROP DATABASE app");
     assert_eq!(database.create(&target).unwrap(), [""; 0]);
     assert_eq!(known(&server), before);

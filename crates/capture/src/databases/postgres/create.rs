@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rappel_types::database::{DatabaseDefinition, DatabaseSetting};
+use rappel_types::database::{DatabaseDefinition, DatabaseGrant, DatabaseSetting};
 
 use super::super::error::{Error, Result};
 use super::program::Programs;
@@ -58,6 +58,39 @@ fn create_from(
             format!("COMMENT ON DATABASE {} IS {};", identifier(name), literal(comment));
         if let Err(code) = attempt(session, &statement)? {
             notes.push(format!("its comment is not made again (error {code})"));
+        }
+    }
+    if let Some(place) = &definition.tablespace {
+        let statement =
+            format!("ALTER DATABASE {} SET TABLESPACE {};", identifier(name), identifier(place));
+        if let Err(code) = attempt(session, &statement)? {
+            notes.push(format!("it is not in its tablespace {place} again (error {code})"));
+        }
+    }
+    if let Some(grants) = &definition.grants {
+        notes.extend(grant(session, name, grants)?);
+    }
+    Ok(notes)
+}
+
+/// Grants what was granted and nothing else. Tells what the server refuses.
+fn grant(session: &mut Session, name: &str, grants: &[DatabaseGrant]) -> Result<Vec<String>> {
+    let name = identifier(name);
+    let mut notes = Vec::new();
+    // By itself it grants something to everybody.
+    if let Err(code) = attempt(session, &format!("REVOKE ALL ON DATABASE {name} FROM PUBLIC;"))? {
+        notes.push(format!("what everybody may do with it is as in a new one (error {code})"));
+    }
+    for DatabaseGrant { role, privilege, grantable } in grants {
+        // It is a word of the server's, and comes from a manifest.
+        if !privilege.chars().all(|c| c.is_ascii_uppercase() || c == ' ') {
+            continue;
+        }
+        let to = role.as_deref().map_or_else(|| "PUBLIC".to_owned(), identifier);
+        let option = if *grantable { " WITH GRANT OPTION" } else { "" };
+        let statement = format!("GRANT {privilege} ON DATABASE {name} TO {to}{option};");
+        if let Err(code) = attempt(session, &statement)? {
+            notes.push(format!("{privilege} is not granted to {to} again (error {code})"));
         }
     }
     Ok(notes)

@@ -1,10 +1,10 @@
-//! What a server knows of a database and its dump does not hold: owner, encoding, locale, settings, comment. With
+//! What a server knows of a database and its dump does not hold: owner, encoding, locale, settings, comment, place, grants. With
 //! them one that was dropped is made again as it was ([`super::create`]).
 //!
 //! It is asked for beside the dump, and what it does not know is left to the server's defaults. It goes into the manifest, so a
 //! setting that looks like a secret is kept by its name alone.
 
-use rappel_types::database::{DatabaseDefinition, DatabaseSetting};
+use rappel_types::database::{DatabaseDefinition, DatabaseGrant, DatabaseSetting};
 use rappel_types::secret;
 use serde_json::Value;
 
@@ -21,7 +21,12 @@ SELECT pg_catalog.json_build_array(
   (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(r.rolname, c.setting) ORDER BY r.rolname NULLS FIRST, c.at)
    FROM pg_catalog.pg_db_role_setting s LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole,
      pg_catalog.unnest(s.setconfig) WITH ORDINALITY c (setting, at)
-   WHERE s.setdatabase = d.oid))
+   WHERE s.setdatabase = d.oid),
+  (SELECT t.spcname FROM pg_catalog.pg_tablespace t WHERE t.oid = d.dattablespace AND t.spcname <> 'pg_default'),
+  CASE WHEN d.datacl IS NOT NULL THEN COALESCE(
+    (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(r.rolname, a.privilege_type, a.is_grantable)
+       ORDER BY r.rolname NULLS FIRST, a.privilege_type)
+     FROM pg_catalog.aclexplode(d.datacl) a LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee), '[]') END)
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();";
 
 /// Asks the server.
@@ -46,6 +51,20 @@ fn parse(row: &[Value]) -> Option<DatabaseDefinition> {
         locale: text(5),
         comment: text(6),
         settings: settings.filter_map(|pair| setting(pair.as_array()?)).collect(),
+        tablespace: text(8),
+        grants: row
+            .get(9)
+            .and_then(Value::as_array)
+            .map(|grants| grants.iter().filter_map(|one| grant(one.as_array()?)).collect()),
+    })
+}
+
+/// A role, or none for all, a privilege, and whether it may be passed on.
+fn grant(parts: &[Value]) -> Option<DatabaseGrant> {
+    Some(DatabaseGrant {
+        role: parts.first().and_then(Value::as_str).map(str::to_owned),
+        privilege: parts.get(1)?.as_str()?.to_owned(),
+        grantable: parts.get(2)?.as_bool()?,
     })
 }
 
