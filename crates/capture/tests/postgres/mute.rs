@@ -148,3 +148,18 @@ fn a_mute_server_is_given_up_where_it_has_little_to_do() {
     }
     assert_eq!(capture(&database(&server, "app"), &store).part.digest, before.digest);
 }
+
+#[test]
+fn a_server_that_goes_mute_during_a_dump_is_given_up() {
+    let server = server_with("CREATE TABLE t (n int);");
+    let store = MemoryStore::default();
+    let proxy = Proxy::before(&server);
+    proxy.go_mute();
+    let soon = proxy.unattended().given_up_after(Duration::from_millis(50));
+    let dump = rappel_capture::databases::postgres::capture::dump;
+    let error = dump(&soon, &store, None, &Pace::default()).unwrap_err();
+    assert!(
+        matches!(&error, Error::Unavailable(words) if words.contains("no answer")),
+        "{error:?}"
+    );
+}

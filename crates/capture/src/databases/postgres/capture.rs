@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseDefinition, DatabaseKind, DatabasePart};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
@@ -27,6 +28,9 @@ const PIPE: usize = 1 << 20;
 const LITTLE: usize = 64 << 10;
 /// How long its output gathers then, if the pipe has room for what comes in many times that.
 const GATHERING: Duration = Duration::from_micros(500);
+
+/// How many times as long as for an answer is waited for more of a dump: a server may have many tables to look at first.
+const LONGER: u32 = 10;
 
 /// Who follows a capture.
 #[derive(Clone, Copy, Default)]
@@ -85,21 +89,22 @@ fn dump_with(
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
     let gathers = widen(&stdout);
-    let paced = Paced { inner: stdout, bytes: 0, pace: *pace, gathers, last: LITTLE };
+    let patience = programs.silence * LONGER;
+    let paced = Paced { stdout, bytes: 0, pace: *pace, gathers, last: LITTLE, patience };
     let mut watched = Watch::new(paced);
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) || is_set(Some(&programs.cancel)) {
         running.kill();
         return Err(rappel_store::Error::Cancelled.into());
     }
+    let (tables, paced) = watched.finish();
     let stored = match stored {
         Ok(stored) => stored,
         Err(error) => {
             running.kill();
-            return Err(error);
+            return Err(if paced.patience.is_zero() { programs.mute(patience) } else { error });
         }
     };
-    let (tables, _) = watched.finish();
     // A dump that was cut short looks like any other; only the program knows.
     let (status, words) = running.end();
     if !status.is_some_and(|status| status.success()) {
@@ -139,17 +144,35 @@ fn is_set(flag: Option<&AtomicBool>) -> bool {
     flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-struct Paced<'a, R> {
-    inner: R,
+struct Paced<'a> {
+    stdout: ChildStdout,
     bytes: u64,
     pace: Pace<'a>,
     /// Whether there is room for output to gather.
     gathers: bool,
     /// How much the last read gave.
     last: usize,
+    /// How long it may say nothing; zero once it did for so long.
+    patience: Duration,
 }
 
-impl<R: Read> Read for Paced<'_, R> {
+impl Paced<'_> {
+    /// Waits until there is something to read.
+    fn wait(&mut self) -> std::io::Result<()> {
+        let mut awaited = [PollFd::new(&self.stdout, PollFlags::IN)];
+        let patience = Timespec::try_from(self.patience).ok();
+        match rustix::event::poll(&mut awaited, patience.as_ref()) {
+            Ok(0) => {
+                self.patience = Duration::ZERO;
+                Err(std::io::ErrorKind::TimedOut.into())
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Read for Paced<'_> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if is_set(self.pace.cancel) {
             return Err(std::io::Error::other("cancelled"));
@@ -157,7 +180,8 @@ impl<R: Read> Read for Paced<'_, R> {
         if self.gathers && self.last < LITTLE.min(out.len()) {
             std::thread::sleep(GATHERING);
         }
-        let count = self.inner.read(out)?;
+        self.wait()?;
+        let count = self.stdout.read(out)?;
         self.last = count;
         self.bytes += count as u64;
         if let Some(progress) = self.pace.progress {

@@ -7,8 +7,8 @@
 //! work as they do everywhere; of the other `PG…` variables around us none is heeded.
 //!
 //! A server that is gone is noticed by the network (`ALIVE`). One that is there and says nothing is given up after a while
-//! if it has little to do (`silence`); while it reads or loads data it is the user's to give up: then the program is killed, so
-//! that whoever waits for it finds its end.
+//! (`silence`), later while a dump is read, and while it loads data it is the user's to give up: then the program is killed,
+//! so that whoever waits for it finds its end.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -152,6 +152,13 @@ impl Programs {
         if let (Some(password), true) = (self.address.password(), self.tools.is_empty()) {
             command.env("PGPASSWORD", password.reveal());
         }
+    }
+
+    /// What there is to say of a server that said nothing for so long.
+    pub fn mute(&self, waited: Duration) -> Error {
+        let waited = rappel_types::duration::format_duration(waited.as_millis() as u64);
+        let place = &self.address;
+        Error::Unavailable(format!("{place}: the server is there, but gave no answer for {waited}"))
     }
 
     /// What the words of a failed program mean.

@@ -156,12 +156,7 @@ impl Session {
         let patience = longer + self.programs.silence;
         self.hear(Some(patience))?.ok_or_else(|| {
             self.kill();
-            let place = &self.programs.address;
-            let waited = rappel_types::duration::format_duration(patience.as_millis() as u64);
-            Failure {
-                code: None,
-                words: format!("{place}: the server is there, but gave no answer for {waited}"),
-            }
+            Failure { code: None, words: self.programs.mute(patience).to_string() }
         })
     }
 
