@@ -10,7 +10,8 @@ mod sources;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rappel_capture::databases::{Captured, Error as DatabaseError, Watch};
+use rappel_capture::databases::{Captured, Error as DatabaseError, Fingerprint, Watch};
+use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
@@ -222,20 +223,54 @@ impl Rappel {
         Ok(memo)
     }
 
-    /// The databases that changed since `newest` was made. One that cannot be asked cheaply, or not at
+    /// The databases that may have changed since `manifest` was made. One that cannot be asked cheaply, or not at
     /// all, is not among them.
-    pub(crate) fn changed_databases(&self, newest: &CheckpointId) -> Result<Vec<String>> {
+    pub(crate) fn changed_databases(&self, manifest: &Manifest) -> Result<Vec<String>> {
         let memo = self.database_memo(&self.reading()?)?;
-        let of_newest =
-            memo.entries.iter().filter(|(_, known)| known.checkpoint.as_ref() == Some(newest));
-        let changed = of_newest.filter(|(_, known)| {
-            let Some(Ok(named)) = self.database_of(&known.part) else { return false };
-            match (named.database.fingerprint(), &known.fingerprint) {
-                (Ok(Some(now)), Some(then)) => now != *then,
+        let changed = manifest.databases.iter().filter(|part| {
+            if part.stale {
+                return true;
+            }
+            let known = memo.entries.get(&part.name).filter(|known| known.part.kind == part.kind);
+            let Some(known) = known else { return false };
+            let Some(Ok(named)) = self.database_of(part) else { return false };
+            let then = known.fingerprint.as_ref().or(known.restored.as_ref());
+            match named.database.fingerprint() {
+                Ok(Some(now)) => {
+                    known.part.digest != part.digest || then.is_some_and(|then| *then != now)
+                }
+                Err(DatabaseError::Absent(_)) => true,
                 _ => false,
             }
         });
-        Ok(changed.map(|(name, _)| name.clone()).collect())
+        Ok(changed.map(|part| part.name.clone()).collect())
+    }
+
+    /// Remembers what a restore left databases with: `left` has how each looked afterwards.
+    pub(crate) fn remember_restored(
+        &self,
+        id: WorkspaceId,
+        target: &Manifest,
+        left: &[UndoDatabase],
+    ) -> Result<()> {
+        let mut memo = self.database_memo(&self.reading()?)?;
+        for one in left {
+            let Some(part) = target.databases.iter().find(|part| part.name == one.name) else {
+                continue;
+            };
+            let mut part = part.clone();
+            part.as_of.get_or_insert_with(|| target.id.clone());
+            part.stale = false;
+            let took_ms = memo.entries.get(&one.name).map_or(0, |known| known.took_ms);
+            let restored = one.left.clone().map(Fingerprint);
+            let checkpoint = Some(target.id.clone());
+            let known = Remembered { fingerprint: None, restored, part, took_ms, checkpoint };
+            memo.entries.insert(one.name.clone(), known);
+        }
+        if !left.is_empty() {
+            memo.save(self.store.disk(), &self.databases_path(id));
+        }
+        Ok(())
     }
 
     /// Remembers what was captured, now that a checkpoint holds it.
@@ -278,9 +313,17 @@ fn read_held<'h>(
             captured.fail(&holding.named.name, reason);
         }
         let Some(restoring) = &mut holding.restoring else { continue };
-        // What cannot be saved is not touched: the restore ends here.
+        // What cannot be saved is not touched: the restore ends here, or says that it is in the way.
         let read = match restoring.capture(sink, prior, &reading.watch) {
             Err(DatabaseError::Absent(_)) => continue,
+            Err(DatabaseError::Unavailable(reason))
+                if holding.named.kind == DatabaseKind::Sqlite =>
+            {
+                captured.fail(&holding.named.name, &reason);
+                holding.restoring = None;
+                holding.unreadable = Some(reason);
+                continue;
+            }
             other => other
                 .map_err(|error| Error::Database { name: holding.named.name.clone(), error })?,
         };

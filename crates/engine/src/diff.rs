@@ -8,6 +8,7 @@ use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
 use rappel_types::agents::SessionId;
+use rappel_types::manifest::PartialReason;
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
@@ -189,6 +190,18 @@ impl Rappel {
             match (holds_databases(from), holds_databases(to)) {
                 (true, true) => {
                     diff.databases = others::databases(&from.databases, &to.databases);
+                    // What could not be read is no difference either.
+                    diff.databases.retain(|database| {
+                        let name = &database.name;
+                        let failed = [from, to].into_iter().find(|one| could_not_hold(one, name));
+                        diff.warnings.extend(failed.map(|one| {
+                            format!(
+                                "{} could not capture database {name}; it is not compared",
+                                one.id
+                            )
+                        }));
+                        failed.is_none()
+                    });
                 }
                 (false, false) => {}
                 _ if from.databases.is_empty() && to.databases.is_empty() => {}
@@ -368,4 +381,14 @@ pub(crate) fn summarise(changes: &[Change]) -> FilesDiff {
         list.push(change.path.clone());
     }
     files
+}
+
+/// Whether a database was to be held and could not be read.
+fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
+    let about = |reason: &PartialReason| {
+        let rest = reason.reason.strip_prefix(name);
+        reason.facet == Facet::Databases && rest.is_some_and(|rest| rest.starts_with(": "))
+    };
+    manifest.databases.iter().all(|part| part.name != name)
+        && manifest.partial_reasons.iter().any(about)
 }

@@ -7,6 +7,7 @@ use rappel_store::sink::Scratch;
 use rappel_types::config::commented_template;
 use serde::Serialize;
 
+use crate::databases::Found;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -20,8 +21,11 @@ pub struct Initialised {
     pub path: PathBuf,
     /// Whether the folder is a git work tree.
     pub git: bool,
-    /// Names of variables in `.env` files that name a database. Never their values.
+    /// Names of variables in `.env` files that name a database, and paths of ignored ones, which the file protects. Never the
+    /// variables' values.
     pub databases: Vec<String>,
+    /// The same of those that it does not: on another machine, or of a kind that needs a command.
+    pub unprotected: Vec<String>,
     /// Folders of agent state.
     pub state_folders: Vec<String>,
 }
@@ -40,8 +44,9 @@ impl Rappel {
             .map(str::to_owned)
             .collect();
         let mut text = commented_template(self.config.environment.as_deref(), &[]);
+        let mut taken = Vec::new();
         for found in &databases {
-            text.push_str(&found.entry());
+            text.push_str(&found.entry(&mut taken));
         }
         if !state_folders.is_empty() {
             text.push_str("\n# Found here; a later version of Rappel captures these too:\n");
@@ -60,9 +65,13 @@ impl Rappel {
                 },
             )?;
         file.write_all(text.as_bytes()).map_err(Error::io("write", &path))?;
+        let (protected, others): (Vec<_>, Vec<_>) =
+            databases.into_iter().partition(Found::is_protected_by_entry);
+        let names = |all: Vec<Found>| all.into_iter().map(|found| found.name).collect();
         Ok(Initialised {
             git: self.root.join(".git").exists(),
-            databases: databases.into_iter().map(|found| found.name).collect(),
+            databases: names(protected),
+            unprotected: names(others),
             state_folders,
             path,
         })

@@ -324,7 +324,9 @@ impl Rappel {
             }
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
             let to = &target.manifest.id;
-            self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)?;
+            let databases = self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)?;
+            // A view: without it the next save reads them.
+            let _ = self.remember_restored(workspace, &target.manifest, &databases);
             left = self.put_back(
                 &plan.agents,
                 std::slice::from_ref(&safety),
@@ -524,7 +526,7 @@ impl Rappel {
         })
     }
 
-    /// Remembers what was done, for `undo` and `redo`.
+    /// Remembers what was done, for `undo` and `redo`. Returns how it left the databases.
     pub(crate) fn remember(
         &self,
         workspace: WorkspaceId,
@@ -533,12 +535,20 @@ impl Rappel {
         to: &CheckpointId,
         (outcome, plan): (&Outcome, &Plan),
         mixed: Vec<Entry>,
-    ) -> rappel_store::Result<()> {
+    ) -> rappel_store::Result<Vec<UndoDatabase>> {
         let mut paths: Vec<RelPath> =
             outcome.written.iter().map(|written| written.path.clone()).collect();
         paths.extend(outcome.deleted.iter().cloned());
         paths.sort();
         paths.dedup();
+        let all = plan.databases.iter();
+        let databases: Vec<UndoDatabase> = all
+            .map(|one| UndoDatabase {
+                name: one.name.clone(),
+                place: one.place.clone(),
+                left: self.look_at_database(one),
+            })
+            .collect();
         let undo = Undo {
             version: DOCUMENT_VERSION,
             workspace,
@@ -548,15 +558,7 @@ impl Rappel {
             mixed,
             facets: facets_of(plan),
             git: touched(&plan.git),
-            databases: plan
-                .databases
-                .iter()
-                .map(|one| UndoDatabase {
-                    name: one.name.clone(),
-                    place: one.place.clone(),
-                    left: self.look_at_database(one),
-                })
-                .collect(),
+            databases: databases.clone(),
             sessions: Vec::new(),
             transcripts: plan.agents.transcripts.is_some(),
             paths,
@@ -571,7 +573,7 @@ impl Rappel {
             records.push(new_document(Kind::Undo, workspace.to_string(), &undo)?);
             Ok(records)
         })?;
-        Ok(())
+        Ok(databases)
     }
 
     /// Tells the cache what the restore wrote, so that the next save need not read it again. Only

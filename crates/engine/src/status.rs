@@ -271,7 +271,7 @@ impl Rappel {
     /// Changes that nobody has saved for an hour.
     fn judge_unsaved(&self, status: &mut Status, manifest: &Manifest) -> Result<()> {
         let (Some(files), Some(id)) = (&manifest.files, self.workspace_id()) else { return Ok(()) };
-        status.unsaved_databases = self.changed_databases(&manifest.id)?;
+        status.unsaved_databases = self.changed_databases(manifest)?;
         let scratch = Scratch::over(self.source());
         let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
         let changes = tree::diff(&scratch, &files.tree, &now.tree)?;

@@ -11,8 +11,8 @@ mod sources;
 
 pub use agents::{AgentsConfig, AutoConfig};
 pub use sources::{
-    CaptureConfig, CommandConfig, DatabaseConfig, DatabaseUrl, KnowledgeConfig, POSTGRES_SCHEMES,
-    VariablesConfig,
+    CaptureConfig, CommandConfig, DatabaseConfig, DatabaseUrl, KnowledgeConfig, VariablesConfig,
+    after_postgres_scheme,
 };
 
 /// The largest file that is captured when the configuration does not say.

@@ -49,6 +49,21 @@ pub struct Conflict {
     pub reason: String,
 }
 
+/// How the reason begins where it is about a database, whose name stands in place of a path.
+const DATABASE: &str = "(database) ";
+
+impl Conflict {
+    /// One about the database of this name.
+    pub fn of_database(name: RelPath, reason: &str) -> Self {
+        Self { path: name, reason: format!("{DATABASE}{reason}") }
+    }
+
+    /// Whether it is about a database.
+    pub fn is_about_a_database(&self) -> bool {
+        self.reason.starts_with(DATABASE)
+    }
+}
+
 /// Everything a restore would do, in the order in which it is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {

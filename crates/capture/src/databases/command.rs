@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rappel_store::sink::{Sink, Source};
 use rappel_types::config::CommandConfig;
 use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Ticket};
+use rappel_types::redact;
 
 use super::{Captured, Database, Error, Fate, Fingerprint, How, Restoring, Result, Watch, dump};
 
@@ -279,7 +280,8 @@ impl Running {
             return Ok(());
         }
         let words = self.words.take().map(Words::end).unwrap_or_default();
-        let words = words.trim();
+        // It goes into the manifest too.
+        let words = redact::text(words.trim());
         let said = if words.is_empty() { String::new() } else { format!(": {words}") };
         Err(Error::Unavailable(format!("{} failed ({status}){said}", self.program)))
     }

@@ -45,6 +45,28 @@ fn a_dump_that_fails_at_its_end_changes_nothing() {
 }
 
 #[test]
+fn who_has_a_table_to_himself_is_named() {
+    let server = server_with(SMALL);
+    let mut holder = server.psql_command("app");
+    let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = holder.stdin.take().unwrap();
+    let statements =
+        "SET application_name = 'the holder'; BEGIN; LOCK TABLE t; SELECT pg_backend_pid();\n";
+    std::io::Write::write_all(&mut stdin, statements.as_bytes()).unwrap();
+    let mut pid = String::new();
+    let mut lines = std::io::BufReader::new(holder.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut pid).unwrap();
+
+    let store = MemoryStore::default();
+    let error = database(&server, "app").capture(&store, None, &Pace::default()).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, Error::Busy(_)), "{message}");
+    assert!(message.contains(&format!("(pid {}, application the holder", pid.trim())), "{message}");
+    drop(stdin);
+    holder.wait().unwrap();
+}
+
+#[test]
 fn who_holds_a_lock_is_named() {
     let server = server_with(SMALL);
     let mut holder = server.psql_command("app");

@@ -26,6 +26,10 @@ pub fn run(_: &Args, context: &Context) -> Result {
         if !written.databases.is_empty() {
             fields.add("Databases", clean(&written.databases.join(", ")));
         }
+        if !written.unprotected.is_empty() {
+            let names = clean(&written.unprotected.join(", "));
+            fields.add("Not protected", format!("{names} (the file says how)"));
+        }
         if !written.state_folders.is_empty() {
             fields.add("Agents", clean(&written.state_folders.join(", ")));
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rappel::{ErrorKind, Rappel, RestoreOptions, RestoreReport};
 use rappel_types::path::{escape, escape_bytes};
+use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
 use rappel_types::size::format_size;
 use rappel_types::{CheckpointId, Facet, Reference};
@@ -243,7 +244,12 @@ pub fn approve(
         return Err(Failure {
             kind: ErrorKind::Conflict,
             message: "something is in the way; nothing was changed".into(),
-            hint: Some("move it aside, or leave it out with --path or --skip".into()),
+            hint: Some(match report.conflicts.iter().all(Conflict::is_about_a_database) {
+                true => {
+                    "see to what is said of each (a damaged file can be moved aside), or leave them alone with --skip databases".into()
+                }
+                false => "move it aside, or leave it out with --path or --skip".into(),
+            }),
         });
     }
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();

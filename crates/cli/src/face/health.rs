@@ -31,14 +31,16 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
         fields.add_some("Based on", status.based_on.as_ref().map(|id| paint.id(id)));
         let mut unsaved = Vec::new();
         if status.unsaved > 0 {
-            unsaved.push(count(status.unsaved as u64, "path", "paths"));
+            let paths = count(status.unsaved as u64, "path", "paths");
+            unsaved.push(format!("{paths} changed since"));
         }
-        unsaved.extend(
-            status.unsaved_databases.iter().map(|name| format!("database {}", clean(name))),
-        );
+        if let names @ [_, ..] = &status.unsaved_databases[..] {
+            let word = if names.len() == 1 { "database" } else { "databases" };
+            unsaved.push(format!("{word} {} may have changed", clean(&names.join(", "))));
+        }
         let unsaved = match unsaved.is_empty() {
             true => "nothing".to_owned(),
-            false => format!("{} changed since", unsaved.join(", ")),
+            false => unsaved.join(", "),
         };
         fields.add("Unsaved", unsaved);
     }

@@ -33,7 +33,9 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
         fields.add_some(label, text.as_deref().map(clean));
     }
     let mut text = match fields.is_empty() {
-        true => "  Nothing to change\n".into(),
+        // What is in the way was not compared.
+        true if report.conflicts.is_empty() => "  Nothing to change\n".into(),
+        true => String::new(),
         false => fields.lines(),
     };
     if !report.details.is_empty() {

@@ -67,11 +67,16 @@ impl Rappel {
     /// What the checkpoint lacks of what there is, or of what is to be taken back.
     fn not_held(&self, target: &Manifest, wish: &DatabaseWish) -> Vec<String> {
         let mut said = Vec::new();
-        if target.databases.is_empty() && !self.configured_databases().is_empty() {
-            said.push(format!("{} holds no databases; they are left alone", target.id));
+        let held = |name: &str| target.databases.iter().any(|part| part.name == name);
+        for source in self.configured_databases() {
+            let name = source.map_or_else(|(name, _)| name, |named| named.name);
+            if !held(&name) && wish.means(&name) {
+                let id = &target.id;
+                said.push(format!("{id} does not hold database {name}; it is left alone"));
+            }
         }
         for one in wish.touched.iter().flatten() {
-            if target.databases.iter().all(|part| part.name != one.name) {
+            if !held(&one.name) {
                 let name = &one.name;
                 said.push(format!("database {name}, which that restore made, is left as it is"));
             }
@@ -109,13 +114,21 @@ impl Rappel {
                  moment{of}, which is left alone unless --allow-stale is given"
             )));
         }
+        if part.kind == DatabaseKind::Sqlite && part.bytes == 0 {
+            return Ok(Candidate::Left(format!(
+                "{name} was a file of no bytes; what is there now is left alone, delete it if that is wanted"
+            )));
+        }
         let touched = wish.touched_by_name(name);
         let was_at = touched.map(|one| one.place.as_str());
         let named = match (self.database_at_place(part, was_at, target), was_at) {
             (Some(Ok(named)), _) => named,
             (Some(Err((_, error))), _) => return Ok(Candidate::Barred(error.to_string())),
             (None, Some(place)) => {
-                let reason = format!("rappel.toml does not lead to {place} any more, where it was");
+                let reason = format!(
+                    "rappel.toml and the environment do not lead to {place} any more, where it was; with that \
+                     address again it can be taken back"
+                );
                 return Ok(Candidate::Barred(reason));
             }
             (None, None) => {
@@ -127,6 +140,11 @@ impl Rappel {
         let place = (named.kind, named.place.clone());
         if named.kind != DatabaseKind::Command && others.places.contains(&place) {
             let at = &named.place;
+            if part.location.as_ref() == Some(at) {
+                return Ok(Candidate::Left(format!(
+                    "{name} is {at}, which is restored under its other name already"
+                )));
+            }
             let reason = format!("it is {at} now, which the checkpoint holds as another one");
             return Ok(Candidate::Barred(reason));
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rappel_capture::databases::{lookup, postgres};
 use rappel_types::RelPath;
-use rappel_types::config::{DatabaseUrl, POSTGRES_SCHEMES};
+use rappel_types::config::{DatabaseUrl, after_postgres_scheme};
 
 use crate::rappel::Rappel;
 
@@ -75,11 +75,25 @@ impl Found {
         format!("{scheme}:{}", self.name)
     }
 
-    /// As it goes into a new `rappel.toml`.
-    pub fn entry(&self) -> String {
+    /// Whether [`Found::entry`] protects it.
+    pub fn is_protected_by_entry(&self) -> bool {
+        !matches!(
+            self.by,
+            By::Variable { supported: false, .. } | By::Variable { remote: true, .. }
+        )
+    }
+
+    /// As it goes into a new `rappel.toml`, under a name that is not among `taken`, where it is added.
+    pub fn entry(&self, taken: &mut Vec<String>) -> String {
         let found = &self.name;
-        let entry =
-            |name: String| format!("[[database]]\nname = {name:?}\nurl = {:?}\n", self.address());
+        let mut entry = |name: String| {
+            let number = |number: u32| format!("{name}-{number}");
+            let others = std::iter::once(variable_name(found)).chain((2..).map(number));
+            let mut names = std::iter::once(name.clone()).chain(others);
+            let name = names.find(|name| !taken.contains(name)).unwrap_or_default();
+            taken.push(name.clone());
+            format!("[[database]]\nname = {name:?}\nurl = {:?}\n", self.address())
+        };
         match &self.by {
             By::Path => format!("\n# Git ignores it.\n{}", entry(file_name(found))),
             By::Variable { place, supported: false, .. } => {
@@ -99,6 +113,12 @@ impl Found {
     }
 }
 
+/// What it is called where its usual name is taken: `POSTGRES_URL` is `postgres-url`, `data/app.db` is `data-app-db`.
+fn variable_name(found: &str) -> String {
+    let name = found.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    name.trim_matches('-').to_owned()
+}
+
 /// `DATABASE_URL` is `app`, `BILLING_DATABASE_URL` is `billing`.
 fn name_of(variable: &str) -> String {
     let mut name = variable.to_ascii_lowercase();
@@ -116,18 +136,19 @@ impl Rappel {
     pub(crate) fn unprotected_databases(&self) -> Vec<Found> {
         let mut found: Vec<Found> = Vec::new();
         // Several variables often name one database.
-        let protected = self.protected_addresses();
+        let mut known: Vec<String> =
+            self.protected_addresses().iter().map(|address| meant(address)).collect();
         let mut add = |variable: &str, value: &str, place: &str| {
             let Some(supported) = kind_of(value) else { return };
-            if protected.iter().any(|known| known == value) {
+            let database = meant(value);
+            if known.contains(&database) || found.iter().any(|known| known.name == variable) {
                 return;
             }
-            if !found.iter().any(|known| known.name == variable) {
-                let address = postgres::Address::parse(value);
-                let remote = address.is_ok_and(|address| !address.is_local());
-                let by = By::Variable { place: place.to_owned(), supported, remote };
-                found.push(Found { name: variable.to_owned(), by });
-            }
+            known.push(database);
+            let address = postgres::Address::parse(value);
+            let remote = address.is_ok_and(|address| !address.is_local());
+            let by = By::Variable { place: place.to_owned(), supported, remote };
+            found.push(Found { name: variable.to_owned(), by });
         };
         for (name, value, file) in lookup::all(&self.root, &|value| kind_of(value).is_some()) {
             add(&name, &value, file);
@@ -176,6 +197,14 @@ impl Rappel {
     }
 }
 
+/// Which database an address means, whoever connects to it and how.
+fn meant(address: &str) -> String {
+    let Ok(address) = postgres::Address::parse(address) else { return address.to_owned() };
+    let place = address.to_string();
+    let place = place.strip_suffix(", port 5432").unwrap_or(&place);
+    place.replace(" on 127.0.0.1", " on localhost").replace(" on ::1", " on localhost")
+}
+
 /// Whether a file begins as a database of SQLite does. A pipe is not waited for.
 fn is_sqlite(path: &Path) -> bool {
     let mut head = [0; 16];
@@ -194,7 +223,7 @@ fn file_name(path: &str) -> String {
 /// Whether a value is the address of a database, and if so, whether of one that is supported.
 fn kind_of(value: &str) -> Option<bool> {
     let begins = |schemes: &[&str]| schemes.iter().any(|scheme| value.starts_with(scheme));
-    if begins(&POSTGRES_SCHEMES) || begins(&["sqlite:", "file:"]) {
+    if after_postgres_scheme(value).is_some() || begins(&["sqlite:", "file:"]) {
         return Some(true);
     }
     begins(&["mysql://", "mariadb://", "redis://", "rediss://", "mongodb://", "mongodb+srv://"])

@@ -20,7 +20,11 @@ const VERSION: u32 = 1;
 pub struct Remembered {
     /// What it looked like before it was read.
     pub fingerprint: Option<Fingerprint>,
-    /// What was read.
+    /// What it looked like after a restore had put `part` there. Somebody may have written in between, so a save reads it
+    /// all the same.
+    #[serde(default)]
+    pub restored: Option<Fingerprint>,
+    /// What was read, or put there.
     pub part: DatabasePart,
     /// How long that took.
     pub took_ms: u64,
@@ -33,6 +37,7 @@ impl Remembered {
     pub fn of(captured: Captured, took: Duration) -> Self {
         Self {
             fingerprint: captured.fingerprint,
+            restored: None,
             part: captured.part,
             took_ms: took.as_millis() as u64,
             checkpoint: None,

@@ -310,7 +310,11 @@ impl Rappel {
     pub(crate) fn look_at_database(&self, plan: &DatabasePlan) -> Option<String> {
         let all = self.configured_databases().into_iter().flatten();
         let mut fitting = all.filter(|one| (&one.name, &one.place) == (&plan.name, &plan.place));
-        let named = fitting.next()?;
+        let noticed = || {
+            let path = plan.place.parse().ok().filter(|_| plan.name == plan.place)?;
+            self.noticed_database(&path).ok()
+        };
+        let named = fitting.next().or_else(noticed)?;
         if named.kind != DatabaseKind::Command {
             return Some(named.database.fingerprint().ok()??.0);
         }
@@ -446,7 +450,7 @@ pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Ve
 }
 
 pub(super) fn conflict(name: &str, reason: impl Into<String>) -> Conflict {
-    Conflict { path: path_of(name), reason: format!("(database) {}", reason.into()) }
+    Conflict::of_database(path_of(name), &reason.into())
 }
 
 /// A database's name where a path is expected.

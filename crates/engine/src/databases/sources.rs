@@ -234,6 +234,16 @@ impl Rappel {
     pub(crate) fn configured_sqlite(&self) -> Vec<RelPath> {
         let named = self.configured_databases().into_iter().flatten();
         let sqlite = named.filter(|named| named.kind == DatabaseKind::Sqlite);
-        sqlite.filter_map(|named| named.place.parse().ok()).collect()
+        sqlite.filter_map(|named| self.true_path(&named.place)).collect()
+    }
+
+    /// Where a file of the workspace really is, whatever links lead to it.
+    fn true_path(&self, place: &str) -> Option<RelPath> {
+        let named: RelPath = place.parse().ok()?;
+        let below = Path::new(OsStr::from_bytes(named.as_bytes()));
+        let real = std::fs::canonicalize(self.root.join(below)).ok();
+        let below = real.as_deref().and_then(|real| real.strip_prefix(&self.root).ok());
+        let real = below.and_then(|below| RelPath::new(below.as_os_str().as_bytes()).ok());
+        Some(real.unwrap_or(named))
     }
 }

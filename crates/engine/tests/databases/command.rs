@@ -393,3 +393,13 @@ fn variables_are_kept_by_name_and_secrets_are_not() {
     assert!(saved.notes.iter().any(|note| note.contains("API_TOKEN")), "{:?}", saved.notes);
     assert!(saved.notes.iter().all(|note| !note.contains("hunter2")));
 }
+
+#[test]
+fn a_secret_that_a_command_complains_of_is_not_kept() {
+    let scene = Scene::new("one");
+    let words = "echo cannot connect to mongodb://root:hunter22pw@host/x >&2; exit 3";
+    scene.configure(&["sh", "-c", words], &["true".into()]);
+    let manifest = scene.save().checkpoint.manifest;
+    let reason = &manifest.partial_reasons[0].reason;
+    assert!(reason.contains("cannot connect to") && !reason.contains("hunter22pw"), "{reason}");
+}

@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use rappel::types::{Facet, FacetState, Trigger};
-use rappel::{ErrorKind, Rappel, RestoreOptions, SaveOptions};
+use rappel::{DiffOptions, ErrorKind, Rappel, RestoreOptions, SaveOptions};
 use rappel_testing::{Postgres, Project};
 use rusqlite::Connection;
 
@@ -117,6 +117,55 @@ fn what_did_not_change_is_not_dumped_again_and_what_did_is_stale_where_it_is_not
     let options = RestoreOptions { allow_stale: true, ..RestoreOptions::default() };
     world.open().restore(&reference(&id), &options).unwrap();
     assert_eq!(count(&server, "talks"), "15");
+
+    // From here on it goes on from what was restored, not from what was saved before that.
+    assert_eq!(world.open().status().unwrap().unsaved_databases, ["app"], "the base is stale");
+    server.run("app", "DELETE FROM talks");
+    world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(world.open().status().unwrap().unsaved_databases, [""; 0]);
+    server.run("app", "DELETE FROM talks");
+    assert_eq!(world.open().status().unwrap().unsaved_databases, ["app"]);
+    world.clock.advance(61_000);
+    let options = SaveOptions { trigger: Some(Trigger::Prompt), ..SaveOptions::default() };
+    let saved = world.open().save(&options).unwrap().checkpoint.manifest;
+    assert!(saved.databases[0].stale, "{saved:?}");
+    assert_eq!(saved.databases[0].as_of.as_ref().unwrap().to_string(), first);
+}
+
+#[test]
+fn init_protects_each_database_once_under_a_name_of_its_own() {
+    let server = Postgres::start();
+    server.create("app");
+    server.create("other");
+    let world = World::new(Project::new().file("code", "1"));
+    let [app, other] = ["app", "other"].map(|name| server.url(name));
+    let drivers = other.replace("postgres://", "postgresql+asyncpg://");
+    world.write(
+        ".env",
+        format!("DATABASE_URL={app}?pgbouncer=true\nDIRECT_URL={app}\nPOSTGRES_URL={drivers}\n"),
+    );
+    let written = world.open().init().unwrap();
+    assert_eq!(written.databases, ["DATABASE_URL", "POSTGRES_URL"]);
+    let saved = world.open().save(&SaveOptions::default()).unwrap();
+    let parts = &saved.checkpoint.manifest.databases;
+    let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["app", "postgres-url"], "{saved:?}");
+    assert!(!saved.checkpoint.manifest.partial, "{saved:?}");
+    assert!(!saved.notes.iter().any(|note| note.contains("not protected")), "{saved:?}");
+}
+
+#[test]
+fn one_that_is_named_twice_is_restored_once() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let entry =
+        |name: &str| format!("[[database]]\nname = \"{name}\"\nurl = \"env:DATABASE_URL\"\n");
+    world.write("rappel.toml", format!("{}{}", entry("app"), entry("direct")));
+    let first = world.save("first");
+    server.run("app", "DROP TABLE talks");
+    let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(count(&server, "talks"), "15");
+    assert!(report.warnings.iter().any(|line| line.contains("its other name")), "{report:?}");
 }
 
 #[test]
@@ -130,6 +179,17 @@ fn an_unreachable_server_makes_the_checkpoint_partial_and_bars_a_restore() {
     let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
     assert!(saved.partial && saved.files.is_some());
     assert_eq!(saved.state_of(Facet::Databases), FacetState::Failed);
+    let diff = world.open().diff(
+        &reference(&first),
+        Some(&reference(saved.id.as_str())),
+        &DiffOptions::default(),
+    );
+    let diff = diff.unwrap();
+    assert!(diff.databases.is_empty(), "{diff:?}");
+    assert!(
+        diff.warnings.iter().any(|line| line.contains("not compared")),
+        "{diff:?}"
+    );
     let restored = world.open().restore(&reference(&first), &RestoreOptions::default());
     let error = restored.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");

@@ -56,6 +56,10 @@ fn one_among_the_files_is_a_database_and_comes_back_with_them() {
         assert_eq!(rows(&world, "data/app.db", "later"), 0);
         world.redo();
         assert_eq!(rows(&world, "data/app.db", "talks"), 3);
+        let unsaved = || world.open().status().unwrap().unsaved_databases;
+        assert_eq!(unsaved(), [""; 0]);
+        std::fs::remove_file(world.project.path("data/app.db")).unwrap();
+        assert_eq!(unsaved(), ["data/app.db"]);
         world.verify();
     }
 }
@@ -126,6 +130,47 @@ fn a_damaged_one_is_a_partial_checkpoint() {
     let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
     assert!(saved.partial, "{saved:?}");
     assert!(saved.partial_reasons[0].reason.starts_with("app: "), "{saved:?}");
+}
+
+#[test]
+fn one_that_was_overwritten_is_in_the_way_until_it_is_moved_aside() {
+    let world = with_database("app.db", "DELETE");
+    let first = world.save("first");
+    world.write("app.db", "garbage".repeat(1000));
+    world.write("code", "2");
+    let restored = world.open().restore(&reference(&first), &RestoreOptions::default());
+    let error = restored.unwrap_err();
+    assert_eq!(error.kind(), rappel::ErrorKind::Conflict, "{error}");
+    assert_eq!(world.read("code"), "2");
+    std::fs::rename(world.project.path("app.db"), world.project.path("aside")).unwrap();
+    world.restore(&first);
+    assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (3, "1".into()));
+}
+
+#[test]
+fn one_of_no_bytes_does_not_keep_an_undo_from_the_rest() {
+    let world = with_database("app.db", "DELETE");
+    let first = world.save("first");
+    world.write("app.db", "");
+    world.write("code", "2");
+    world.restore(&first);
+    assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (3, "1".into()));
+    world.undo();
+    assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (3, "2".into()));
+}
+
+#[test]
+fn one_that_a_link_leads_to_is_captured_once() {
+    let world = with_database("real/app.db", "DELETE");
+    std::os::unix::fs::symlink("real", world.project.path("link")).unwrap();
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"sqlite:link/app.db\"\n");
+    let first = world.save("first");
+    let manifest = world.open().show(&reference(&first)).unwrap().manifest;
+    let names: Vec<_> = manifest.databases.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!((names, manifest.partial), (vec!["app"], false));
+    run(&world, "real/app.db", "DELETE FROM talks");
+    world.restore(&first);
+    assert_eq!(rows(&world, "real/app.db", "talks"), 3);
 }
 
 #[test]

@@ -30,8 +30,18 @@ pub enum DatabaseUrl {
     Sqlite(String),
 }
 
-/// Schemes of PostgreSQL's addresses.
-pub const POSTGRES_SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+/// What follows the scheme of an address of PostgreSQL: `postgres://…` or `postgresql://…`, also with the name of a driver
+/// (`postgresql+asyncpg://…`) or an extension, and as Java has it.
+pub fn after_postgres_scheme(address: &str) -> Option<&str> {
+    let address = address.trim();
+    let (scheme, rest) = address.strip_prefix("jdbc:").unwrap_or(address).split_once("://")?;
+    let kind = scheme.split_once('+').map_or(scheme, |(kind, _driver)| kind);
+    ["postgres", "postgresql", "postgis"]
+        .iter()
+        .any(|known| kind.eq_ignore_ascii_case(known))
+        .then_some(rest)
+}
+
 /// What precedes the path of a SQLite file.
 const SQLITE: &str = "sqlite:";
 
@@ -46,7 +56,7 @@ impl DatabaseUrl {
                 false => Err("`env:` is followed by the name of a variable".into()),
             };
         }
-        if POSTGRES_SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+        if after_postgres_scheme(text).is_some() {
             return Ok(Self::Postgres(text.to_owned()));
         }
         if let Some(path) = text.strip_prefix(SQLITE).or_else(|| text.strip_prefix("file:")) {

@@ -14,7 +14,7 @@ use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
 use super::super::sql::Watch;
 use super::session::Session;
-use super::{Database, check, definition};
+use super::{Database, check, definition, lock};
 
 /// How long `pg_dump` waits for a table that somebody has to himself (a migration under way), in milliseconds.
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
@@ -108,7 +108,10 @@ fn dump_with(
     // A dump that was cut short looks like any other; only the program knows.
     let (status, words) = running.end();
     if !status.is_some_and(|status| status.success()) {
-        return Err(programs.explain("pg_dump", &words));
+        return Err(match programs.explain("pg_dump", &words) {
+            Error::Busy(_) => lock::unreadable(programs),
+            other => other,
+        });
     }
     let row_counts: BTreeMap<String, u64> =
         tables.into_iter().map(|table| (table.table, table.rows)).collect();

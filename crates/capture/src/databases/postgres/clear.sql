@@ -41,7 +41,7 @@ SELECT pg_catalog.format('DROP SCHEMA IF EXISTS %I CASCADE', nspname)
 FROM pg_catalog.pg_namespace
 WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public') \gexec
 
--- What lies in public by itself, not as a part of something else.
+-- What lies in public by itself, not as a part of something else. A column that a table is partitioned by is a part of its table.
 SELECT pg_catalog.format('DROP %s IF EXISTS %s CASCADE',
   CASE WHEN i.type IN ('function', 'procedure', 'aggregate') THEN 'ROUTINE'
        WHEN i.type = 'composite type' THEN 'TYPE'
@@ -52,7 +52,8 @@ JOIN pg_catalog.pg_namespace n ON n.oid = d.refobjid AND d.refclassid = 'pg_cata
 CROSS JOIN LATERAL pg_catalog.pg_identify_object(d.classid, d.objid, d.objsubid) i
 WHERE n.nspname = 'public' AND d.deptype = 'n'
   AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend o
-                  WHERE o.classid = d.classid AND o.objid = d.objid AND o.deptype IN ('i', 'e')) \gexec
+                  WHERE o.classid = d.classid AND o.objid = d.objid AND o.objsubid = d.objsubid
+                    AND o.deptype IN ('i', 'e')) \gexec
 
 SELECT pg_catalog.format('DROP TRANSFORM IF EXISTS %s CASCADE', i.identity)
 FROM pg_catalog.pg_transform t, pg_catalog.pg_identify_object('pg_catalog.pg_transform'::regclass, t.oid, 0) i

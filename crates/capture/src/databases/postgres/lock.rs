@@ -169,6 +169,21 @@ fn not_in_time(programs: &Programs, in_the_way: &[String]) -> Error {
     Error::Busy(message)
 }
 
+/// What there is to say when a table could not even be read in time: who has it to himself.
+pub fn unreadable(programs: &Programs) -> Error {
+    let in_the_way = who(
+        programs,
+        "SELECT DISTINCT COALESCE(pid, 0) FROM pg_catalog.pg_locks
+         WHERE granted AND locktype = 'relation' AND mode = 'AccessExclusiveLock'
+           AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
+    );
+    let mut message = format!("{}: somebody has a table to himself", programs.address);
+    if let Ok(named @ [_, ..]) = in_the_way.as_deref() {
+        let _ = write!(message, ": {}", named.join(", "));
+    }
+    Error::Busy(message)
+}
+
 /// Who keeps the session with this process id waiting, for people.
 fn who_blocks(programs: &Programs, own: &str) -> Result<Vec<String>> {
     who(programs, &format!("SELECT DISTINCT pg_catalog.unnest(pg_catalog.pg_blocking_pids({own}))"))

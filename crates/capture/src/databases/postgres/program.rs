@@ -170,7 +170,9 @@ impl Programs {
         if has("FATAL:  database \"") && has("does not exist") {
             return Error::Absent(format!("{place} does not exist"));
         }
-        if has("canceling statement due to lock timeout") {
+        let timed_out = has("canceling statement due to lock timeout")
+            || has("canceling statement due to statement timeout");
+        if timed_out && has("LOCK TABLE") {
             return Error::Busy(format!("{place}: somebody holds a table: {words}"));
         }
         Error::Unavailable(if has("server version mismatch") {
@@ -344,10 +346,9 @@ mod tests {
         assert!(older.to_string().contains("older than the server"), "{older}");
         assert!(older.to_string().contains("17.1"), "{older}");
         assert!(matches!(explain("FATAL:  database \"d\" does not exist"), Error::Absent(_)));
-        assert!(matches!(
-            explain("ERROR:  canceling statement due to lock timeout"),
-            Error::Busy(_)
-        ));
+        let locked = "pg_dump: error: query failed: ERROR:  canceling statement due to statement timeout\n\
+                      pg_dump: detail: Query was: LOCK TABLE public.t IN ACCESS SHARE MODE";
+        assert!(matches!(explain(locked), Error::Busy(_)));
         let other = explain("something about s3cret");
         assert!(other.to_string().ends_with("something about ***"), "{other}");
     }

@@ -191,7 +191,9 @@ impl Session {
 
     /// Why it does not listen any more, if it does not.
     pub fn broken(&mut self) -> Option<Failure> {
-        let deaf = Input(self.stdin.as_mut()).flush().is_err();
+        let mut input = Input(self.stdin.as_mut());
+        // Something must be written: what was refused before is not kept to be flushed.
+        let deaf = input.write_all(b"\n").and_then(|()| input.flush()).is_err();
         deaf.then(|| self.post_mortem())
     }
 

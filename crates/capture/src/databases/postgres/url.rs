@@ -12,6 +12,8 @@
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
+use rappel_types::config::after_postgres_scheme;
+
 /// What must not be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -93,23 +95,11 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Whether `url` is the address of a PostgreSQL database, as far as its beginning tells.
-pub fn is_postgres(url: &str) -> bool {
-    after_scheme(url).is_some()
-}
-
-fn after_scheme(url: &str) -> Option<&str> {
-    let url = url.trim();
-    let (scheme, rest) = url.strip_prefix("jdbc:").unwrap_or(url).split_once("://")?;
-    let scheme = scheme.to_ascii_lowercase();
-    let base = scheme.split_once('+').map_or(scheme.as_str(), |(base, _driver)| base);
-    matches!(base, "postgres" | "postgresql" | "postgis").then_some(rest)
-}
-
 impl Address {
     /// Understands a URL.
     pub fn parse(url: &str) -> Result<Self, Malformed> {
-        let rest = after_scheme(url).ok_or(Malformed("it does not begin with postgres://"))?;
+        let rest =
+            after_postgres_scheme(url).ok_or(Malformed("it does not begin with postgres://"))?;
         if url.contains('\0') {
             return Err(Malformed("it holds a null character"));
         }
