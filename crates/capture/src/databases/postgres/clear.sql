@@ -16,15 +16,16 @@ SELECT DISTINCT pg_catalog.format('ALTER DEFAULT PRIVILEGES FOR ROLE %I %s REVOK
 FROM pg_catalog.pg_default_acl d
 JOIN pg_catalog.pg_roles r ON r.oid = d.defaclrole
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid = d.defaclnamespace
-JOIN (VALUES ('r', 'TABLES'), ('S', 'SEQUENCES'), ('f', 'FUNCTIONS'), ('T', 'TYPES'), ('n', 'SCHEMAS')) k (letter, kind)
-  ON k.letter = d.defaclobjtype::text
+JOIN (VALUES ('r', 'TABLES'), ('S', 'SEQUENCES'), ('f', 'FUNCTIONS'), ('T', 'TYPES'), ('n', 'SCHEMAS'), ('L', 'LARGE OBJECTS'))
+  k (letter, kind) ON k.letter = d.defaclobjtype::text
 CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) a
 LEFT JOIN pg_catalog.pg_roles g ON g.oid = a.grantee \gexec
 SELECT pg_catalog.format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT %s ON %s TO %s', r.rolname, a.privilege_type, k.kind,
   CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(g.rolname) END)
 FROM pg_catalog.pg_default_acl d
 JOIN pg_catalog.pg_roles r ON r.oid = d.defaclrole
-JOIN (VALUES ('r', 'TABLES', 'r'), ('S', 'SEQUENCES', 's'), ('f', 'FUNCTIONS', 'f'), ('T', 'TYPES', 'T'), ('n', 'SCHEMAS', 'n'))
+JOIN (VALUES ('r', 'TABLES', 'r'), ('S', 'SEQUENCES', 's'), ('f', 'FUNCTIONS', 'f'), ('T', 'TYPES', 'T'), ('n', 'SCHEMAS', 'n'),
+        ('L', 'LARGE OBJECTS', 'L'))
   k (letter, kind, code) ON k.letter = d.defaclobjtype::text
 CROSS JOIN LATERAL pg_catalog.aclexplode(pg_catalog.acldefault(k.code::"char", d.defaclrole)) a
 LEFT JOIN pg_catalog.pg_roles g ON g.oid = a.grantee

@@ -60,6 +60,11 @@ SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';";
 
+/// Whether something happens whenever somebody connects (since version 17). What it writes to would be locked by us, and our own
+/// `pg_dump` would wait for that for ever. Only superusers get here where there are event triggers, and they may connect without.
+const FIRES_AT_LOGIN: &str = "\
+SELECT EXISTS (SELECT FROM pg_catalog.pg_event_trigger WHERE evtevent = 'login' AND evtenabled <> 'D');";
+
 impl Restore {
     /// Begins: locks everything against writers.
     pub fn begin(database: &Database, options: Options) -> Result<Self> {
@@ -77,8 +82,11 @@ impl Restore {
         session.ask(BEGIN)?;
         let superuser = lock::is_superuser(&mut session)?;
         let ticket = fate::ticket(&mut session, programs)?;
-        lock::everything(&mut session, programs, options.lock_timeout)?;
-        let database = database.clone();
+        let mut database = database.clone();
+        if superuser && session.value(FIRES_AT_LOGIN)? == "t" {
+            database.programs.address = programs.address.with_option("-c event_triggers=off");
+        }
+        lock::everything(&mut session, &database.programs, options.lock_timeout)?;
         Ok(Self { database, session, options, superuser, ticket, safety: None })
     }
 
@@ -107,8 +115,8 @@ impl Restore {
         let session = &mut self.session;
         if self.superuser {
             let own = session.value("SELECT pg_catalog.pg_backend_pid();")?;
-            let names: Vec<_> =
-                inventory::catalogs().map(|catalog| format!("pg_catalog.{catalog}")).collect();
+            let catalogs = inventory::catalogs(session)?.into_iter();
+            let names: Vec<_> = catalogs.map(|catalog| format!("pg_catalog.{catalog}")).collect();
             session.tell(&format!("LOCK TABLE {} IN SHARE MODE;", names.join(", ")));
             lock::wait(session, &self.database.programs, &own, self.options.lock_timeout)?;
         }
