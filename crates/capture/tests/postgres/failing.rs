@@ -340,6 +340,15 @@ fn what_cannot_be_made_as_it_was_is_told() {
     assert!(known(&server).starts_with("agent|"), "{}", known(&server));
 
     server.run("postgres", "DROP DATABASE app");
+    let mut newer = target.clone();
+    if let Some(definition) = &mut newer.definition {
+        definition.provider = Some("builtin".to_owned());
+        definition.locale = Some("of later".to_owned());
+    }
+    let notes = database(&server, "app").create(&newer).unwrap().join("\n");
+    assert!(notes.contains("does not have its collation"), "{notes}");
+
+    server.run("postgres", "DROP DATABASE app");
     server.run("postgres", "DROP ROLE other");
     let error = database(&server, "app").create(&target).unwrap_err();
     assert!(

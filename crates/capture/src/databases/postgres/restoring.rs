@@ -25,7 +25,7 @@ use super::super::{Captured, Fate, Restoring, Watch};
 use super::inventory::{self, Inventory};
 use super::session::{Failure, Session};
 use super::source::watched;
-use super::{Database, fate, lock};
+use super::{Database, fate, lock, origin};
 
 /// How a restore behaves towards others.
 #[derive(Debug, Clone)]
@@ -238,7 +238,9 @@ impl Restoring for Restore {
         }
         self.session.ask(include_str!("event_triggers.sql"))?;
         self.lock_sequences()?;
-        let cleared = self.session.ask_long(include_str!("clear.sql"));
+        let old = origin::of(source, target).is_some_and(|version| version.major < 15);
+        let clear = format!("\\set dump_before_15 {old}\n{}", include_str!("clear.sql"));
+        let cleared = self.session.ask_long(&clear);
         cleared.map_err(|failure| self.not_loaded(failure))?;
         self.load(source, target)
     }
