@@ -55,9 +55,9 @@ fn one_of_everything_comes_back() {
     let store = MemoryStore::default();
     let dumped = server.dump("app");
     let target = capture(&database, &store).part;
-    // Before 15 pg_dump does not tell the rights on a schema `public` that was dropped and made anew.
-    let skipped = usize::from(database.versions().unwrap().client.major < 15);
-    for damage in &DAMAGES[skipped..] {
+    // Before 15 pg_dump tells neither the owner of the schema `public`, nor its rights where it was dropped and made anew.
+    let told = database.versions().unwrap().client.major >= 15;
+    for damage in DAMAGES.iter().filter(|damage| told || !damage.contains("SCHEMA public")) {
         server.run("app", damage);
         let damaged = server.dump("app");
         assert_ne!(damaged, dumped);
