@@ -173,7 +173,11 @@ fn a_dropped_database_is_made_again() {
 fn one_that_its_user_could_not_restore_is_told_before_that_is_needed() {
     let server = Postgres::start();
     let world = world_with(&server);
-    server.run("app", "CREATE ROLE agent LOGIN PASSWORD 'agent'; GRANT pg_read_all_data TO agent");
+    server.run(
+        "app",
+        "CREATE ROLE agent LOGIN PASSWORD 'agent';
+         GRANT SELECT ON ALL TABLES IN SCHEMA public TO agent; GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO agent",
+    );
     let url = server.url_as("agent:agent", "app");
     world.write(".env", format!("DATABASE_URL='{url}'\n"));
     let words = "could not be restored: the user does not own";
