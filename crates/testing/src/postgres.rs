@@ -18,7 +18,16 @@ pub struct Postgres {
     settings: Vec<String>,
 }
 
-/// Where the newest installed server has its programs.
+/// A folder with another server (`initdb` and `postgres`) to run than the installed one, to try old and new ones with the
+/// installed client programs.
+const OTHER_SERVER: &str = "RAPPEL_TEST_POSTGRES";
+
+/// Where a server's own programs are.
+fn server_programs() -> PathBuf {
+    std::env::var_os(OTHER_SERVER).map_or_else(programs, PathBuf::from)
+}
+
+/// Where the newest installed server has its programs; the client programs are those that Rappel takes.
 pub fn programs() -> PathBuf {
     let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -59,7 +68,7 @@ impl Postgres {
             assert!(status.unwrap().success(), "the user {UNPRIVILEGED} is needed to run a server");
         }
         let made = as_somebody()
-            .arg(programs().join("initdb"))
+            .arg(server_programs().join("initdb"))
             .arg("-D")
             .arg(server.data())
             .args(["--no-sync", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"])
@@ -109,10 +118,12 @@ impl Postgres {
             .open(self.folder.path().join("log"))
             .unwrap();
         let mut command = as_somebody();
-        command.arg(programs().join("postgres")).arg("-D").arg(self.data());
+        command.arg(server_programs().join("postgres")).arg("-D").arg(self.data());
         command.args(["-c", "listen_addresses=", "-c", "max_prepared_transactions=8"]);
         // Nothing happens that the test did not ask for.
         command.args(["-c", "autovacuum=off"]);
+        // Servers before 14 would keep passwords in a way that ours do not take.
+        command.args(["-c", "password_encryption=scram-sha-256"]);
         command.arg("-c").arg(format!("unix_socket_directories={}", self.host().display()));
         for setting in &self.settings {
             command.args(["-c", setting]);

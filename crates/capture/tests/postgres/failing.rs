@@ -106,10 +106,19 @@ fn who_holds_a_lock_is_named() {
     assert_eq!(server.dump("app"), before);
 }
 
+/// Servers before 15 publish tables only, which are locked.
+const WHOLE_SCHEMA: &str = r"SELECT current_setting('server_version_num')::int >= 150000 AS from_15 \gset
+    \if :from_15
+    ALTER PUBLICATION p ADD TABLES IN SCHEMA public;
+    \else
+    CREATE PUBLICATION q;
+    \endif";
+
 #[test]
 fn what_slips_in_during_a_restore_is_a_conflict() {
     let server = server_with(SMALL);
-    server.run("app", "CREATE SEQUENCE free; CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT lo_from_bytea(1, 'a');");
+    server.run("app", "CREATE SEQUENCE free; CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT lo_from_bytea(1, 'a');
+        CREATE FOREIGN DATA WRAPPER w; CREATE SERVER far FOREIGN DATA WRAPPER w; CREATE PUBLICATION p;");
     let database = database(&server, "app");
     let store = MemoryStore::default();
     let target = capture(&database, &store).part;
@@ -125,6 +134,11 @@ fn what_slips_in_during_a_restore_is_a_conflict() {
         ("SELECT nextval('free')", "sequence free moved on"),
         ("SELECT setval('free', 77, false)", "sequence free moved on"),
         ("SELECT lo_put(1, 0, 'b')", "pg_largeobject"),
+        (
+            "CREATE USER MAPPING FOR PUBLIC SERVER far",
+            "user mapping for public on server far was made",
+        ),
+        (WHOLE_SCHEMA, "was made"),
     ] {
         let mut restoring = database.restoring(patient()).unwrap();
         restoring.capture(&store, None, &Watch::nobody()).unwrap();
@@ -142,6 +156,32 @@ fn what_slips_in_during_a_restore_is_a_conflict() {
     server.run("app", "CREATE TEMPORARY TABLE mine (id serial PRIMARY KEY)");
     restoring.stage(&store, &target).unwrap();
     restoring.commit().unwrap();
+}
+
+/// Every connection leaves a row. Servers before 17 have no such triggers; there nothing is shown by this.
+const LOGINS: &str = r"CREATE TABLE logins (at timestamptz);
+    CREATE FUNCTION login() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.logins VALUES (now()); END';
+    SELECT current_setting('server_version_num')::int >= 170000 AS from_17 \gset
+    \if :from_17
+    CREATE EVENT TRIGGER at_login ON login EXECUTE FUNCTION login();
+    ALTER EVENT TRIGGER at_login ENABLE ALWAYS;
+    \endif";
+
+#[test]
+fn a_trigger_that_writes_at_login_is_not_waited_for() {
+    let server = server_with(SMALL);
+    server.run("app", LOGINS);
+    let triggers = || server.run("app", "SELECT count(*) FROM pg_event_trigger");
+    let before = triggers();
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    for damage in ["DROP TABLE t", "DROP SCHEMA public CASCADE; CREATE SCHEMA public"] {
+        server.run("app", damage);
+        restore(&database, &store, &target).unwrap();
+        assert_eq!(server.run("app", "SELECT count(*) FROM t"), "2", "{damage}");
+        assert_eq!(triggers(), before, "{damage}");
+    }
 }
 
 #[test]
@@ -332,6 +372,15 @@ fn what_cannot_be_made_as_it_was_is_told() {
     assert!(known(&server).starts_with("agent|"), "{}", known(&server));
 
     server.run("postgres", "DROP DATABASE app");
+    let mut newer = target.clone();
+    if let Some(definition) = &mut newer.definition {
+        definition.provider = Some("builtin".to_owned());
+        definition.locale = Some("of later".to_owned());
+    }
+    let notes = database(&server, "app").create(&newer).unwrap().join("\n");
+    assert!(notes.contains("does not have its collation"), "{notes}");
+
+    server.run("postgres", "DROP DATABASE app");
     server.run("postgres", "DROP ROLE other");
     let error = database(&server, "app").create(&target).unwrap_err();
     assert!(
@@ -401,6 +450,21 @@ fn what_cannot_succeed_is_refused_beforehand() {
     let owned = capture(&dev, &store).part;
     dev.check(&store, &owned, false).unwrap();
     restore(&dev, &store, &owned).unwrap();
+    // A pg_dump of 15 says of older servers to whom the schema belongs that every database has.
+    let public = server.run(
+        "app",
+        "SELECT format('ALTER SCHEMA public OWNER TO %s;', nspowner::regrole) FROM pg_namespace WHERE nspname = 'public'",
+    );
+    let explicit = part(&store, &format!("{}{public}\n", server.dump("app")), &owned);
+    restore(&dev, &store, &explicit).unwrap();
+    let given = part(
+        &store,
+        &format!("{}ALTER SCHEMA public OWNER TO zoo_owner;\n", server.dump("app")),
+        &owned,
+    );
+    server.run("app", "CREATE ROLE zoo_owner");
+    let said = refusal(&dev, &given);
+    assert!(said.contains("zoo_owner"), "{said}");
     let said = refusal(&dev, &target);
     assert!(said.contains("postgres"), "{said}");
     server.run("app", "CREATE FUNCTION e() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; ALTER FUNCTION e OWNER TO dev; CREATE EVENT TRIGGER no ON ddl_command_end EXECUTE FUNCTION e();");

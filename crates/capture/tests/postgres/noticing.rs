@@ -68,7 +68,7 @@ fn a_sequence_that_is_set_without_a_transaction_is_noticed() {
     let server = Postgres::start();
     server.create("app");
     // Servers before 15 have no such sequences.
-    let made = "DO $$ BEGIN CREATE UNLOGGED SEQUENCE q; EXCEPTION WHEN syntax_error THEN CREATE SEQUENCE q; END $$";
+    let made = "DO $$ BEGIN CREATE UNLOGGED SEQUENCE q; EXCEPTION WHEN feature_not_supported THEN CREATE SEQUENCE q; END $$";
     server.run("app", made);
     let database = at(&server.url("app"));
     for value in [7, 500] {

@@ -39,6 +39,13 @@ const DAMAGES: &[&str] = &[
      ALTER DEFAULT PRIVILEGES FOR ROLE zoo_owner IN SCHEMA public GRANT ALL ON TABLES TO zoo_reader;
      CREATE PUBLICATION everything FOR ALL TABLES; SELECT setval('app.counter', 700); COMMENT ON EXTENSION citext IS NULL;
      DROP SERVER elsewhere CASCADE; DROP EXTENSION citext CASCADE;",
+    // What only newer servers know.
+    r"ALTER EVENT TRIGGER watch DISABLE; DROP SCHEMA newer CASCADE;
+     SELECT current_setting('server_version_num')::int >= 180000 AS from_18 \gset
+     \if :from_18
+     ALTER DEFAULT PRIVILEGES FOR ROLE zoo_owner REVOKE ALL ON LARGE OBJECTS FROM zoo_owner;
+     ALTER DEFAULT PRIVILEGES FOR ROLE zoo_owner GRANT UPDATE ON LARGE OBJECTS TO zoo_reader;
+     \endif",
 ];
 
 #[test]
@@ -48,7 +55,9 @@ fn one_of_everything_comes_back() {
     let store = MemoryStore::default();
     let dumped = server.dump("app");
     let target = capture(&database, &store).part;
-    for damage in DAMAGES {
+    // Before 15 pg_dump tells neither the owner of the schema `public`, nor its rights where it was dropped and made anew.
+    let told = database.versions().unwrap().client.major >= 15;
+    for damage in DAMAGES.iter().filter(|damage| told || !damage.contains("SCHEMA public")) {
         server.run("app", damage);
         let damaged = server.dump("app");
         assert_ne!(damaged, dumped);

@@ -11,6 +11,15 @@ use crate::support::{at, patient, server_with};
 const PASSWORD: &str = "s3cr3t\"'$ \\x";
 const ESCAPED: &str = "s3cr3t%22%27%24%20%5Cx";
 
+/// Says so when it is dropped, be it by a panic.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Looks at all command lines for as long as `work` takes.
 fn watched(work: impl FnOnce() + Send) -> usize {
     let done = AtomicBool::new(false);
@@ -27,8 +36,9 @@ fn watched(work: impl FnOnce() + Send) -> usize {
             }
             looks
         });
+        let ended = Ended(&done);
         work();
-        done.store(true, Ordering::Relaxed);
+        drop(ended);
         watcher.join().unwrap()
     })
 }

@@ -7,8 +7,8 @@ use rappel_capture::databases::{Captured, Result, Watch};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::DatabasePart;
 
-/// One of everything.
-pub const ZOO: &str = include_str!("zoo.sql");
+/// One of everything that the server knows.
+pub const ZOO: &str = concat!(include_str!("newer.sql"), include_str!("zoo.sql"));
 
 /// The roles that it names.
 pub const ROLES: &str =

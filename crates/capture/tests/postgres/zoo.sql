@@ -84,7 +84,6 @@ BEGIN;
 ';
 END
 $body$;
-CREATE FUNCTION app.standard(a int) RETURNS int LANGUAGE sql IMMUTABLE BEGIN ATOMIC SELECT a + 1; SELECT a + 2; END;
 CREATE FUNCTION app.as_string() RETURNS text LANGUAGE sql AS 'SELECT ''COMMIT; -- '' || E''\\'';';
 CREATE PROCEDURE app.proc(INOUT x int) LANGUAGE plpgsql AS $$ BEGIN x := x + 1; COMMIT; END $$;
 CREATE AGGREGATE app.total (int) (sfunc = int4pl, stype = int, initcond = '0');

@@ -186,10 +186,7 @@ fn an_unreachable_server_makes_the_checkpoint_partial_and_bars_a_restore() {
     );
     let diff = diff.unwrap();
     assert!(diff.databases.is_empty(), "{diff:?}");
-    assert!(
-        diff.warnings.iter().any(|line| line.contains("not compared")),
-        "{diff:?}"
-    );
+    assert!(diff.warnings.iter().any(|line| line.contains("not compared")), "{diff:?}");
     let restored = world.open().restore(&reference(&first), &RestoreOptions::default());
     let error = restored.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -233,7 +230,11 @@ fn a_dropped_database_is_made_again() {
 fn one_that_its_user_could_not_restore_is_told_before_that_is_needed() {
     let server = Postgres::start();
     let world = world_with(&server);
-    server.run("app", "CREATE ROLE agent LOGIN PASSWORD 'agent'; GRANT pg_read_all_data TO agent");
+    server.run(
+        "app",
+        "CREATE ROLE agent LOGIN PASSWORD 'agent';
+         GRANT SELECT ON ALL TABLES IN SCHEMA public TO agent; GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO agent",
+    );
     let url = server.url_as("agent:agent", "app");
     world.write(".env", format!("DATABASE_URL='{url}'\n"));
     let words = "could not be restored: the user does not own";

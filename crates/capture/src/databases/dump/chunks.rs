@@ -31,12 +31,15 @@ const WAITING: usize = 2;
 pub struct Putter<'scope> {
     queue: SyncSender<Numbered>,
     helper: Worker<'scope>,
-    thread: ScopedJoinHandle<'scope, Result<Vec<(usize, Chunk)>>>,
+    thread: ScopedJoinHandle<'scope, Result<Done>>,
     count: usize,
-    own: Vec<(usize, Chunk)>,
+    own: Done,
 }
 
-/// A chunk and its number: they are finished in any order.
+/// Chunks that are put, with their numbers: they are finished in any order.
+type Done = Vec<(usize, Chunk)>;
+
+/// A chunk and its number.
 struct Numbered {
     number: usize,
     role: Role,
@@ -61,7 +64,7 @@ impl Worker<'_> {
     }
 
     /// Puts chunks until there are no more.
-    fn run(&self) -> Result<Vec<(usize, Chunk)>> {
+    fn run(&self) -> Result<Done> {
         let mut done = Vec::new();
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv();

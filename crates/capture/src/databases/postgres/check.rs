@@ -117,8 +117,13 @@ fn roles(session: &mut Session, demands: &Demands, superuser: bool) -> Result<()
     let foreign = names(
         session,
         &format!(
-            "SELECT r FROM pg_catalog.unnest({}) r WHERE NOT pg_catalog.pg_has_role(r, 'MEMBER')",
-            array(&demands.owners)
+            "SELECT r FROM pg_catalog.unnest({}) r WHERE NOT pg_catalog.pg_has_role(r, 'MEMBER')
+             UNION SELECT r FROM pg_catalog.unnest({}) r WHERE NOT pg_catalog.pg_has_role(r, 'MEMBER')
+               AND NOT EXISTS (SELECT FROM pg_catalog.pg_namespace
+                               WHERE nspname = 'public' AND pg_catalog.pg_get_userbyid(nspowner) = r)",
+            array(&demands.owners),
+            // To give it to whom it belongs takes no right.
+            array(&demands.public_owner.iter().cloned().collect())
         ),
     )?;
     if foreign.is_empty() {

@@ -16,15 +16,16 @@ SELECT DISTINCT pg_catalog.format('ALTER DEFAULT PRIVILEGES FOR ROLE %I %s REVOK
 FROM pg_catalog.pg_default_acl d
 JOIN pg_catalog.pg_roles r ON r.oid = d.defaclrole
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid = d.defaclnamespace
-JOIN (VALUES ('r', 'TABLES'), ('S', 'SEQUENCES'), ('f', 'FUNCTIONS'), ('T', 'TYPES'), ('n', 'SCHEMAS')) k (letter, kind)
-  ON k.letter = d.defaclobjtype::text
+JOIN (VALUES ('r', 'TABLES'), ('S', 'SEQUENCES'), ('f', 'FUNCTIONS'), ('T', 'TYPES'), ('n', 'SCHEMAS'), ('L', 'LARGE OBJECTS'))
+  k (letter, kind) ON k.letter = d.defaclobjtype::text
 CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) a
 LEFT JOIN pg_catalog.pg_roles g ON g.oid = a.grantee \gexec
 SELECT pg_catalog.format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT %s ON %s TO %s', r.rolname, a.privilege_type, k.kind,
   CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(g.rolname) END)
 FROM pg_catalog.pg_default_acl d
 JOIN pg_catalog.pg_roles r ON r.oid = d.defaclrole
-JOIN (VALUES ('r', 'TABLES', 'r'), ('S', 'SEQUENCES', 's'), ('f', 'FUNCTIONS', 'f'), ('T', 'TYPES', 'T'), ('n', 'SCHEMAS', 'n'))
+JOIN (VALUES ('r', 'TABLES', 'r'), ('S', 'SEQUENCES', 's'), ('f', 'FUNCTIONS', 'f'), ('T', 'TYPES', 'T'), ('n', 'SCHEMAS', 'n'),
+        ('L', 'LARGE OBJECTS', 'L'))
   k (letter, kind, code) ON k.letter = d.defaclobjtype::text
 CROSS JOIN LATERAL pg_catalog.aclexplode(pg_catalog.acldefault(k.code::"char", d.defaclrole)) a
 LEFT JOIN pg_catalog.pg_roles g ON g.oid = a.grantee
@@ -66,7 +67,8 @@ SELECT pg_catalog.format('DROP ACCESS METHOD IF EXISTS %I CASCADE', amname)
 FROM pg_catalog.pg_am WHERE oid >= 16384 \gexec
 SELECT pg_catalog.count(pg_catalog.lo_unlink(oid)) FROM pg_catalog.pg_largeobject_metadata;
 
--- The schema public, as initdb makes it.
+-- The schema public, as initdb makes it; but since 15 pg_dump takes it for granted, of older servers too, that not everybody
+-- may create something there.
 SELECT 'CREATE SCHEMA public'
 WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'public') \gexec
 SELECT pg_catalog.format('ALTER SCHEMA public OWNER TO %I', o.rolname)
@@ -77,8 +79,8 @@ WHERE n.nspname = 'public' AND n.nspowner <> o.oid
 SELECT s.statement
 FROM pg_catalog.pg_namespace n
 JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
-CROSS JOIN LATERAL (SELECT CASE WHEN pg_catalog.current_setting('server_version_num')::int >= 150000
-                           THEN 'USAGE' ELSE 'USAGE, CREATE' END AS rights) w
+CROSS JOIN LATERAL (SELECT CASE WHEN :dump_before_15 AND pg_catalog.current_setting('server_version_num')::int < 150000
+                           THEN 'USAGE, CREATE' ELSE 'USAGE' END AS rights) w
 CROSS JOIN LATERAL (
   SELECT 1 AS step, pg_catalog.format('REVOKE ALL ON SCHEMA public FROM %s CASCADE',
     CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(g.rolname) END) AS statement

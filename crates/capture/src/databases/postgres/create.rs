@@ -134,7 +134,8 @@ fn make(session: &mut Session, name: &str, definition: &DatabaseDefinition) -> R
                     definition.owner
                 ));
             }
-            Err(code) if matches!(code.as_str(), "42809" | "22023") && locale => {
+            // One that it does not know, or, as older servers, not even how to be told of it.
+            Err(code) if matches!(code.as_str(), "42809" | "22023" | "42601") && locale => {
                 locale = false;
                 let collate = &definition.collate;
                 notes.push(format!("the server does not have its collation {collate}"));

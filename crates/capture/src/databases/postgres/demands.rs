@@ -14,6 +14,9 @@ pub struct Demands {
     pub roles: BTreeSet<String>,
     /// Those among them that own something.
     pub owners: BTreeSet<String>,
+    /// To whom it gives the schema `public`, which is there before. A `pg_dump` of 15 or later always says so of older
+    /// servers.
+    pub public_owner: Option<String>,
     /// Extensions that it installs.
     pub extensions: BTreeSet<String>,
     /// Tablespaces that it uses.
@@ -114,7 +117,12 @@ impl Demands {
             && to.is("to")
         {
             self.roles.extend(role(name));
-            self.owners.extend(role(name));
+            match tokens {
+                [_, schema, public, ..] if schema.is("schema") && public.is("public") => {
+                    self.public_owner = role(name);
+                }
+                _ => self.owners.extend(role(name)),
+            }
         } else if tokens.iter().any(|token| token.is("constraint")) {
             self.creates += 1;
         }
@@ -202,6 +210,7 @@ mod tests {
             CREATE EXTENSION IF NOT EXISTS "uuid-ossp" WITH SCHEMA public;
             CREATE TABLE public."OWNER TO x" (a int);
             ALTER TABLE public."OWNER TO x" OWNER TO "The ""Owner""";
+            ALTER SCHEMA public OWNER TO "First";
             ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (a > 1);
             GRANT SELECT("to",b) ON TABLE public.t TO reader WITH GRANT OPTION;
             GRANT ALL ON SCHEMA s TO PUBLIC;
@@ -223,9 +232,10 @@ GRANT x TO nobody;
         }
         let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(list(&demands.owners), "The \"Owner\"");
+        assert_eq!(demands.public_owner.as_deref(), Some("First"));
         assert_eq!(
             list(&demands.roles),
-            "The \"Owner\" Two giver grantor mapped one reader revoked taker"
+            "First The \"Owner\" Two giver grantor mapped one reader revoked taker"
         );
         assert_eq!(list(&demands.extensions), "uuid-ossp");
         assert_eq!(list(&demands.tablespaces), "fast");

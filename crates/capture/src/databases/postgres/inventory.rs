@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::lock::is_superuser;
-use super::session::{Failure, Session};
+use super::session::{Failure, Session, literal};
 
 /// Catalogs whose rows are objects, which can be named. With how to leave out what is temporary.
-const OBJECTS: [(&str, &str); 32] = [
+const OBJECTS: [(&str, &str); 34] = [
     ("pg_class", "relpersistence <> 't'"),
     ("pg_type", TYPE_STAYS),
     ("pg_proc", ""),
@@ -44,6 +43,10 @@ const OBJECTS: [(&str, &str); 32] = [
     ("pg_transform", ""),
     ("pg_publication", ""),
     ("pg_publication_rel", ""),
+    // Since version 15.
+    ("pg_publication_namespace", ""),
+    // Only superusers may look there.
+    ("pg_user_mapping", ""),
     ("pg_largeobject_metadata", ""),
     ("pg_enum", ""),
 ];
@@ -80,9 +83,20 @@ pub struct Inventory {
     sequences: BTreeMap<u64, String>,
 }
 
-/// All catalogs that are looked into, for whoever may lock them.
-pub fn catalogs() -> impl Iterator<Item = &'static str> {
+fn all_catalogs() -> impl Iterator<Item = &'static str> {
     OBJECTS.iter().chain(&PARTS).map(|(catalog, _)| *catalog)
+}
+
+/// The catalogs that are looked into: those that the server has and its user may read.
+pub fn catalogs(session: &mut Session) -> Result<Vec<&'static str>, Failure> {
+    let quoted: Vec<_> = all_catalogs().map(literal).collect();
+    let found = session.ask(&format!(
+        "SELECT relname FROM pg_catalog.pg_class
+         WHERE relnamespace = 'pg_catalog'::regnamespace AND relname IN ({})
+           AND pg_catalog.has_table_privilege(oid, 'SELECT');",
+        quoted.join(", ")
+    ))?;
+    Ok(all_catalogs().filter(|catalog| found.iter().any(|name| name == catalog)).collect())
 }
 
 impl Inventory {
@@ -94,8 +108,8 @@ impl Inventory {
 
     fn definitions(session: &mut Session) -> Result<BTreeMap<(String, u64), String>, Failure> {
         let mut definitions = BTreeMap::new();
-        let superuser = is_superuser(session)?;
-        for row in session.rows(&query(superuser))? {
+        let catalogs = catalogs(session)?;
+        for row in session.rows(&query(&catalogs))? {
             if let [Value::String(catalog), Value::Number(object), Value::String(version)] =
                 &row[..]
             {
@@ -137,7 +151,7 @@ impl Inventory {
             later.definitions.iter().filter(changed).map(|(key, _)| key).collect();
         // A table is named before its columns and its type are.
         changes.sort_by_key(|(catalog, object)| {
-            (*object == 0, catalogs().position(|known| known == catalog), *object)
+            (*object == 0, all_catalogs().position(|known| known == catalog), *object)
         });
         if let Some(&key) = changes.first() {
             let (catalog, object) = key;
@@ -174,9 +188,10 @@ pub fn describe(session: &mut Session, catalog: &str, object: u64) -> Result<Str
     ))
 }
 
-fn query(superuser: bool) -> String {
+fn query(catalogs: &[&str]) -> String {
+    let known = |(catalog, _): &(&str, &str)| catalogs.contains(catalog);
     let mut parts = Vec::new();
-    for (catalog, stays) in OBJECTS {
+    for (catalog, stays) in OBJECTS.into_iter().filter(known) {
         let stays = if stays.is_empty() { "true" } else { stays };
         parts.push(format!(
             "SELECT '{catalog}', oid::bigint, xmin::text FROM pg_catalog.{catalog} WHERE oid >= 16384 AND {stays}"
@@ -185,10 +200,7 @@ fn query(superuser: bool) -> String {
             "SELECT '{catalog}', 0, {SUM} FROM pg_catalog.{catalog} r WHERE oid < 16384 AND {stays}"
         ));
     }
-    for (catalog, stays) in PARTS {
-        if catalog == "pg_largeobject" && !superuser {
-            continue;
-        }
+    for (catalog, stays) in PARTS.into_iter().filter(known) {
         let stays = if stays.is_empty() { "true" } else { stays };
         parts.push(format!(
             "SELECT '{catalog}', 0, {SUM} FROM pg_catalog.{catalog} r WHERE {stays}"

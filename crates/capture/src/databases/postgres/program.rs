@@ -313,7 +313,7 @@ pub struct Version {
 
 impl Version {
     /// The first number with or without a dot in a text.
-    fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let word =
             text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
         let mut numbers = word.split(|c: char| !c.is_ascii_digit()).map(str::parse);

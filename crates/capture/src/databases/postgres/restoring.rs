@@ -25,7 +25,7 @@ use super::super::{Captured, Fate, Restoring, Watch};
 use super::inventory::{self, Inventory};
 use super::session::{Failure, Session};
 use super::source::watched;
-use super::{Database, fate, lock};
+use super::{Database, fate, lock, origin};
 
 /// How a restore behaves towards others.
 #[derive(Debug, Clone)]
@@ -60,6 +60,11 @@ SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';";
 
+/// Whether something happens whenever somebody connects (since version 17). What it writes to would be locked by us, and our own
+/// `pg_dump` would wait for that for ever. Only superusers get here where there are event triggers, and they may connect without.
+const FIRES_AT_LOGIN: &str = "\
+SELECT EXISTS (SELECT FROM pg_catalog.pg_event_trigger WHERE evtevent = 'login' AND evtenabled <> 'D');";
+
 impl Restore {
     /// Begins: locks everything against writers.
     pub fn begin(database: &Database, options: Options) -> Result<Self> {
@@ -77,8 +82,11 @@ impl Restore {
         session.ask(BEGIN)?;
         let superuser = lock::is_superuser(&mut session)?;
         let ticket = fate::ticket(&mut session, programs)?;
-        lock::everything(&mut session, programs, options.lock_timeout)?;
-        let database = database.clone();
+        let mut database = database.clone();
+        if superuser && session.value(FIRES_AT_LOGIN)? == "t" {
+            database.programs.address = programs.address.with_option("-c event_triggers=off");
+        }
+        lock::everything(&mut session, &database.programs, options.lock_timeout)?;
         Ok(Self { database, session, options, superuser, ticket, safety: None })
     }
 
@@ -107,8 +115,8 @@ impl Restore {
         let session = &mut self.session;
         if self.superuser {
             let own = session.value("SELECT pg_catalog.pg_backend_pid();")?;
-            let names: Vec<_> =
-                inventory::catalogs().map(|catalog| format!("pg_catalog.{catalog}")).collect();
+            let catalogs = inventory::catalogs(session)?.into_iter();
+            let names: Vec<_> = catalogs.map(|catalog| format!("pg_catalog.{catalog}")).collect();
             session.tell(&format!("LOCK TABLE {} IN SHARE MODE;", names.join(", ")));
             lock::wait(session, &self.database.programs, &own, self.options.lock_timeout)?;
         }
@@ -230,7 +238,9 @@ impl Restoring for Restore {
         }
         self.session.ask(include_str!("event_triggers.sql"))?;
         self.lock_sequences()?;
-        let cleared = self.session.ask_long(include_str!("clear.sql"));
+        let old = origin::of(source, target).is_some_and(|version| version.major < 15);
+        let clear = format!("\\set dump_before_15 {old}\n{}", include_str!("clear.sql"));
+        let cleared = self.session.ask_long(&clear);
         cleared.map_err(|failure| self.not_loaded(failure))?;
         self.load(source, target)
     }

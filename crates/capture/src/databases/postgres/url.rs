@@ -199,6 +199,15 @@ impl Address {
         other
     }
 
+    /// The same with another option for the server's process, like `-c name=value`.
+    #[must_use]
+    pub fn with_option(&self, option: &str) -> Self {
+        let mut other = self.clone();
+        let options = self.get("options").map(|options| format!("{options} {option}"));
+        other.set("options", options.unwrap_or_else(|| option.to_owned()));
+        other
+    }
+
     /// A connection string for `libpq`, without the password. `defaults` are said where the
     /// address does not say otherwise.
     pub fn connection(&self, defaults: &[(&str, &str)]) -> String {
@@ -358,6 +367,17 @@ mod tests {
         ];
         for (url, expected) in cases {
             assert_eq!(connection(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn options_are_added_to_those_of_the_url() {
+        for (url, expected) in [
+            ("postgres://h/d", "host='h' dbname='d' options='-c a=b'"),
+            ("postgres://h/d?options=-c%20x%3Dy", "host='h' dbname='d' options='-c x=y -c a=b'"),
+        ] {
+            let address = Address::parse(url).unwrap().with_option("-c a=b");
+            assert_eq!(address.connection(&[]), expected);
         }
     }
 
