@@ -52,7 +52,7 @@ CREATE TABLE app.log_rest PARTITION OF app.log DEFAULT PARTITION BY LIST (body);
 CREATE TABLE empty.log_rest_x PARTITION OF app.log_rest FOR VALUES IN ('x');
 CREATE TABLE public.measures (at date, place int, value int, PRIMARY KEY (at, place)) PARTITION BY RANGE (at, place);
 CREATE TABLE public.measures_2025 PARTITION OF public.measures FOR VALUES FROM ('2025-01-01', 0) TO ('2026-01-01', 0);
-CREATE TABLE public.measures_rest PARTITION OF public.measures DEFAULT PARTITION BY HASH ((place + 1));
+CREATE TABLE public.measures_rest PARTITION OF public.measures DEFAULT PARTITION BY HASH (place);
 CREATE TABLE public.measures_rest_0 PARTITION OF public.measures_rest FOR VALUES WITH (MODULUS 1, REMAINDER 0);
 INSERT INTO public.measures VALUES ('2025-05-05', 1, 2), ('2030-01-01', 1, 3);
 CREATE INDEX ON app.log (at);
