@@ -114,7 +114,12 @@ impl Rappel {
         let newest = self.head(&self.rows()?)?;
         if let Some(manifest) = newest.and_then(|row| self.store.manifest(&row).ok()) {
             let found = not_restorable(&manifest.databases);
-            checks.extend(found.map(|found| Check { name: "database", ok: false, found, hint: None }));
+            checks.extend(found.map(|found| Check {
+                name: "database",
+                ok: false,
+                found,
+                hint: None,
+            }));
         }
         Ok(checks)
     }
