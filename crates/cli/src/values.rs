@@ -68,8 +68,14 @@ pub fn limit(text: &str) -> Result<u64, BadValue> {
 /// One of FACETS.
 pub fn facet(text: &str) -> Result<Facet, BadValue> {
     text.trim().parse().map_err(|message: String| {
-        let known: Vec<_> = Facet::ALL.iter().map(|facet| facet.as_str()).collect();
-        BadValue::new(&message, format!("facets are {}", known.join(", ")))
+        let hint = match text.trim() {
+            "database" | "db" => "did you mean databases?".to_owned(),
+            _ => {
+                let known: Vec<_> = Facet::ALL.iter().map(|facet| facet.as_str()).collect();
+                format!("facets are {}", known.join(", "))
+            }
+        };
+        BadValue::new(&message, hint)
     })
 }
 

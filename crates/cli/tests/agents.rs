@@ -396,7 +396,10 @@ fn a_list_is_about_what_differs_and_all_counts_say_what_they_count() {
     }
     world.must(&["save", "by hand"]);
     let list = world.must(&["list"]);
-    assert!(list.starts_with("Checkpoints (14 total, and 3 of agent state alone)\n"), "{list}");
+    assert!(
+        list.starts_with("Checkpoints (14 total, and 3 of agent state or single tool calls)\n"),
+        "{list}"
+    );
     let automatic =
         "and 12 automatic ones before, down to 1, with the same files (--all shows them)";
     assert!(list.contains(automatic), "{list}");
@@ -404,7 +407,7 @@ fn a_list_is_about_what_differs_and_all_counts_say_what_they_count() {
     let all = world.must(&["list", "--all"]);
     assert!(all.starts_with("Checkpoints (17 total)\n"), "{all}");
     assert_eq!(all.matches("Auto-checkpoint").count(), 16, "{all}");
-    let counted = "Checkpoints  17, 3 of them of agent state alone\n";
+    let counted = "Checkpoints  17, 3 of them of agent state or single tool calls\n";
     for command in ["status", "stats"] {
         let text = world.must(&[command]);
         assert!(text.contains(counted), "{command}: {text}");

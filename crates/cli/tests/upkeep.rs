@@ -149,6 +149,20 @@ fn doctor_looks_at_everything() {
 }
 
 #[test]
+fn doctor_looks_for_the_programs_of_commands_and_does_not_run_them() {
+    let world = World::new();
+    world.write(
+        "rappel.toml",
+        "[[database]]\nname = \"app\"\nurl = \"env:NOWHERE_URL\"\n\
+         [[command]]\nname = \"gone\"\ncapture = [\"no-such-program\"]\nrestore = [\"true\"]\n\
+         [[command]]\nname = \"kept\"\ncapture = [\"touch\", \"ran\"]\nrestore = [\"true\"]\n\
+         [[command]]\nname = \"text\"\ncapture = [\"./a.txt\"]\nrestore = [\"true\"]\n",
+    );
+    assert_face!(world, "doctor_databases", "doctor");
+    assert!(!world.project.path("ran").exists());
+}
+
+#[test]
 fn deleted_checkpoints_come_back_for_a_day() {
     let world = World::new();
     let first = world.save("first");

@@ -13,7 +13,8 @@ use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPa
 use serde::Serialize;
 
 use crate::databases::PresentDatabases;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::knowledge;
 use crate::rappel::Rappel;
 use agents::Side;
 pub use agents::{AgentsCompared, SessionDiff};
@@ -38,6 +39,11 @@ pub struct DiffOptions {
 impl DiffOptions {
     fn wants(&self, facet: Facet) -> bool {
         self.only.is_empty() || self.only.contains(&facet)
+    }
+
+    /// Files or knowledge, which lie in one tree.
+    fn wants_files(&self) -> bool {
+        self.wants(Facet::Files) || self.wants(Facet::Knowledge)
     }
 }
 
@@ -83,6 +89,9 @@ pub struct Diff {
     /// Whether files were compared.
     #[serde(skip)]
     pub files_compared: bool,
+    /// How many of the paths in `files` are knowledge.
+    #[serde(skip)]
+    pub knowledge: usize,
 }
 
 /// How one file differs, for people.
@@ -112,10 +121,11 @@ impl Diff {
         let learnt = self.agents.as_ref().map(|agents| agents.all.summary());
         let learnt = learnt.filter(|learnt| !learnt.is_empty());
         let files = match (added.len(), modified.len(), deleted.len()) {
-            _ if !options.wants(Facet::Files) && self.agents.is_some() => {
+            _ if !options.wants_files() && self.agents.is_some() => {
                 return learnt.unwrap_or_else(|| "no difference in agents".to_owned());
             }
             _ if !self.files_compared => FILES_NOT_COMPARED.to_owned(),
+            (0, 0, 0) if !options.wants(Facet::Files) => "no difference in knowledge".to_owned(),
             (0, 0, 0) => "no difference in files".to_owned(),
             (added, modified, deleted) => {
                 format!("{added} added, {modified} modified, {deleted} deleted")
@@ -141,6 +151,12 @@ impl Rappel {
         to: Option<&Reference>,
         options: &DiffOptions,
     ) -> Result<Diff> {
+        if options.only.contains(&Facet::Process) {
+            return Err(Error::Usage {
+                message: "what a process used is kept with a checkpoint, and not compared".into(),
+                hint: Some("rappel show REF --json | jq .process".into()),
+            });
+        }
         let files_only = options.only != [Facet::Agents];
         let from = self.view(&self.resolve(from, files_only)?)?.manifest;
         let to = match to {
@@ -160,7 +176,8 @@ impl Rappel {
             summary: String::new(),
             changes: Vec::new(),
             against_workspace: to.is_none(),
-            files_compared: options.wants(Facet::Files),
+            files_compared: options.wants_files(),
+            knowledge: 0,
         };
         match &to {
             Some(to) => self.diff_stored(&from, to, options, &mut diff)?,
@@ -173,9 +190,33 @@ impl Rappel {
             options.paths.is_empty() || options.paths.iter().any(|chosen| path.is_within(chosen))
         };
         diff.changes.retain(|change| meant(&change.path));
-        diff.files = summarise(&diff.changes);
+        self.choose_facets(&from, to.as_ref(), options, &mut diff);
         diff.summary = diff.sentence(options);
         Ok(diff)
+    }
+
+    /// Leaves what was asked for of files and knowledge, and sums it up.
+    fn choose_facets(
+        &self,
+        from: &Manifest,
+        to: Option<&Manifest>,
+        options: &DiffOptions,
+        diff: &mut Diff,
+    ) {
+        let paths_of = |manifest: &Manifest| {
+            manifest.knowledge.as_ref().map(|part| part.paths.clone()).unwrap_or_default()
+        };
+        let mut knowledge = paths_of(from);
+        knowledge.extend(to.map_or_else(|| self.config.knowledge.paths.clone(), paths_of));
+        let is_knowledge = |path: &RelPath| knowledge::holds(&knowledge, path);
+        diff.changes.retain(|change| match is_knowledge(&change.path) {
+            true => options.wants(Facet::Knowledge),
+            false => options.wants(Facet::Files),
+        });
+        diff.files = summarise(&diff.changes);
+        let FilesDiff { added, modified, deleted } = &diff.files;
+        let told = added.iter().chain(modified).chain(deleted);
+        diff.knowledge = told.filter(|path| is_knowledge(path)).count();
     }
 
     /// Two checkpoints, agents apart.
@@ -215,7 +256,7 @@ impl Rappel {
         if options.wants(Facet::Git) {
             diff.git = others::git(from.git.as_ref(), to.git.as_ref());
         }
-        if options.wants(Facet::Files) {
+        if options.wants_files() {
             match (tree_of(from), tree_of(to)) {
                 (Some(old), Some(new)) => diff.changes = tree::diff(self.source(), &old, &new)?,
                 _ => diff.lack_files([from, to]),
@@ -228,14 +269,14 @@ impl Rappel {
     fn diff_present(&self, from: &Manifest, options: &DiffOptions, diff: &mut Diff) -> Result<()> {
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
-        if options.wants(Facet::Files) || options.wants(Facet::Git) {
+        if options.wants_files() || options.wants(Facet::Git) {
             let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
             if options.wants(Facet::Git) {
                 let git = self.look_at_git(&now, None, &scratch)?.root_part();
                 diff.git = others::git(from.git.as_ref(), git.as_ref());
             }
             match tree_of(from) {
-                _ if !options.wants(Facet::Files) => {}
+                _ if !options.wants_files() => {}
                 Some(old) => diff.changes = tree::diff(&scratch, &old, &now.tree)?,
                 None => diff.lack_files([from]),
             }

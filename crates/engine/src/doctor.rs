@@ -2,11 +2,16 @@
 
 use std::process::{Command, Stdio};
 
+use rappel_capture::databases::Error as DatabaseError;
+use rappel_capture::databases::command::Command as CommandDatabase;
 use rappel_store::beneath::Root;
 use rappel_store::home::Footing;
+use rappel_types::config::DatabaseUrl;
+use rappel_types::database::DatabaseKind;
 use rappel_types::size::format_size;
 use serde::Serialize;
 
+use crate::databases::not_restorable;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -72,28 +77,75 @@ impl Rappel {
             Some(version) => Check::fine("git", version),
             None => Check::bad("git", "not found", "install git to capture repositories"),
         });
-        for source in self.configured_databases() {
-            checks.push(match source {
-                Ok(named) => match named.database.fingerprint() {
-                    Ok(_) => Check::fine("database", format!("{} can be read", named.name)),
-                    Err(error) => Check::bad(
-                        "database",
-                        format!("{}: {error}", named.name),
-                        "correct its address in rappel.toml, or start its server",
-                    ),
-                },
-                Err((name, error)) => {
-                    let hint = "correct its address in rappel.toml";
-                    Check::bad("database", format!("{name}: {error}"), hint)
-                }
-            });
-        }
+        checks.extend(self.check_databases()?);
         let restores = self.open_intents()?.len();
         checks.push(match restores {
             0 => Check::fine("restores", "none unfinished"),
             count => Check::bad("restores", format!("{count} unfinished"), "rappel recover"),
         });
         Ok(checks)
+    }
+
+    /// Each database that `rappel.toml` names. Commands are looked for and not run.
+    fn check_databases(&self) -> Result<Vec<Check>> {
+        let mut checks = Vec::new();
+        for source in self.configured_databases() {
+            let (name, tried) = match source {
+                Ok(named) if named.kind == DatabaseKind::Command => continue,
+                Ok(named) => (named.name, named.database.fingerprint()),
+                Err((name, error)) => (name, Err(error)),
+            };
+            checks.push(match tried {
+                Ok(_) => Check::fine("database", format!("{name} can be read")),
+                Err(error) => self.unreadable(&name, &error),
+            });
+        }
+        for config in &self.config.commands {
+            let command = CommandDatabase::new(config.clone(), self.root.clone());
+            let name = &config.name;
+            checks.push(match command.can_be_tried() {
+                Ok(()) => {
+                    let found = format!("{name}: its program is there; it was not tried");
+                    Check::fine("database", found)
+                }
+                Err(error) => self.unreadable(name, &error),
+            });
+        }
+        let newest = self.head(&self.rows()?)?;
+        if let Some(manifest) = newest.and_then(|row| self.store.manifest(&row).ok()) {
+            let found = not_restorable(&manifest.databases);
+            checks.extend(found.map(|found| Check {
+                name: "database",
+                ok: false,
+                found,
+                hint: None,
+            }));
+        }
+        Ok(checks)
+    }
+
+    /// A database that cannot be had, and what to do, where its error does not say it itself.
+    fn unreadable(&self, name: &str, error: &DatabaseError) -> Check {
+        let hint = self.advice(name, error);
+        Check { name: "database", ok: false, found: format!("{name}: {error}"), hint }
+    }
+
+    fn advice(&self, name: &str, error: &DatabaseError) -> Option<String> {
+        let words = match error {
+            DatabaseError::Refused { hint, .. } => return hint.clone(),
+            other => other.to_string(),
+        };
+        let config = self.config.databases.iter().find(|config| config.name == name);
+        match config.map(|config| &config.url) {
+            Some(DatabaseUrl::Variable(variable)) if self.variable(variable).is_none() => {
+                Some(format!("set {variable} in .env"))
+            }
+            _ if words.contains("install ") => None,
+            Some(DatabaseUrl::Variable(variable)) => {
+                Some(format!("correct {variable}, or start its server"))
+            }
+            _ => Some("correct its address in rappel.toml, or start its server".into()),
+        }
     }
 }
 

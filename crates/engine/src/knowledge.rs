@@ -4,7 +4,9 @@
 //! which of the two a path belongs to follows from the paths that the manifest names.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 
 use rappel_store::beneath::Root;
 use rappel_store::index::CheckpointRow;
@@ -45,6 +47,16 @@ pub(crate) fn as_glob(path: &RelPath) -> String {
 }
 
 impl Rappel {
+    /// A sentence for each of `[knowledge] paths` where nothing lies.
+    pub(crate) fn missing_knowledge(&self) -> impl Iterator<Item = String> {
+        let paths = self.config.knowledge.paths.iter();
+        let missing = paths.filter(|path| {
+            let found = self.root.join(OsStr::from_bytes(path.as_bytes())).symlink_metadata();
+            found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        });
+        missing.map(|path| format!("there is no {path}, which rappel.toml names as knowledge"))
+    }
+
     /// The knowledge among the files that were just looked at.
     pub(crate) fn capture_knowledge(
         &self,

@@ -330,6 +330,7 @@ impl Rappel {
             "saved"
         );
         notes.extend(self.config.notes.iter().cloned());
+        notes.extend(self.missing_knowledge());
         notes.extend(self.refused_variables());
         notes.extend(databases::not_restorable(&manifest.databases));
         notes.extend(self.unprotected_databases().iter().map(Found::note));
@@ -504,12 +505,15 @@ impl Rappel {
             .collect()
     }
 
-    /// A sentence for each of those that looks like a secret.
+    /// A sentence for each of those that is not set, or looks like a secret.
     fn refused_variables(&self) -> Vec<String> {
         let names = self.config.variables.capture.iter();
         names
             .filter_map(|name| {
-                let kind = secret::of_variable(name, &(self.options.variables)(name)?)?;
+                let Some(value) = (self.options.variables)(name) else {
+                    return Some(format!("the variable {name} is not kept: it is not set"));
+                };
+                let kind = secret::of_variable(name, &value)?;
                 Some(format!("the variable {name} is not kept: it looks like a secret ({kind})"))
             })
             .collect()

@@ -174,6 +174,7 @@ impl Rappel {
             };
             status.worsen(Health::Degraded, &found.note(), hint);
         }
+        status.hints.extend(self.missing_knowledge());
         match &newest {
             Some(row) => {
                 let judged = self.store.manifest(row).map_err(Error::from).and_then(|manifest| {

@@ -211,9 +211,13 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # Anything else that can dump and load itself.
 # [[command]]
 # name = \"redis\"
-# capture = [\"redis-dump\"]
-# restore = [\"redis-load\"]
+# capture = [\"redis-cli\", \"-e\", \"-D\", \"\", \"--eval\", \"scripts/redis-dump.lua\"]
+# restore = [\"redis-cli\", \"--pipe\"]
 # timeout = \"60s\"
+
+[capture]
+# The triggers whose checkpoints read every database that changed, however long that takes.
+# databases = [\"manual\", \"pre-operation\", \"pre-restore\", \"session-start\", \"session-end\", \"pr-merged\", \"end-of-day\"]
 
 [knowledge]
 # Folders and files to save whole, whatever git ignores.
@@ -457,6 +461,7 @@ rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
         assert_eq!(config.environment.as_deref(), Some("development"));
         assert_eq!(config.files.max_file_size, DEFAULT_MAX_FILE_SIZE);
         assert_eq!(config.store, StoreConfig::default());
+        assert_eq!(config.capture, CaptureConfig::default());
         assert_eq!((config.databases.len(), config.commands.len()), (1, 1));
     }
 

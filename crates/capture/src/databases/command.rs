@@ -8,6 +8,7 @@
 //! without looking at the time, at the program and at the user: pipes are read by threads that nobody joins.
 
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command as Process, ExitStatus, Stdio};
@@ -46,6 +47,32 @@ impl Command {
     /// The one of the configuration, with its programs run in `folder`.
     pub fn new(config: CommandConfig, folder: PathBuf) -> Self {
         Self { config, folder }
+    }
+
+    /// An error if the program that captures is not there. Nothing is run.
+    pub fn can_be_tried(&self) -> Result<()> {
+        let program = self.config.capture.first().map_or("", String::as_str);
+        match self.is_there(program) {
+            true => Ok(()),
+            false => Err(Error::Refused {
+                message: format!("its capture command {program:?} is not there"),
+                hint: Some("install it, or correct `capture` in rappel.toml".into()),
+            }),
+        }
+    }
+
+    /// Whether a program would be found, as it is when it is run.
+    fn is_there(&self, program: &str) -> bool {
+        let runs = |path: PathBuf| {
+            let found = path.metadata();
+            found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        match program.contains('/') {
+            true => runs(self.folder.join(program)),
+            false => std::env::var_os("PATH").is_some_and(|path| {
+                std::env::split_paths(&path).any(|folder| runs(folder.join(program)))
+            }),
+        }
     }
 
     fn output(
@@ -115,13 +142,7 @@ impl Database for Command {
 
     fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
         let program = self.config.restore.first().map_or("", String::as_str);
-        let found = match program.contains('/') {
-            true => self.folder.join(program).is_file(),
-            false => std::env::var_os("PATH").is_some_and(|path| {
-                std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-            }),
-        };
-        match found {
+        match self.is_there(program) {
             true => Ok(()),
             false => Err(Error::Refused {
                 message: format!("its restore command {program:?} is not there"),

@@ -33,7 +33,7 @@ pub struct Args {
     /// Only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Only these facets: files, git, databases, agents
+    /// Only these facets: files, git, databases, agents, knowledge
     #[arg(long, value_name = "FACETS", value_delimiter = ',', value_parser = values::facet)]
     pub only: Vec<Facet>,
     /// Of the agents, only this session
@@ -66,7 +66,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         if !output.quiet {
             let to = if diff.against_workspace { "now" } else { &diff.to };
             let head = format!("{} to {}", paint.id(&diff.from), paint.id(to));
-            writeln!(out, "{head}: {}", in_numbers(&diff))?;
+            writeln!(out, "{head}: {}", in_numbers(&diff, &args.only))?;
             for line in face::diff::others(&diff) {
                 writeln!(out, "  {line}")?;
             }
@@ -98,14 +98,23 @@ pub fn run(args: &Args, context: &Context) -> Result {
 }
 
 /// In the words of `save`.
-fn in_numbers(diff: &Diff) -> String {
+fn in_numbers(diff: &Diff, only: &[Facet]) -> String {
+    let only_knowledge = only.contains(&Facet::Knowledge) && !only.contains(&Facet::Files);
     let files = &diff.files;
     let counts = [
         (files.added.len() as u64, "new"),
         (files.modified.len() as u64, "changed"),
         (files.deleted.len() as u64, "deleted"),
     ];
+    let knowledge = match diff.knowledge as u64 {
+        0 => String::new(),
+        some if some == counts.iter().map(|(number, _)| number).sum::<u64>() => {
+            " in knowledge".into()
+        }
+        some => format!(", {} of them knowledge", face::thousands(some)),
+    };
     let nothing = match (diff.files_compared, &diff.agents) {
+        (true, _) if only_knowledge => "no difference in knowledge",
         (true, _) => "no difference in files",
         (false, Some(agents)) if agents.all.is_empty() => "no difference in agents",
         (false, Some(_)) if diff.time_delta_ms < 0 => "what agents did not know yet",
@@ -113,5 +122,5 @@ fn in_numbers(diff: &Diff) -> String {
         (false, Some(_)) => "what agents learnt",
         (false, None) => FILES_NOT_COMPARED,
     };
-    face::tally(&counts, nothing)
+    face::tally(&counts, nothing) + &knowledge
 }

@@ -21,7 +21,19 @@ Examples:
   rappel save
   rappel save \"Before adding Stripe\"
   rappel save \"Auth works\" -t auth,green --meta step_number=3
-  rappel save --json | jq -r .id")]
+  rappel save --json | jq -r .id
+
+Triggers that read every database that changed, unless [capture] databases in
+rappel.toml names others:
+  manual, pre-operation, pre-restore, session-start, session-end, pr-merged,
+  end-of-day
+Triggers that pass over a database that takes long to read:
+  prompt, scheduled, task-completed, imported, paused, execution-completed,
+  verification-complete, branch-switch, branch-merged, code-modified,
+  time-passed, context-compaction
+The same, for single steps of an agent:
+  thought-completed, tool-executed, hypothesis-status-change,
+  contradiction-detected, gap-filled")]
 pub struct Args {
     /// What this moment is, in your words
     pub message: Option<String>,

@@ -68,7 +68,7 @@ pub fn list(
 fn besides(listing: &Listing) -> String {
     match listing.folded_total as u64 {
         0 => String::new(),
-        more => format!(", and {} of agent state alone", thousands(more)),
+        more => format!(", and {} of agent state or single tool calls", thousands(more)),
     }
 }
 
@@ -91,9 +91,12 @@ fn runs(listing: &Listing, all: bool) -> impl Iterator<Item = &[Checkpoint]> {
     })
 }
 
-/// `3 of agent state alone before (--all shows them)`: what belongs to a checkpoint in a list.
+/// `3 of agent state or single tool calls before (--all shows them)`: what belongs to a checkpoint in a list.
 pub fn folded(count: usize, when: &str) -> String {
-    format!("{} of agent state alone {when} (--all shows them)", thousands(count as u64))
+    format!(
+        "{} of agent state or single tool calls {when} (--all shows them)",
+        thousands(count as u64)
+    )
 }
 
 /// Says which checkpoints are there and cannot be read.

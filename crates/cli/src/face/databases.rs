@@ -18,8 +18,8 @@ pub fn line(part: &DatabasePart) -> String {
     };
     let mut text = format!("{} ({}): {held}", clean(&part.name), part.kind);
     if part.stale {
-        let of = part.as_of.as_ref().map(|of| format!(" as of {of}")).unwrap_or_default();
-        text.push_str(&format!(", changed since{of}"));
+        let of = part.as_of.as_ref().map(|of| format!(", as of {of}")).unwrap_or_default();
+        text.push_str(&format!("{of}, changed since"));
     }
     text
 }

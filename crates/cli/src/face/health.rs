@@ -64,7 +64,7 @@ fn checkpoints(all: usize, of_state: usize) -> String {
         0 => thousands(all as u64),
         of_state => {
             format!(
-                "{}, {} of them of agent state alone",
+                "{}, {} of them of agent state or single tool calls",
                 thousands(all as u64),
                 thousands(of_state)
             )

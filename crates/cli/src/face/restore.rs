@@ -21,17 +21,10 @@ pub fn target(checkpoint: &Checkpoint, now: Timestamp, paint: Paint) -> String {
 /// What a restore would do.
 pub fn plan(report: &RestoreReport, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
-    fields.add_some("Files", planned(report.summary.files));
+    fields
+        .add_some("Files", planned(report.summary.files).map(|text| with_knowledge(text, report)));
     fields.add_some("Folders", folders(report, ["to create", "to change", "to delete"]));
-    let summary = &report.summary;
-    for (label, text) in [
-        ("Git", &summary.git),
-        ("Databases", &summary.databases),
-        ("Agents", &summary.agents),
-        ("Worktrees", &summary.worktrees),
-    ] {
-        fields.add_some(label, text.as_deref().map(clean));
-    }
+    add_others(&mut fields, report);
     let mut text = match fields.is_empty() {
         // What is in the way was not compared.
         true if report.conflicts.is_empty() => "  Nothing to change\n".into(),
@@ -75,6 +68,19 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
     text
 }
 
+/// What happens besides files, in the order in which facets are shown.
+fn add_others(fields: &mut Fields, report: &RestoreReport) {
+    let summary = &report.summary;
+    for (label, text) in [
+        ("Git", &summary.git),
+        ("Worktrees", &summary.worktrees),
+        ("Databases", &summary.databases),
+        ("Agents", &summary.agents),
+    ] {
+        fields.add_some(label, text.as_deref().map(clean));
+    }
+}
+
 /// What happens to folders, if anything does.
 fn folders(report: &RestoreReport, words: [&str; 3]) -> Option<String> {
     let about = report.full_plan.actions.iter().filter(|action| action.is_about_a_folder());
@@ -90,6 +96,20 @@ fn folders(report: &RestoreReport, words: [&str; 3]) -> Option<String> {
     let [create, change, delete] = words;
     let told = [(counts[0], create), (counts[1], change), (counts[2], delete)];
     changed(&told)
+}
+
+/// Says how many of the files are knowledge.
+fn with_knowledge(text: String, report: &RestoreReport) -> String {
+    let actions = report.full_plan.actions.iter();
+    let knowledge = actions.filter(|action| {
+        action.facet == Facet::Knowledge
+            && action.action != ActionKind::Skip
+            && !action.is_about_a_folder()
+    });
+    match knowledge.count() as u64 {
+        0 => text,
+        some => format!("{text} ({} of knowledge)", thousands(some)),
+    }
 }
 
 fn planned(counts: ActionCounts) -> Option<String> {
@@ -160,18 +180,16 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
             (counts.create, "created"),
             (counts.overwrite, "overwritten"),
             (counts.delete, "deleted"),
-        ]),
+        ])
+        .map(|text| with_knowledge(text, report)),
         // The plan is not what was done if somebody came in between.
         false => Some(clean(&done.message)),
     };
     fields.add_some("Files", files);
-    fields.add_some("Git", report.summary.git.as_deref().map(clean));
-    fields.add_some("Worktrees", report.summary.worktrees.as_deref().map(clean));
-    fields.add_some("Databases", report.summary.databases.as_deref().map(clean));
-    fields.add_some("Agents", report.summary.agents.as_deref().map(clean));
     if report.conflicts.is_empty() {
         fields.add_some("Folders", folders(report, ["created", "changed", "deleted"]));
     }
+    add_others(&mut fields, report);
     let nothing = if fields.is_empty() { "  Nothing changed\n" } else { "" };
     fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
     if report.summary.files.skip > 0 {
@@ -197,8 +215,8 @@ pub fn conflicts(conflicts: &[Conflict]) -> String {
     let named: Vec<_> =
         conflicts.iter().take(NAMED).map(|one| format!("  {}: {}", one.path, one.reason)).collect();
     let head = match conflicts.len() {
-        1 => "one path was left as it is:".to_owned(),
-        number => format!("{} paths were left as they are:", thousands(number as u64)),
+        1 => "this was left as it is:".to_owned(),
+        number => format!("these {} were left as they are:", thousands(number as u64)),
     };
     format!("{head}\n{}\n{}", named.join("\n"), more(conflicts.len())).trim_end().to_owned()
 }

@@ -144,7 +144,7 @@ impl Rappel {
     }
 
     /// The value of a variable: of the process, else in the project's `.env` files.
-    pub(super) fn variable(&self, name: &str) -> Option<String> {
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let found = lookup::variable(name, &*self.options.variables, &self.root);
         found.map(|(value, _)| value)
     }

@@ -2,7 +2,7 @@
 
 use rappel::types::knowledge::Document;
 use rappel::types::{Facet, FacetState};
-use rappel::{RestoreOptions, SaveOptions};
+use rappel::{DiffOptions, RestoreOptions, SaveOptions};
 use rappel_store::sink::Source;
 use rappel_testing::Project;
 
@@ -26,6 +26,37 @@ fn documents(world: &World, id: &str) -> Vec<Document> {
     let store =
         rappel_store::Store::open(world.home.path(), rappel_store::Options::default()).unwrap();
     serde_json::from_slice(&store.get(&index).unwrap()).unwrap()
+}
+
+#[test]
+fn it_is_compared_by_itself_and_what_is_not_there_is_told() {
+    let world = world();
+    let first = world.save("first");
+    world.write("knowledge/my-app/plan.md", "# Another plan\n");
+    world.write("code", "2");
+    let compare = |only: &[Facet]| {
+        let options = DiffOptions { only: only.to_vec(), ..DiffOptions::default() };
+        world.open().diff(&reference(&first), None, &options)
+    };
+    let modified = |only: &[Facet]| {
+        let diff = compare(only).unwrap();
+        diff.files.modified.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(modified(&[Facet::Knowledge]), ["knowledge/my-app/plan.md"]);
+    assert_eq!(modified(&[Facet::Files]), ["code"]);
+    assert_eq!(compare(&[]).unwrap().knowledge, 1);
+    assert!(compare(&[Facet::Process]).is_err());
+
+    world.write(
+        "rappel.toml",
+        "[knowledge]\npaths = [\"nowhere\"]\n[variables]\ncapture = [\"NOT_SET\"]\n",
+    );
+    let saved = world.open().save(&SaveOptions::default()).unwrap();
+    let told = |part: &str| saved.notes.iter().any(|note| note.contains(part));
+    assert!(told("there is no nowhere") && told("NOT_SET is not kept"), "{:?}", saved.notes);
+    assert!(!saved.checkpoint.manifest.partial);
+    let hints = world.open().status().unwrap().hints;
+    assert!(hints.iter().any(|hint| hint.contains("nowhere")), "{hints:?}");
 }
 
 #[test]

@@ -164,8 +164,8 @@ impl Programs {
     /// What the words of a failed program mean.
     pub fn explain(&self, program: &str, words: &str) -> Error {
         let words = self.address.cleaned(words);
-        let words = words.trim();
         let has = |text: &str| words.contains(text);
+        let said = on_one_line(program, &words);
         let place = &self.address;
         if has("FATAL:  database \"") && has("does not exist") {
             return Error::Absent(format!("{place} does not exist"));
@@ -173,30 +173,39 @@ impl Programs {
         let timed_out = has("canceling statement due to lock timeout")
             || has("canceling statement due to statement timeout");
         if timed_out && has("LOCK TABLE") {
-            return Error::Busy(format!("{place}: somebody holds a table: {words}"));
+            return Error::Busy(format!("{place}: somebody holds a table: {said}"));
         }
         Error::Unavailable(if has("server version mismatch") {
             format!(
                 "{program} is older than the server of {place}; install the client programs of its \
-                 version, or set `tools` to run those beside the server: {words}"
+                 version, or set `tools` to run those beside the server: {said}"
             )
         } else if has("password authentication failed") || has("no password supplied") {
-            format!("{place}: the server refused the user or password; check the URL: {words}")
+            format!("{place}: the server refused the user or password; check the URL")
         } else if has("connection to server")
             || has("could not connect")
             || has("could not translate")
         {
-            format!("{place}: the server cannot be reached; is it running? {words}")
+            format!("{place}: the server cannot be reached; is it running? {said}")
         } else if has("row-level security") {
             format!(
                 "{place}: the user may not see all rows; connect as the tables' owner or a role with \
-                 BYPASSRLS: {words}"
+                 BYPASSRLS: {said}"
             )
-        } else if words.is_empty() {
+        } else if said.is_empty() {
             format!("{place}: {program} ended without saying why")
         } else {
-            format!("{place}: {program} failed: {words}")
+            format!("{place}: {program} failed: {said}")
         })
+    }
+}
+
+/// What a program complained about, without its own name before it.
+fn on_one_line(program: &str, words: &str) -> String {
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.strip_prefix(&format!("{program}: error: ")) {
+        Some(rest) => rest.to_owned(),
+        None => line,
     }
 }
 
@@ -349,6 +358,11 @@ mod tests {
         let locked = "pg_dump: error: query failed: ERROR:  canceling statement due to statement timeout\n\
                       pg_dump: detail: Query was: LOCK TABLE public.t IN ACCESS SHARE MODE";
         assert!(matches!(explain(locked), Error::Busy(_)));
+        let refused = explain("FATAL:  password authentication failed for user \"u\"");
+        assert!(refused.to_string().ends_with("check the URL"), "{refused}");
+        let lines = explain("pg_dump: error: connection to server failed:\n\tIs it there?\n");
+        let expected = "is it running? connection to server failed: Is it there?";
+        assert!(lines.to_string().ends_with(expected), "{lines}");
         let other = explain("something about s3cret");
         assert!(other.to_string().ends_with("something about ***"), "{other}");
     }
