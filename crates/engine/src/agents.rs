@@ -37,7 +37,7 @@ pub(crate) use capture::agents_part;
 pub(crate) use connected::Snapshots;
 pub use connected::{Connected, ConnectedError};
 pub use find::{Found, FoundEvent};
-pub(crate) use folders::include as include_folders;
+pub(crate) use folders::{KNOWN as STATE_FOLDERS, include as include_folders};
 pub(crate) use journal::Moment;
 pub use recall::resume_command;
 pub use recovery::{CrashedSession, RecoveryPoint, RecoveryStep};

@@ -7,6 +7,7 @@ use rappel_store::sink::Scratch;
 use rappel_types::config::commented_template;
 use serde::Serialize;
 
+use crate::agents::STATE_FOLDERS as CAPTURED;
 use crate::databases::Found;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -48,11 +49,11 @@ impl Rappel {
         for found in &databases {
             text.push_str(&found.entry(&mut taken));
         }
-        if !state_folders.is_empty() {
-            text.push_str("\n# Found here; a later version of Rappel captures these too:\n");
-        }
-        for folder in &state_folders {
-            text.push_str(&format!("# [agents]       {folder}/\n"));
+        let unnamed: Vec<&String> =
+            state_folders.iter().filter(|name| !CAPTURED.contains(&name.as_str())).collect();
+        if !unnamed.is_empty() {
+            text.push_str("\n# Found here; captured even where git ignores it if it is named:\n");
+            text.push_str(&format!("# [agents]\n# state_dirs = {unnamed:?}\n"));
         }
         let mut file =
             std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(

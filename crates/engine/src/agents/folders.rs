@@ -8,7 +8,7 @@ use rappel_types::{Config, RelPath};
 use crate::knowledge;
 
 /// Folders that are known without being named.
-const KNOWN: [&str; 3] = [".loki", ".aiwg", ".caf"];
+pub(crate) const KNOWN: [&str; 3] = [".loki", ".aiwg", ".caf"];
 /// Other programs' checkpoints inside them: never captured, restored or deleted.
 const FOREIGN: [(&str, &str); 3] = [
     (".loki", "/.loki/state/checkpoints"),
