@@ -253,6 +253,9 @@ impl Rappel {
         target: &Manifest,
         left: &[UndoDatabase],
     ) -> Result<()> {
+        if left.is_empty() {
+            return Ok(());
+        }
         let mut memo = self.database_memo(&self.reading()?)?;
         for one in left {
             let Some(part) = target.databases.iter().find(|part| part.name == one.name) else {
@@ -267,9 +270,7 @@ impl Rappel {
             let known = Remembered { fingerprint: None, restored, part, took_ms, checkpoint };
             memo.entries.insert(one.name.clone(), known);
         }
-        if !left.is_empty() {
-            memo.save(self.store.disk(), &self.databases_path(id));
-        }
+        memo.save(self.store.disk(), &self.databases_path(id));
         Ok(())
     }
 
@@ -332,6 +333,16 @@ fn read_held<'h>(
         captured.add(part, Remembered::of(read, start.elapsed()));
     }
     Ok(())
+}
+
+/// Whether a database was to be held and could not be read ([`CapturedDatabases::fail`] says so).
+pub(crate) fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
+    let about = |reason: &PartialReason| {
+        let rest = reason.reason.strip_prefix(name);
+        reason.facet == Facet::Databases && rest.is_some_and(|rest| rest.starts_with(": "))
+    };
+    manifest.databases.iter().all(|part| part.name != name)
+        && manifest.partial_reasons.iter().any(about)
 }
 
 /// Who asks for the file of a database is told that it is one.

@@ -8,11 +8,10 @@ use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
 use rappel_types::agents::SessionId;
-use rappel_types::manifest::PartialReason;
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
-use crate::databases::PresentDatabases;
+use crate::databases::{PresentDatabases, could_not_hold};
 use crate::error::{Error, Result};
 use crate::knowledge;
 use crate::rappel::Rappel;
@@ -422,14 +421,4 @@ pub(crate) fn summarise(changes: &[Change]) -> FilesDiff {
         list.push(change.path.clone());
     }
     files
-}
-
-/// Whether a database was to be held and could not be read.
-fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
-    let about = |reason: &PartialReason| {
-        let rest = reason.reason.strip_prefix(name);
-        reason.facet == Facet::Databases && rest.is_some_and(|rest| rest.starts_with(": "))
-    };
-    manifest.databases.iter().all(|part| part.name != name)
-        && manifest.partial_reasons.iter().any(about)
 }

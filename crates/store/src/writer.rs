@@ -144,17 +144,16 @@ impl Sink for Writer<'_> {
         if self.claim(&id) {
             return Ok(id);
         }
-        let form =
-            match base.filter(|base| **base != id).map(|base| self.against(role, &id, bytes, base))
-            {
-                Some(Ok(Some(form))) => form,
-                // A base that cannot be read is no reason not to store the object whole.
-                _ if bytes.len() >= BLOCK_TARGET => {
-                    self.put_chunk(role, &id, bytes)?;
-                    return Ok(id);
-                }
-                _ => Form::Shared(bytes.to_vec()),
-            };
+        let base = base.filter(|base| **base != id);
+        let form = match base.map(|base| self.against(role, &id, bytes, base)) {
+            Some(Ok(Some(form))) => form,
+            // A base that cannot be read is no reason not to store the object whole.
+            _ if bytes.len() >= BLOCK_TARGET => {
+                self.put_chunk(role, &id, bytes)?;
+                return Ok(id);
+            }
+            _ => Form::Shared(bytes.to_vec()),
+        };
         let item = Item { id, birth: 0, form };
         let number = match role {
             Role::Structure => STRUCTURE,

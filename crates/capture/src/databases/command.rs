@@ -51,12 +51,16 @@ impl Command {
 
     /// An error if the program that captures is not there. Nothing is run.
     pub fn can_be_tried(&self) -> Result<()> {
-        let program = self.config.capture.first().map_or("", String::as_str);
+        self.require("capture", &self.config.capture, "install it, or correct")
+    }
+
+    fn require(&self, which: &str, argv: &[String], advice: &str) -> Result<()> {
+        let program = argv.first().map_or("", String::as_str);
         match self.is_there(program) {
             true => Ok(()),
             false => Err(Error::Refused {
-                message: format!("its capture command {program:?} is not there"),
-                hint: Some("install it, or correct `capture` in rappel.toml".into()),
+                message: format!("its {which} command {program:?} is not there"),
+                hint: Some(format!("{advice} `{which}` in rappel.toml")),
             }),
         }
     }
@@ -141,14 +145,7 @@ impl Database for Command {
     }
 
     fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
-        let program = self.config.restore.first().map_or("", String::as_str);
-        match self.is_there(program) {
-            true => Ok(()),
-            false => Err(Error::Refused {
-                message: format!("its restore command {program:?} is not there"),
-                hint: Some("correct `restore` in rappel.toml".into()),
-            }),
-        }
+        self.require("restore", &self.config.restore, "correct")
     }
 
     fn restoring(&self, _: &How<'_>) -> Result<Box<dyn Restoring>> {

@@ -1,6 +1,6 @@
 //! What goes wrong leaves everything as it was, and says why.
 
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, Stdio};
 use std::time::Duration;
 
 use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
@@ -44,24 +44,30 @@ fn a_dump_that_fails_at_its_end_changes_nothing() {
     }
 }
 
-#[test]
-fn who_has_a_table_to_himself_is_named() {
-    let server = server_with(SMALL);
+/// Somebody with an open transaction in which `statement` was done, and the id of his process. Gone with his input.
+fn holder(server: &Postgres, statement: &str) -> (Child, ChildStdin, String) {
     let mut holder = server.psql_command("app");
     let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = holder.stdin.take().unwrap();
-    let statements =
-        "SET application_name = 'the holder'; BEGIN; LOCK TABLE t; SELECT pg_backend_pid();\n";
+    let statements = format!(
+        "SET application_name = 'the holder'; BEGIN; {statement}; SELECT pg_backend_pid();\n"
+    );
     std::io::Write::write_all(&mut stdin, statements.as_bytes()).unwrap();
     let mut pid = String::new();
     let mut lines = std::io::BufReader::new(holder.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut lines, &mut pid).unwrap();
+    (holder, stdin, pid.trim().to_owned())
+}
 
+#[test]
+fn who_has_a_table_to_himself_is_named() {
+    let server = server_with(SMALL);
+    let (mut holder, stdin, pid) = holder(&server, "LOCK TABLE t");
     let store = MemoryStore::default();
     let error = database(&server, "app").capture(&store, None, &Pace::default()).unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, Error::Busy(_)), "{message}");
-    assert!(message.contains(&format!("(pid {}, application the holder", pid.trim())), "{message}");
+    assert!(message.contains(&format!("(pid {pid}, application the holder")), "{message}");
     drop(stdin);
     holder.wait().unwrap();
 }
@@ -69,21 +75,13 @@ fn who_has_a_table_to_himself_is_named() {
 #[test]
 fn who_holds_a_lock_is_named() {
     let server = server_with(SMALL);
-    let mut holder = server.psql_command("app");
-    let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut stdin = holder.stdin.take().unwrap();
-    let statements = "SET application_name = 'the holder'; BEGIN; UPDATE t SET body = 'x'; SELECT pg_backend_pid();\n";
-    std::io::Write::write_all(&mut stdin, statements.as_bytes()).unwrap();
-    let mut pid = String::new();
-    let mut lines = std::io::BufReader::new(holder.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut lines, &mut pid).unwrap();
-
+    let (mut holder, mut stdin, pid) = holder(&server, "UPDATE t SET body = 'x'");
     let database = database(&server, "app");
     let before = server.dump("app");
     let error = database.restoring(short()).err().unwrap();
     assert!(matches!(error, Error::Busy(_)), "{error:?}");
     let message = error.to_string();
-    assert!(message.contains(&format!("pid {}", pid.trim())), "{message}");
+    assert!(message.contains(&format!("pid {pid}")), "{message}");
     assert!(
         message.contains("application the holder, user postgres, query started 20"),
         "{message}"

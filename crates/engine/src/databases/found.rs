@@ -77,10 +77,7 @@ impl Found {
 
     /// Whether [`Found::entry`] protects it.
     pub fn is_protected_by_entry(&self) -> bool {
-        !matches!(
-            self.by,
-            By::Variable { supported: false, .. } | By::Variable { remote: true, .. }
-        )
+        matches!(self.by, By::Path | By::Variable { supported: true, remote: false, .. })
     }
 
     /// As it goes into a new `rappel.toml`, under a name that is not among `taken`, where it is added.
@@ -88,7 +85,7 @@ impl Found {
         let found = &self.name;
         let mut entry = |name: String| {
             let number = |number: u32| format!("{name}-{number}");
-            let others = std::iter::once(variable_name(found)).chain((2..).map(number));
+            let others = std::iter::once(long_name(found)).chain((2..).map(number));
             let mut names = std::iter::once(name.clone()).chain(others);
             let name = names.find(|name| !taken.contains(name)).unwrap_or_default();
             taken.push(name.clone());
@@ -114,7 +111,7 @@ impl Found {
 }
 
 /// What it is called where its usual name is taken: `POSTGRES_URL` is `postgres-url`, `data/app.db` is `data-app-db`.
-fn variable_name(found: &str) -> String {
+fn long_name(found: &str) -> String {
     let name = found.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     name.trim_matches('-').to_owned()
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-use rappel::types::{Facet, FacetState, Trigger};
+use rappel::types::{Facet, FacetState, Manifest, Trigger};
 use rappel::{DiffOptions, ErrorKind, Rappel, RestoreOptions, SaveOptions};
 use rappel_testing::{Postgres, Project};
 use rusqlite::Connection;
@@ -81,8 +81,8 @@ fn files_git_postgres_and_sqlite_come_back_together() {
     world.verify();
 }
 
-/// Makes believe that it took long to read the database.
-fn pretend_slow(world: &World) {
+/// Saves as if it had taken long to read the database: the checkpoint refers to what `first` holds of it.
+fn save_as_of(world: &World, first: &str) -> Manifest {
     let memo = world.home.path().join("cache");
     let mut slow = std::fs::read_dir(&memo).unwrap().map(|entry| entry.unwrap().path());
     let slow = slow.find(|path| path.extension().is_some_and(|e| e == "databases")).unwrap();
@@ -90,6 +90,12 @@ fn pretend_slow(world: &World) {
     let at = text.find("\"took_ms\":").unwrap() + "\"took_ms\":".len();
     let end = at + text[at..].find([',', '}']).unwrap();
     std::fs::write(&slow, format!("{}5000{}", &text[..at], &text[end..])).unwrap();
+    world.clock.advance(61_000);
+    let options = SaveOptions { trigger: Some(Trigger::Prompt), ..SaveOptions::default() };
+    let saved = world.open().save(&options).unwrap().checkpoint.manifest;
+    assert!(saved.databases[0].stale, "{saved:?}");
+    assert_eq!(saved.databases[0].as_of.as_ref().unwrap().to_string(), first);
+    saved
 }
 
 #[test]
@@ -105,12 +111,7 @@ fn what_did_not_change_is_not_dumped_again_and_what_did_is_stale_where_it_is_not
 
     // One that takes long is not read for every little thing.
     server.run("app", "INSERT INTO talks (text) VALUES ('late')");
-    pretend_slow(&world);
-    world.clock.advance(61_000);
-    let options = SaveOptions { trigger: Some(Trigger::Prompt), ..SaveOptions::default() };
-    let saved = world.open().save(&options).unwrap().checkpoint.manifest;
-    assert!(saved.databases[0].stale, "{saved:?}");
-    assert_eq!(saved.databases[0].as_of.as_ref().unwrap().to_string(), first);
+    let saved = save_as_of(&world, &first);
     assert!(!saved.partial);
 
     // A restore leaves a stale one alone unless told.
@@ -130,12 +131,7 @@ fn what_did_not_change_is_not_dumped_again_and_what_did_is_stale_where_it_is_not
     assert_eq!(world.open().status().unwrap().unsaved_databases, [""; 0]);
     server.run("app", "DELETE FROM talks");
     assert_eq!(world.open().status().unwrap().unsaved_databases, ["app"]);
-    pretend_slow(&world);
-    world.clock.advance(61_000);
-    let options = SaveOptions { trigger: Some(Trigger::Prompt), ..SaveOptions::default() };
-    let saved = world.open().save(&options).unwrap().checkpoint.manifest;
-    assert!(saved.databases[0].stale, "{saved:?}");
-    assert_eq!(saved.databases[0].as_of.as_ref().unwrap().to_string(), first);
+    save_as_of(&world, &first);
 }
 
 #[test]
@@ -172,6 +168,22 @@ fn one_that_is_named_twice_is_restored_once() {
     let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
     assert_eq!(count(&server, "talks"), "15");
     assert!(report.warnings.iter().any(|line| line.contains("its other name")), "{report:?}");
+}
+
+#[test]
+fn one_that_could_not_be_read_is_no_difference() {
+    let mut server = Postgres::start();
+    let world = world_with(&server);
+    let beside = Connection::open(world.project.path("beside.db")).unwrap();
+    beside.execute_batch("CREATE TABLE t (x)").unwrap();
+    let first = world.save("first");
+    server.down();
+    let second = world.save("second");
+    let to = reference(&second);
+    let diff = world.open().diff(&reference(&first), Some(&to), &DiffOptions::default()).unwrap();
+    assert!(diff.databases.is_empty(), "{diff:?}");
+    let told = "could not capture database app";
+    assert!(diff.warnings.iter().any(|line| line.contains(told)), "{diff:?}");
 }
 
 #[test]
