@@ -1,6 +1,10 @@
 //! Records: what packs consist of. Each describes and checks itself, so that a reader who knows
 //! nothing else can find its way through a pack again after damage.
 
+use std::cell::Cell;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use rappel_types::ObjectId;
 
 use crate::codec::{self, Effort, OBJECT_MAX};
@@ -195,6 +199,7 @@ fn write(
             (ZSTD_AGAINST, Some((id, bytes)), Some(frame))
         }
     };
+    make_way(packing);
     let stored = stored.filter(|stored| stored.len() < payload.len());
     let codec = if stored.is_some() { codec } else { RAW };
     let base = base.filter(|_| codec == ZSTD_AGAINST);
@@ -207,7 +212,9 @@ fn write(
         (Some(frame), None) => Some(codec::decompress(frame, length)?),
         (None, _) => None,
     };
+    make_way(packing);
     let id = id_of(again.as_deref().unwrap_or(payload));
+    make_way(packing);
     let same = match known {
         Some(known) => *known == id,
         None => again.is_none_or(|again| again == payload),
@@ -230,6 +237,20 @@ fn write(
     let checksum = checksum(&record);
     record[96..112].copy_from_slice(&checksum);
     Ok(record)
+}
+
+/// Lets others have this core between the steps of packing a stream: its writer, who can hold little back, may be waiting
+/// for it. Where so many do that it takes long, this is seldom done.
+fn make_way(packing: Packing<'_>) {
+    const LONG: Duration = Duration::from_millis(1);
+    thread_local!(static NEXT: Cell<Option<Instant>> = const { Cell::new(None) });
+    let begun = Instant::now();
+    let is_time = || NEXT.get().is_none_or(|next| next <= begun);
+    if matches!(packing, Packing::Zstd(Effort::Stream)) && is_time() {
+        thread::yield_now();
+        let took = begun.elapsed();
+        NEXT.set((took > LONG).then(|| begun + 8 * took));
+    }
 }
 
 /// The id of a record that was just made.

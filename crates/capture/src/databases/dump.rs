@@ -71,28 +71,27 @@ pub fn store(
     let bulk = prior.is_some_and(|prior| prior.bytes > BULK);
     let mut hasher = blake3::Hasher::new();
     let mut bytes = 0u64;
+    let mut see = |block: &[u8]| {
+        hasher.update(block);
+        bytes += block.len() as u64;
+    };
     let files = thread::scope(|scope| -> StoreResult<Files> {
-        let blocks = Blocks::start(scope, reader);
-        let mut each = |take: &mut dyn FnMut(&[u8]) -> StoreResult<()>| -> StoreResult<()> {
-            while let Some(block) = blocks.next() {
-                let block = block.map_err(StoreError::io("read", "the dump"))?;
-                hasher.update(&block);
-                bytes += block.len() as u64;
-                take(&block)?;
-                blocks.give_back(block);
-            }
-            Ok(())
-        };
         let Some(Base { files, mut pieces, table }) = base else {
             let mut whole = Whole::new(Putter::start(scope, sink, prior.is_none()), bulk);
-            each(&mut |block| whole.push(block))?;
+            whole.read(reader, see)?;
             let whole = whole.finish(sink)?;
             let full = (whole.content, whole.size);
             return Ok(Files { full, lines: whole.lines, patch: None });
         };
         pieces.fetch_ahead(scope);
         let mut compare = Compare::new(sink, pieces, table)?;
-        each(&mut |block| compare.push(block))?;
+        let blocks = Blocks::start(scope, reader);
+        while let Some(block) = blocks.next() {
+            let block = block.map_err(StoreError::io("read", "the dump"))?;
+            see(&block);
+            compare.push(&block)?;
+            blocks.give_back(block);
+        }
         Ok(Files { patch: compare.finish()?, ..files })
     })?;
     let digest = Digest::new(*hasher.finalize().as_bytes());

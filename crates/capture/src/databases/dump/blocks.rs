@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::Scope;
 
-/// How much is read at once, at most. What is passed on late is packed late.
+/// How much is read at once, at most. What is passed on late is looked at late.
 const BLOCK: usize = 128 << 10;
 /// How many blocks may wait.
 const WAITING: usize = 12;
@@ -58,7 +58,7 @@ impl Blocks {
 }
 
 /// Reads until `block` is full or nothing is left, and says how much there was.
-fn fill(reader: &mut (dyn Read + Send), block: &mut [u8]) -> io::Result<usize> {
+pub fn fill(reader: &mut (dyn Read + Send), block: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < block.len() {
         match reader.read(&mut block[filled..]) {

@@ -1,7 +1,8 @@
 //! Storing bytes as they come: a whole dump is cut at line ends, anything else at a fixed length.
 //! Threads put the chunks.
 
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::io::Read;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -10,6 +11,7 @@ use rappel_store::sink::{Role, Sink};
 use rappel_store::{Error, Result};
 use rappel_types::Content;
 
+use super::blocks;
 use super::line;
 use super::lines::Sampler;
 
@@ -19,19 +21,21 @@ const MOST: usize = 1 << 20;
 const LEAST: usize = 384 << 10;
 /// How much further a chunk goes on average.
 const FURTHER: u64 = 128 << 10;
-/// How much is looked at together.
+/// How much is looked at together. The less of it lies behind the end of a chunk, the less is moved.
 const STEP: usize = 64 << 10;
 /// Beyond this much, room counts for more than time.
 pub const BULK: u64 = 1_000_000_000;
 /// How many chunks wait to be put.
 const WAITING: usize = 2;
 
-/// Puts chunks and gathers their list. Another thread does it: one that makes them needs the other cores. Who would have to
+/// Puts chunks and gathers their list. Another thread does it: what makes the stream needs the other cores. Who would have to
 /// wait for that thread helps instead.
 pub struct Putter<'scope> {
     queue: SyncSender<Numbered>,
     helper: Worker<'scope>,
     thread: ScopedJoinHandle<'scope, Result<Done>>,
+    /// Memory to be used again.
+    used: Receiver<Vec<u8>>,
     count: usize,
     own: Done,
 }
@@ -43,24 +47,29 @@ type Done = Vec<(usize, Chunk)>;
 struct Numbered {
     number: usize,
     role: Role,
+    /// The chunk is what it begins with.
     bytes: Vec<u8>,
+    length: usize,
 }
 
 #[derive(Clone)]
 struct Worker<'scope> {
     sink: &'scope dyn Sink,
     queue: Arc<Mutex<Receiver<Numbered>>>,
+    /// Where memory goes to be used again.
+    used: Sender<Vec<u8>>,
     all_new: bool,
 }
 
 impl Worker<'_> {
-    fn put(&self, chunk: &Numbered) -> Result<(usize, Chunk)> {
-        let Numbered { number, role, bytes } = chunk;
+    fn put(&self, chunk: Numbered) -> Result<(usize, Chunk)> {
+        let Numbered { number, role, bytes, length } = chunk;
         let id = match self.all_new {
-            true => self.sink.put_new(*role, bytes)?,
-            false => self.sink.put(*role, bytes, None)?,
+            true => self.sink.put_new(role, &bytes[..length])?,
+            false => self.sink.put(role, &bytes[..length], None)?,
         };
-        Ok((*number, Chunk { id, length: bytes.len() as u64 }))
+        let _ = self.used.send(bytes);
+        Ok((number, Chunk { id, length: length as u64 }))
     }
 
     /// Puts chunks until there are no more.
@@ -69,7 +78,7 @@ impl Worker<'_> {
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(chunk) = next else { return Ok(done) };
-            done.push(self.put(&chunk)?);
+            done.push(self.put(chunk)?);
         }
     }
 }
@@ -82,22 +91,28 @@ impl<'scope> Putter<'scope> {
         all_new: bool,
     ) -> Self {
         let (queue, receiver) = mpsc::sync_channel(WAITING);
-        let helper = Worker { sink, queue: Arc::new(Mutex::new(receiver)), all_new };
+        let (back, used) = mpsc::channel();
+        let helper = Worker { sink, queue: Arc::new(Mutex::new(receiver)), used: back, all_new };
         let worker = helper.clone();
         let thread = scope.spawn(move || worker.run());
-        Self { queue, helper, thread, count: 0, own: Vec::new() }
+        Self { queue, helper, thread, used, count: 0, own: Vec::new() }
     }
 
     /// Takes the next chunk.
-    pub fn put(&mut self, role: Role, bytes: Vec<u8>) -> Result<()> {
+    pub fn put(&mut self, role: Role, bytes: Vec<u8>, length: usize) -> Result<()> {
         self.count += 1;
-        let chunk = Numbered { number: self.count, role, bytes };
+        let chunk = Numbered { number: self.count, role, bytes, length };
         if let Err(TrySendError::Full(chunk) | TrySendError::Disconnected(chunk)) =
             self.queue.try_send(chunk)
         {
-            self.own.push(self.helper.put(&chunk)?);
+            self.own.push(self.helper.put(chunk)?);
         }
         Ok(())
+    }
+
+    /// Memory for a chunk.
+    fn memory(&self) -> Vec<u8> {
+        self.used.try_recv().unwrap_or_else(|_| vec![0; MOST + STEP])
     }
 
     /// Helps until all are put, and gives the list.
@@ -116,8 +131,10 @@ impl<'scope> Putter<'scope> {
 pub struct Whole<'scope> {
     putter: Putter<'scope>,
     sampler: Sampler,
-    /// What has not been put yet.
+    /// Begins with what has not been put yet.
     bytes: Vec<u8>,
+    /// How much that is.
+    filled: usize,
     /// Where it begins in the dump.
     offset: u64,
     /// Where a line begins in `bytes`; those before have been seen.
@@ -136,21 +153,29 @@ pub struct Stored {
 impl<'scope> Whole<'scope> {
     /// Begins to store. `bulk` says that it is known to be very large.
     pub fn new(putter: Putter<'scope>, bulk: bool) -> Self {
-        let (sampler, bytes) = (Sampler::default(), Vec::with_capacity(MOST + STEP));
-        Self { putter, sampler, bytes, offset: 0, line: 0, bulk }
+        let bytes = putter.memory();
+        Self { putter, sampler: Sampler::default(), bytes, filled: 0, offset: 0, line: 0, bulk }
     }
 
-    /// Takes the next bytes.
-    pub fn push(&mut self, block: &[u8]) -> Result<()> {
-        // The less of it lies behind the end of a chunk, the less is moved twice.
-        for step in block.chunks(STEP) {
-            self.bytes.extend_from_slice(step);
+    /// Takes everything that `reader` gives, and shows it to `see`.
+    pub fn read(
+        &mut self,
+        reader: &mut (dyn Read + Send),
+        mut see: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        loop {
+            let room = &mut self.bytes[self.filled..self.filled + STEP];
+            let read = blocks::fill(reader, room).map_err(Error::io("read", "the dump"))?;
+            see(&room[..read]);
+            self.filled += read;
             // What fits in one object is one, whatever its lines.
-            if self.offset + self.bytes.len() as u64 > WHOLE_MAX as u64 {
+            if self.offset + self.filled as u64 > WHOLE_MAX as u64 {
                 self.cut()?;
             }
+            if read < STEP {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Puts the chunks that are complete.
@@ -167,7 +192,7 @@ impl<'scope> Whole<'scope> {
                     }
                     end
                 }
-                None if self.bytes.len() <= MOST => return Ok(()),
+                None if self.filled <= MOST => return Ok(()),
                 // It does not fit in the chunk any more, or in none.
                 _ => memchr::memrchr(b'\n', &self.bytes[..MOST]).map_or_else(
                     || {
@@ -186,9 +211,9 @@ impl<'scope> Whole<'scope> {
         let counts = self.sampler.next().saturating_sub(self.offset).min(LEAST as u64) as usize;
         if self.line < counts {
             let before = counts - 1;
-            self.line = counts + memchr::memchr(b'\n', self.bytes.get(before..)?)?;
+            self.line = counts + memchr::memchr(b'\n', self.bytes[..self.filled].get(before..)?)?;
         }
-        let newline = memchr::memchr(b'\n', self.bytes.get(self.line..)?)?;
+        let newline = memchr::memchr(b'\n', self.bytes[..self.filled].get(self.line..)?)?;
         Some(self.line + newline + 1)
     }
 
@@ -200,26 +225,27 @@ impl<'scope> Whole<'scope> {
     }
 
     fn emit(&mut self, end: usize) -> Result<()> {
-        let mut rest = Vec::with_capacity(MOST + STEP);
-        rest.extend_from_slice(&self.bytes[end..]);
-        self.bytes.truncate(end);
+        let mut rest = self.putter.memory();
+        let left = self.filled - end;
+        rest[..left].copy_from_slice(&self.bytes[end..self.filled]);
         let chunk = std::mem::replace(&mut self.bytes, rest);
+        self.filled = left;
         self.offset += end as u64;
         self.line = 0;
         let bulk = self.bulk || self.offset > BULK;
-        self.putter.put(if bulk { Role::Bulk } else { Role::Content }, chunk)
+        self.putter.put(if bulk { Role::Bulk } else { Role::Content }, chunk, end)
     }
 
     /// Ends the dump.
     pub fn finish(mut self, sink: &dyn Sink) -> Result<Stored> {
-        let size = self.offset + self.bytes.len() as u64;
+        let size = self.offset + self.filled as u64;
         if size <= WHOLE_MAX as u64 {
             self.putter.finish()?;
-            let id = sink.put(Role::Content, &self.bytes, None)?;
+            let id = sink.put(Role::Content, &self.bytes[..self.filled], None)?;
             return Ok(Stored { content: Content::Whole(id), size, lines: None });
         }
-        if !self.bytes.is_empty() {
-            self.emit(self.bytes.len())?;
+        if self.filled > 0 {
+            self.emit(self.filled)?;
         }
         let lines = super::put(sink, &self.sampler.encode())?;
         let list = self.putter.finish()?;

@@ -20,15 +20,6 @@ use super::{Database, check, definition, lock};
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
 /// Without it every dump would hold another key. It protects `psql` from commands in a dump, which we refuse ourselves.
 const KEY: &str = "--restrict-key=rappel";
-/// How much of its output may wait to be read.
-#[cfg(target_os = "linux")]
-const PIPE: usize = 1 << 20;
-/// A read that gives less than this met the program as it writes, a few KiB at a time. To be woken for each of them
-/// costs both more than to read them.
-const LITTLE: usize = 64 << 10;
-/// How long its output gathers then, if the pipe has room for what comes in many times that.
-const GATHERING: Duration = Duration::from_micros(500);
-
 /// How many times as long as for an answer is waited for more of a dump: a server may have many tables to look at first.
 const LONGER: u32 = 10;
 
@@ -88,9 +79,8 @@ fn dump_with(
     let Some(stdout) = running.stdout.take() else {
         return Err(Error::Unavailable("pg_dump has no output".to_owned()));
     };
-    let gathers = widen(&stdout);
     let patience = programs.silence * LONGER;
-    let paced = Paced { stdout, bytes: 0, pace: *pace, gathers, last: LITTLE, patience };
+    let paced = Paced { stdout, bytes: 0, pace: *pace, patience };
     let mut watched = Watch::new(paced);
     let stored = dump::store(sink, &mut watched, prior.map(Stored::from).as_ref());
     if is_set(pace.cancel) || is_set(Some(&programs.cancel)) {
@@ -131,18 +121,6 @@ fn dump_with(
     })
 }
 
-/// Gives its output more room, so that it waits for us less often, and says whether it has that. A system may not have
-/// it, or have given this user as much as he may have.
-fn widen(stdout: &ChildStdout) -> bool {
-    #[cfg(target_os = "linux")]
-    return rustix::pipe::fcntl_setpipe_size(stdout, PIPE).is_ok();
-    #[cfg(not(target_os = "linux"))]
-    return {
-        let _ = stdout;
-        false
-    };
-}
-
 fn is_set(flag: Option<&AtomicBool>) -> bool {
     flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
@@ -151,10 +129,6 @@ struct Paced<'a> {
     stdout: ChildStdout,
     bytes: u64,
     pace: Pace<'a>,
-    /// Whether there is room for output to gather.
-    gathers: bool,
-    /// How much the last read gave.
-    last: usize,
     /// How long it may say nothing; zero once it did for so long.
     patience: Duration,
 }
@@ -180,12 +154,8 @@ impl Read for Paced<'_> {
         if is_set(self.pace.cancel) {
             return Err(std::io::Error::other("cancelled"));
         }
-        if self.gathers && self.last < LITTLE.min(out.len()) {
-            std::thread::sleep(GATHERING);
-        }
         self.wait()?;
         let count = self.stdout.read(out)?;
-        self.last = count;
         self.bytes += count as u64;
         if let Some(progress) = self.pace.progress {
             progress(self.bytes);
