@@ -156,11 +156,13 @@ impl Rappel {
             Known::Home { .. } => self.others(id),
             Known::Nothing => Vec::new(),
         };
+        let scanned = &files.scanned;
+        let databases = self.configured_sqlite().into_iter().chain(scanned.databases.clone());
         let captured = git::capture(
             &git::Request {
                 root: &self.root,
                 environment: &self.options.environment,
-                repositories: &files.scanned.repositories,
+                repositories: &scanned.repositories,
                 wanted: before.wanted.as_ref(),
                 early: before.early.as_ref(),
                 before: &before.before,
@@ -168,7 +170,8 @@ impl Rappel {
                 prior: prior.as_ref(),
                 others: &others,
                 base: files.base,
-                changes: &files.scanned.changes,
+                changes: &scanned.changes,
+                extra: &git::Extra::look(&self.root, &scanned.rules, databases)?,
                 objects,
                 worktree: &worktree,
                 cancel: &self.options.cancel,

@@ -57,11 +57,11 @@
 
 pub mod builtin;
 pub mod cache;
-mod choose;
+pub(crate) mod choose;
 mod compare;
 mod databases;
 pub(crate) mod git;
-mod globs;
+pub(crate) mod globs;
 pub(crate) mod handle;
 pub(crate) mod names;
 mod patterns;

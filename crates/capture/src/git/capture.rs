@@ -15,6 +15,7 @@ use rappel_types::{Entry, Node, ObjectId, RelPath};
 
 use super::bundles::Failure;
 use super::contents::Contents;
+use super::extra::Extra;
 use super::folder::{self, Item, Role};
 use super::lists::{self, Ask, below};
 use super::live;
@@ -76,6 +77,8 @@ pub struct Request<'a> {
     pub base: Option<ObjectId>,
     /// What changed in the files.
     pub changes: &'a [(RelPath, Option<Node>)],
+    /// What git sees beside them, or not as they are.
+    pub extra: &'a Extra<'a>,
     /// Whether objects are taken; a dry run does without.
     pub objects: bool,
     /// Takes the files of a linked work tree.
@@ -176,7 +179,7 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
     part.tree = Some(facet_tree(request, &done, &part, sink)?);
     let repositories = done.iter().map(|one| one.memo.clone()).collect();
     // The memo keeps the lists of paths whole, a manifest only so much of them.
-    let memo = Memo::new(part.clone(), repositories);
+    let memo = Memo::new(part.clone(), repositories, request.extra.databases.clone());
     status::shorten(&mut part.root);
     part.nested.iter_mut().for_each(|nested| status::shorten(&mut nested.part));
     let fresh = done.into_iter().filter(|one| one.fresh).map(|one| one.state).collect();
@@ -429,9 +432,9 @@ impl Work<'_> {
     where
         Self: 'q,
     {
-        let Request { memo, base, changes, .. } = *self.request;
-        let (sink, items) = (self.sink, &*read.items);
-        Ask { sink, memo, base, changes, place, path, items, commit, digest, index: None, nested }
+        let Request { memo, base, changes, extra, .. } = *self.request;
+        let (sink, items, index) = (self.sink, &*read.items, None);
+        Ask { sink, memo, base, changes, extra, place, path, items, commit, digest, index, nested }
     }
 
     /// Takes the answer.

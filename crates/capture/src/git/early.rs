@@ -11,8 +11,10 @@ use std::sync::atomic::AtomicBool;
 use rappel_store::sink::Sink;
 use rappel_types::Node;
 use rappel_types::git::GitPart;
+use rappel_types::manifest::SelectionRules;
 
 use super::capture::{Before, Request, Work};
+use super::extra::Extra;
 use super::folder::{self, Role};
 use super::live;
 use super::objects::{Indexes, Needed};
@@ -59,6 +61,7 @@ pub fn objects(
         }
     }
     let Indexes { staged, sparse, .. } = Indexes::read(&place, &items);
+    let rules = SelectionRules::default();
     let request = Request {
         root,
         environment,
@@ -71,6 +74,7 @@ pub fn objects(
         others,
         base: None,
         changes: &[],
+        extra: &Extra::look(root, &rules, []).ok()?,
         objects: true,
         worktree: &|_| Ok(None),
         cancel,

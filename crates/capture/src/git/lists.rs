@@ -2,7 +2,7 @@
 //! something moved since the last capture.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use gix_index::hash::ObjectId as Oid;
 use rappel_store::sink::Sink;
@@ -10,12 +10,14 @@ use rappel_store::tree;
 use rappel_types::{Node, ObjectId, RelPath};
 
 use super::bundles::bytes_of;
+use super::extra::{Databases, Extra};
 use super::folder;
 use super::memo::{Memo, Remembered};
 use super::place::Place;
 use super::program::Trouble;
 use super::status::{Index, Lists, Question, staged};
 use crate::error::Result;
+use crate::files::git::IGNORE;
 
 /// What to find out, and from what.
 pub struct Ask<'a> {
@@ -27,6 +29,8 @@ pub struct Ask<'a> {
     pub base: Option<ObjectId>,
     /// What changed in the workspace's files.
     pub changes: &'a [(RelPath, Option<Node>)],
+    /// What git sees beside them, or not as they are.
+    pub extra: &'a Extra<'a>,
     /// The repository.
     pub place: &'a Place,
     /// Where in the workspace it starts.
@@ -46,8 +50,8 @@ pub struct Ask<'a> {
 /// The lists, if they could be made, and what is wrong with them, for people.
 pub type Found = (Option<Lists>, Option<String>);
 
-/// A path that may be on another list than before, and what stands there.
-type Moved = BTreeMap<RelPath, Option<Node>>;
+/// A path that may be on another list than before, and whether a file or a link stands there.
+type Moved = BTreeMap<RelPath, bool>;
 
 impl Ask<'_> {
     /// Finds it out; git is asked what is staged meanwhile, if that may be something else than before.
@@ -96,19 +100,24 @@ impl Ask<'_> {
         };
         let attributes = self.items.iter().any(|item| item.path.as_bytes() == b"info/attributes")
             || index.has_attributes();
-        let question = Question { place: self.place, index, attributes, nested: self.nested };
+        let (place, nested) = (self.place, self.nested);
+        let ignored =
+            |path: &RelPath| self.in_workspace(path).is_some_and(|at| self.extra.is_ignored(&at));
+        let question = Question { place, index, attributes, nested, ignored: &ignored };
         let lists = match (known, moved) {
             (Some(known), Some(moved)) => {
                 let mut lists = known.lists;
-                let moved = moved.iter().map(|(path, node)| (path, node.as_ref()));
                 question.update(&mut lists, moved);
                 lists
             }
-            _ => {
+            (known, _) => {
+                let staged = known.map(|known| known.lists.staged).unwrap_or_default();
                 let all = self.all_files()?;
-                let files = all.iter().filter_map(|(at, node)| Some((self.own(at)?, node)));
-                let (modified, untracked) = question.all(&files.collect::<Vec<_>>());
-                Lists { staged: BTreeSet::new(), modified, untracked }
+                let files = all.iter().filter(|(_, node)| is_file(node)).map(|(at, _)| at);
+                let databases = self.extra.databases.keys();
+                let own = files.chain(databases).filter_map(|at| self.own(at));
+                let (modified, untracked) = question.all(own);
+                Lists { staged, modified, untracked }
             }
         };
         Ok((Some(lists), None))
@@ -141,13 +150,21 @@ impl Ask<'_> {
         let Some(base) = self.base else { return Ok(None) };
         if base != known.files {
             let between = tree::diff(self.sink, &known.files, &base)?;
-            moved.extend(
-                between.into_iter().filter_map(|one| Some((self.own(&one.path)?, one.new))),
-            );
+            moved.extend(between.into_iter().filter_map(|one| {
+                Some((self.own(&one.path)?, one.new.as_ref().is_some_and(is_file)))
+            }));
         }
         let changes = self.changes.iter();
-        moved.extend(changes.filter_map(|(at, node)| Some((self.own(at)?, node.clone()))));
-        moved.extend(self.nested.iter().map(|(at, _)| (at.clone(), None)));
+        if !self.extra.is_empty() && changes.clone().any(|(at, _)| at.name() == IGNORE) {
+            // Of what git's rules did not bring in, any may be ignored now, or not any more.
+            return Ok(None);
+        }
+        moved
+            .extend(changes.filter_map(|(at, node)| {
+                Some((self.own(at)?, node.as_ref().is_some_and(is_file)))
+            }));
+        moved.extend(self.nested.iter().map(|(at, _)| (at.clone(), false)));
+        moved.extend(self.moved_databases());
         if known.same_index {
             return Ok(Some(moved));
         }
@@ -157,10 +174,23 @@ impl Ask<'_> {
         for path in new.differing(&old) {
             let Some(full) = self.in_workspace(&path) else { continue };
             if let Entry::Vacant(empty) = moved.entry(path) {
-                empty.insert(tree::lookup(self.sink, &base, &full)?);
+                let is_database = self.extra.databases.contains_key(&full);
+                let node = tree::lookup(self.sink, &base, &full)?;
+                empty.insert(is_database || node.as_ref().is_some_and(is_file));
             }
         }
         Ok(Some(moved))
+    }
+
+    /// The databases that are not as the last capture saw them.
+    fn moved_databases(&self) -> Moved {
+        let (none, now) = (Databases::new(), &self.extra.databases);
+        let before = self.memo.map_or(&none, |memo| &memo.databases);
+        let mut moved = Moved::new();
+        for at in before.keys().chain(now.keys()).filter(|at| before.get(*at) != now.get(*at)) {
+            moved.extend(self.own(at).map(|own| (own, now.contains_key(at))));
+        }
+        moved
     }
 
     /// A path of the workspace, seen from this repository, if it belongs to it.
@@ -212,6 +242,11 @@ pub fn below(path: &RelPath, folder: Option<&RelPath>) -> Option<RelPath> {
         }
         Some(_) => None,
     }
+}
+
+/// Whether it is something that git would list.
+fn is_file(node: &Node) -> bool {
+    !matches!(node, Node::Directory { .. })
 }
 
 /// The files that decide what counts as a change.

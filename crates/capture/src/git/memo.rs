@@ -9,6 +9,7 @@ use rappel_types::git::GitPart;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
 
+use super::extra::Databases;
 use crate::files::stamp::Stamp;
 
 /// Raised when a memo means something else than before.
@@ -26,6 +27,9 @@ pub struct Memo {
     pub checkpoint: Option<CheckpointId>,
     /// The files that the lists of dirty paths are about.
     pub files: Option<ObjectId>,
+    /// How the databases of SQLite looked then, which are no files.
+    #[serde(default)]
+    pub databases: Databases,
     /// What that checkpoint says of git.
     pub part: GitPart,
     /// Repository by repository.
@@ -85,8 +89,8 @@ impl Remembered {
 
 impl Memo {
     /// A memo of what was just captured.
-    pub fn new(part: GitPart, repositories: Vec<RepositoryMemo>) -> Self {
-        Self { version: VERSION, checkpoint: None, files: None, part, repositories }
+    pub fn new(part: GitPart, repositories: Vec<RepositoryMemo>, databases: Databases) -> Self {
+        Self { version: VERSION, checkpoint: None, files: None, databases, part, repositories }
     }
 
     /// The memo at `path`, if there is one that can be read.

@@ -12,6 +12,7 @@ pub mod capture;
 mod contents;
 pub mod create;
 pub mod early;
+mod extra;
 pub mod folder;
 pub mod lists;
 pub mod live;
@@ -26,6 +27,7 @@ pub mod state;
 pub mod status;
 
 pub use capture::{Before, Captured, Request, WorktreeFiles, capture};
+pub use extra::Extra;
 pub use live::{folder_of, linked_folders};
 pub use memo::Memo;
 pub use place::Place;

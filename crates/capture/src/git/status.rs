@@ -4,7 +4,7 @@
 //! counts as modified.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -291,51 +291,45 @@ pub struct Question<'a> {
     pub attributes: bool,
     /// The commits that nested repositories stand at, by their path in this one.
     pub nested: &'a [(RelPath, Option<Oid>)],
+    /// Whether git's rules ignore a file that the checkpoint holds nevertheless.
+    pub ignored: &'a (dyn Fn(&RelPath) -> bool + Sync),
 }
 
 impl Question<'_> {
     /// Everything that is modified or untracked, given all files that the checkpoint holds of this
-    /// repository.
-    pub fn all(&self, files: &[(RelPath, &Node)]) -> (BTreeSet<RelPath>, BTreeSet<RelPath>) {
+    /// repository, folders left out.
+    pub fn all(
+        &self,
+        files: impl Iterator<Item = RelPath>,
+    ) -> (BTreeSet<RelPath>, BTreeSet<RelPath>) {
         let entries: Vec<_> = self.index.entries().collect();
         let modified = entries
             .par_iter()
             .filter(|(path, entry)| self.is_modified(path, entry))
             .filter_map(|(path, _)| RelPath::new(*path).ok())
             .collect();
-        let untracked = files
-            .iter()
-            .filter(|(path, node)| {
-                !matches!(node, Node::Directory { .. }) && self.is_untracked(path)
-            })
-            .map(|(path, _)| path.clone())
-            .collect();
-        (modified, untracked)
+        (modified, files.filter(|path| self.is_untracked(path)).collect())
     }
 
-    /// Brings the lists up to date where files changed.
-    pub fn update<'n>(
-        &self,
-        lists: &mut Lists,
-        changes: impl Iterator<Item = (&'n RelPath, Option<&'n Node>)>,
-    ) {
-        for (path, node) in changes {
-            lists.modified.remove(path);
-            lists.untracked.remove(path);
+    /// Brings the lists up to date where files changed, given whether one is there now.
+    pub fn update(&self, lists: &mut Lists, changes: BTreeMap<RelPath, bool>) {
+        for (path, is_there) in changes {
+            lists.modified.remove(&path);
+            lists.untracked.remove(&path);
             if let Some(entry) = self.index.find(path.as_bytes()) {
                 if self.is_modified(path.as_bytes(), entry) {
-                    lists.modified.insert(path.clone());
+                    lists.modified.insert(path);
                 }
-            } else if node.is_some_and(|node| !matches!(node, Node::Directory { .. }))
-                && self.is_untracked(path)
-            {
-                lists.untracked.insert(path.clone());
+            } else if is_there && self.is_untracked(&path) {
+                lists.untracked.insert(path);
             }
         }
     }
 
     fn is_untracked(&self, path: &RelPath) -> bool {
-        self.index.find(path.as_bytes()).is_none() && !self.index.covers(path.as_bytes())
+        self.index.find(path.as_bytes()).is_none()
+            && !self.index.covers(path.as_bytes())
+            && !(self.ignored)(path)
     }
 
     fn is_modified(&self, path: &[u8], entry: &gix_index::Entry) -> bool {

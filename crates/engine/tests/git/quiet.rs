@@ -239,6 +239,40 @@ fn lists_are_those_of_git() {
 }
 
 #[test]
+fn lists_are_those_of_git_where_files_are_not_chosen_by_its_rules() {
+    let bench = Bench::new();
+    let change = |name: &str| {
+        let path = bench.root().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let db = rusqlite::Connection::open(path).unwrap();
+        db.execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1);").unwrap();
+    };
+    write(&bench, b".gitignore", "notes/\n.env\nignored.db\n");
+    let config = "[files]\ninclude = ['.env']\n[knowledge]\npaths = ['notes', 'docs']\n\
+                  [[database]]\nname = 'named'\nurl = 'sqlite:ignored.db'\n";
+    write(&bench, b"rappel.toml", config);
+    for name in ["tracked.db", "notes/known.db", "ignored.db"] {
+        change(name);
+    }
+    bench.git(&["add", "-A"]);
+    bench.git(&["commit", "-q", "-m", "a database"]);
+    for name in [&b".env"[..], b"notes/ignored.md", b"docs/new.md"] {
+        write(&bench, name, "new\n");
+    }
+    agrees(&bench);
+    for name in ["tracked.db", "notes/known.db", "ignored.db", "untracked.db", "docs/known.db"] {
+        change(name);
+        agrees(&bench);
+    }
+    bench.git(&["add", "tracked.db", "untracked.db"]);
+    agrees(&bench);
+    std::fs::remove_file(bench.root().join("docs/known.db")).unwrap();
+    agrees(&bench);
+    write(&bench, b".gitignore", "docs/\n");
+    agrees(&bench);
+}
+
+#[test]
 fn lists_are_those_of_git_in_a_merge() {
     let bench = Bench::new();
     bench.git(&["reset", "-q", "--hard"]);
