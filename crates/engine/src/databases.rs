@@ -24,7 +24,7 @@ use crate::rappel::Rappel;
 pub(crate) use found::Found;
 use memo::{Memo, Remembered};
 pub(crate) use plan::{
-    DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, plan_databases,
+    DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, not_loaded, plan_databases,
 };
 pub(crate) use recover::Fates;
 use sources::{Named, Source};

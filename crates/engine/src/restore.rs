@@ -33,7 +33,9 @@ use rappel_types::{
 };
 
 use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
-use crate::databases::{DatabaseWish, DatabasesPlanned, plan_databases, refuse_as_file};
+use crate::databases::{
+    DatabaseWish, DatabasesPlanned, not_loaded, plan_databases, refuse_as_file,
+};
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
 use crate::knowledge;
@@ -316,7 +318,7 @@ impl Rappel {
         let kept = matches!(limit, Limit::Exactly { kept: true, .. })
             || !git.edited.is_empty()
             || !databases.edited.is_empty();
-        let mut left = Vec::new();
+        let (mut left, mut unmoved) = (Vec::new(), Vec::new());
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
             // A step that could do nothing yet is still the next one.
             if kept && plan.is_empty() {
@@ -332,6 +334,7 @@ impl Rappel {
                 std::slice::from_ref(&safety),
                 self.own_intent(&safety),
             );
+            unmoved = not_loaded(&plan.databases, &databases);
             Ok(())
         })?;
         self.live.clear();
@@ -360,6 +363,7 @@ impl Rappel {
         report.conflicts.clone_from(&outcome.conflicts);
         report.conflicts.extend(edited);
         report.conflicts.extend(left);
+        report.conflicts.extend(unmoved);
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),

@@ -1,8 +1,8 @@
 //! Which paths of a repository are staged, modified and untracked, found out again only where
 //! something moved since the last capture.
 
-use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use gix_index::hash::ObjectId as Oid;
 use rappel_store::sink::Sink;

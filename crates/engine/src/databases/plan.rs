@@ -415,6 +415,21 @@ pub(crate) fn plan_databases(
     planned
 }
 
+/// Commands that said that they had loaded what they were given, and give what they gave before.
+pub(crate) fn not_loaded(plans: &[DatabasePlan], left: &[UndoDatabase]) -> Vec<Conflict> {
+    let commands = plans.iter().zip(left).filter(|(plan, _)| plan.kind == DatabaseKind::Command);
+    let unmoved = commands.filter(|(plan, left)| {
+        plan.from.is_some() && left.left == plan.from.as_ref().map(ToString::to_string)
+    });
+    unmoved
+        .map(|(plan, _)| {
+            let reason = "its restore command ended without an error, but what its capture command gives is \
+                          what it was before; does it read its standard input?";
+            conflict(&plan.name, reason)
+        })
+        .collect()
+}
+
 /// Table by table, what there is at the checkpoint and what there is now.
 pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Vec<String> {
     let Some(now) = now else { return vec!["it is gone and will be made anew".into()] };

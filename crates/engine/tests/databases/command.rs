@@ -54,6 +54,21 @@ impl Scene {
 }
 
 #[test]
+fn a_loader_that_loads_nothing_is_not_believed() {
+    let scene = Scene::new("one");
+    scene.configure(&["cat", scene.state().to_str().unwrap()], &["true".into()]);
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.write("code", "2");
+    let report = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
+    let report = report.unwrap();
+    assert!(!report.done.unwrap().recovery_complete);
+    let reasons: Vec<_> = report.conflicts.iter().map(|one| one.reason.as_str()).collect();
+    assert!(reasons[0].contains("ended without an error"), "{reasons:?}");
+    assert_eq!((scene.get(), scene.world.read("code")), ("two".into(), "1".into()));
+}
+
+#[test]
 fn its_state_comes_back_with_the_files_and_undo_takes_that_back() {
     let scene = Scene::new("one");
     let first = scene.save().checkpoint.manifest;
