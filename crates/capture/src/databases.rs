@@ -60,6 +60,11 @@ pub trait Database: Send + Sync {
     fn is_local(&self) -> bool {
         true
     }
+
+    /// Which one it is, by whatever address it is reached; `None` where nobody can tell.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How a database is taken hold of.

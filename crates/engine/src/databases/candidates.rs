@@ -28,10 +28,16 @@ enum Candidate {
 }
 
 /// What was found out about the others.
-struct Others {
+struct Others<'a> {
     memo: Memo,
-    /// Where they are.
-    places: Vec<(DatabaseKind, String)>,
+    seen: Vec<Seen<'a>>,
+}
+
+/// One that was looked at.
+struct Seen<'a> {
+    part: &'a DatabasePart,
+    place: String,
+    identity: Option<String>,
 }
 
 impl Rappel {
@@ -42,9 +48,12 @@ impl Rappel {
         let mut found = Holdings::default();
         found.warnings = self.not_held(target, wish);
         let memo = self.database_memo(&self.reading()?)?;
-        let mut others = Others { memo, places: Vec::new() };
-        for part in self.in_order_of_claim(target, wish) {
-            match self.candidate(part, target, wish, &mut others)? {
+        let mut others = Others { memo, seen: Vec::new() };
+        let parts = self.in_order_of_claim(target, wish);
+        for part in &parts {
+            // To ask a server costs some milliseconds.
+            let alone = parts.iter().filter(|other| other.kind == part.kind).count() == 1;
+            match self.candidate(part, target, wish, &mut others, alone)? {
                 Candidate::Meant(holding, said) => {
                     found.all.push(*holding);
                     found.warnings.extend(said);
@@ -99,12 +108,13 @@ impl Rappel {
         parts
     }
 
-    fn candidate(
+    fn candidate<'p>(
         &self,
-        part: &DatabasePart,
+        part: &'p DatabasePart,
         target: &Manifest,
         wish: &DatabaseWish,
-        others: &mut Others,
+        others: &mut Others<'p>,
+        alone: bool,
     ) -> Result<Candidate> {
         let name = &part.name;
         if part.stale && !wish.allow_stale {
@@ -137,18 +147,12 @@ impl Rappel {
                 return Ok(Candidate::Left(said));
             }
         };
-        let place = (named.kind, named.place.clone());
-        if named.kind != DatabaseKind::Command && others.places.contains(&place) {
-            let at = &named.place;
-            if part.location.as_ref() == Some(at) {
-                return Ok(Candidate::Left(format!(
-                    "{name} is {at}, which is restored under its other name already"
-                )));
-            }
-            let reason = format!("it is {at} now, which the checkpoint holds as another one");
-            return Ok(Candidate::Barred(reason));
+        let identity = if alone { None } else { named.database.identity() };
+        let seen = Seen { part, place: named.place.clone(), identity };
+        if let Some(twin) = others.seen.iter().find(|other| other.is_twin_of(&seen)) {
+            return Ok(seen.beside(twin));
         }
-        others.places.push(place);
+        others.seen.push(seen);
         if known_unchanged(&named, &others.memo).is_some_and(|now| now.digest == part.digest) {
             return Ok(Candidate::Same);
         }
@@ -192,6 +196,39 @@ impl Rappel {
             Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => Ok(None),
             Err(error) => Err(Error::Database { name: name.clone(), error }),
         }
+    }
+}
+
+impl Seen<'_> {
+    /// Whether both are one database.
+    fn is_twin_of(&self, other: &Self) -> bool {
+        self.part.kind == other.part.kind
+            && self.part.kind != DatabaseKind::Command
+            && (self.place == other.place
+                || (self.identity.is_some() && self.identity == other.identity))
+    }
+
+    /// What becomes of it where its twin is restored.
+    fn beside(&self, twin: &Self) -> Candidate {
+        let (name, other) = (&self.part.name, &twin.part.name);
+        if self.place != twin.place {
+            if self.part.digest == twin.part.digest {
+                return Candidate::Left(format!(
+                    "{name} is the same database as {other}, which stands for both"
+                ));
+            }
+            return Candidate::Barred(format!(
+                "it is the same database as {other} now, and the checkpoint holds two contents; choose one with \
+                 --database {other} or --database {name}"
+            ));
+        }
+        let at = &self.place;
+        if self.part.location.as_ref() == Some(at) {
+            return Candidate::Left(format!(
+                "{name} is {at}, which is restored under its other name already"
+            ));
+        }
+        Candidate::Barred(format!("it is {at} now, which the checkpoint holds as another one"))
     }
 }
 

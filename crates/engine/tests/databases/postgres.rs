@@ -171,6 +171,25 @@ fn one_that_is_named_twice_is_restored_once() {
 }
 
 #[test]
+fn one_that_two_addresses_lead_to_is_restored_once() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let elsewhere = world.project.path("way");
+    std::os::unix::fs::symlink(server.host(), &elsewhere).unwrap();
+    let second =
+        format!("postgres://postgres@{}/app", elsewhere.to_str().unwrap().replace('/', "%2F"));
+    let entry = |name: &str, url: &str| format!("[[database]]\nname = '{name}'\nurl = '{url}'\n");
+    let config = entry("app", "env:DATABASE_URL") + &entry("direct", &second);
+    world.write("rappel.toml", config);
+    let first = world.save("first");
+    server.run("app", "DROP TABLE talks");
+    let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(count(&server, "talks"), "15");
+    let said = "direct is the same database as app";
+    assert!(report.warnings.iter().any(|line| line.contains(said)), "{report:?}");
+}
+
+#[test]
 fn one_that_could_not_be_read_is_no_difference() {
     let mut server = Postgres::start();
     let world = world_with(&server);

@@ -174,6 +174,18 @@ fn one_that_a_link_leads_to_is_captured_once() {
 }
 
 #[test]
+fn one_that_has_two_names_is_restored_once() {
+    let world = with_database("app.db", "DELETE");
+    std::fs::hard_link(world.project.path("app.db"), world.project.path("also.db")).unwrap();
+    let first = world.save("first");
+    run(&world, "app.db", "DELETE FROM talks");
+    world.restore(&first);
+    assert_eq!((rows(&world, "app.db", "talks"), rows(&world, "also.db", "talks")), (3, 3));
+    world.undo();
+    assert_eq!(rows(&world, "also.db", "talks"), 0);
+}
+
+#[test]
 fn a_trigger_that_takes_no_databases_still_reads_quick_ones() {
     let world = with_database("app.db", "WAL");
     world.save("first");

@@ -182,6 +182,12 @@ impl Programs {
             )
         } else if has("password authentication failed") || has("no password supplied") {
             format!("{place}: the server refused the user or password; check the URL")
+        } else if has("too many connections") || has("too many clients") || has("connection slots")
+        {
+            format!(
+                "{place}: no connection is left for this user; a save needs two at once and a restore three \
+                 (ALTER ROLE … CONNECTION LIMIT, max_connections): {said}"
+            )
         } else if has("connection to server")
             || has("could not connect")
             || has("could not translate")

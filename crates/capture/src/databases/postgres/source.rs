@@ -6,6 +6,8 @@ use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, DatabasePlan};
 
 use super::super::{Database, Fate, Fingerprint, How, Restoring, Result, Watch};
+use super::fate::IDENTITY;
+use super::session::Session;
 use super::{Database as Postgres, Options, Pace};
 
 impl Database for Postgres {
@@ -51,6 +53,10 @@ impl Database for Postgres {
 
     fn is_local(&self) -> bool {
         self.is_local()
+    }
+
+    fn identity(&self) -> Option<String> {
+        Session::open(&self.programs).ok()?.value(IDENTITY).ok()
     }
 }
 

@@ -5,6 +5,7 @@ use rappel_types::database::{DatabasePart, DatabasePlan};
 
 use super::{Database as Sqlite, Way};
 use crate::databases::{Database, Fate, Fingerprint, How, Restoring, Result, Watch};
+use crate::files::Identity;
 
 /// A database and its ways.
 #[derive(Debug, Clone)]
@@ -49,5 +50,10 @@ impl Database for Reachable {
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate> {
         let never = std::sync::atomic::AtomicBool::new(false);
         self.database.fate(plan.from.as_ref(), &plan.to, &never)
+    }
+
+    fn identity(&self) -> Option<String> {
+        let Identity { device, inode } = Identity::of(&self.database.path).ok()?;
+        Some(format!("{device}/{inode}"))
     }
 }
