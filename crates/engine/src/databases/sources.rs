@@ -17,6 +17,8 @@ use rappel_types::{Manifest, Node, RelPath};
 use super::plan::PATIENCE;
 use crate::rappel::Rappel;
 
+/// How many links in a row are followed.
+const LINKS: usize = 8;
 /// No `rappel.toml` is larger than this.
 const CONFIG_MAX: u64 = 1 << 20;
 
@@ -224,26 +226,34 @@ impl Rappel {
         Ok(Named { name, kind, place, database })
     }
 
-    /// Where a SQLite file lies that is named relative to the workspace. Prisma means its own folder.
-    fn lies_at(&self, path: &Path) -> PathBuf {
-        let (here, prisma) = (self.root.join(path), self.root.join("prisma").join(path));
-        if path.is_relative() && !here.exists() && prisma.exists() { prisma } else { here }
+    /// Where a SQLite file really lies, whatever links lead to it. Prisma names one relative to its own folder, and for
+    /// some libraries three slashes begin a relative path.
+    pub(super) fn lies_at(&self, path: &Path) -> PathBuf {
+        let here = self.root.join(path);
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let others = [self.root.join("prisma").join(below), self.root.join(below)];
+        let others = others.into_iter().skip(usize::from(path.is_absolute()));
+        let mut there = std::iter::once(here.clone()).chain(others).filter(|path| path.exists());
+        followed(there.next().unwrap_or(here))
     }
 
     /// The SQLite files inside the workspace that `rappel.toml` names.
     pub(crate) fn configured_sqlite(&self) -> Vec<RelPath> {
         let named = self.configured_databases().into_iter().flatten();
         let sqlite = named.filter(|named| named.kind == DatabaseKind::Sqlite);
-        sqlite.filter_map(|named| self.true_path(&named.place)).collect()
+        sqlite.filter_map(|named| named.place.parse().ok()).collect()
     }
+}
 
-    /// Where a file of the workspace really is, whatever links lead to it.
-    fn true_path(&self, place: &str) -> Option<RelPath> {
-        let named: RelPath = place.parse().ok()?;
-        let below = Path::new(OsStr::from_bytes(named.as_bytes()));
-        let real = std::fs::canonicalize(self.root.join(below)).ok();
-        let below = real.as_deref().and_then(|real| real.strip_prefix(&self.root).ok());
-        let real = below.and_then(|below| RelPath::new(below.as_os_str().as_bytes()).ok());
-        Some(real.unwrap_or(named))
+/// Where a path leads, be the end of it there or not.
+fn followed(mut path: PathBuf) -> PathBuf {
+    for _ in 0..LINKS {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().map_or(target.clone(), |folder| folder.join(&target));
+    }
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
     }
 }

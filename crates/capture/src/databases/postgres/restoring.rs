@@ -147,7 +147,7 @@ impl Restore {
     fn not_loaded(&self, failure: Failure) -> Error {
         let place = &self.database.programs.address;
         let hint = match failure.code.as_deref() {
-            _ if failure.is_locked_out() => return failure.into(),
+            _ if failure.is_locked_out() => return lock::not_let_go(&self.database.programs),
             // Nobody but the server knows: it was shut down, or the connection was cut.
             None | Some("57P01" | "57P02" | "57P03") => return failure.into(),
             _ if failure.is_cancelled() => return failure.into(),
