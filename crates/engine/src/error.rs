@@ -63,6 +63,14 @@ pub enum Error {
         /// Why.
         error: rappel_capture::databases::Error,
     },
+    /// Somebody else restores the same workspace and did not end in time.
+    #[error("another restore of {} is under way{}; nothing was changed", root.display(), waited(*waited_ms))]
+    Restoring {
+        /// The workspace's folder.
+        root: PathBuf,
+        /// For how long we waited.
+        waited_ms: u64,
+    },
     /// A restore came too far to be taken back.
     #[error(
         "database {database} was restored already, or may have been: the restore can only be finished"
@@ -246,6 +254,7 @@ impl Error {
                 store_kind(error)
             }
             Self::Restore(error) => restore_kind(error),
+            Self::Restoring { .. } => ErrorKind::Busy,
             Self::Database { error, .. } => database_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
@@ -363,12 +372,20 @@ impl Error {
                 None => database_cause(error).and_then(database_hint),
             },
             Self::Database { error, .. } => database_hint(error),
+            Self::Restoring { .. } => Some("try again when it has ended".into()),
             _ => None,
         }
     }
 }
 
 const VERIFY: &str = "rappel verify tells which checkpoints are hurt";
+
+fn waited(milliseconds: u64) -> String {
+    match milliseconds {
+        0 => String::new(),
+        waited => format!(" (waited {waited} ms)"),
+    }
+}
 
 /// What made a restore fail, if that was the store.
 fn restore_cause(error: &rappel_capture::restore::Error) -> Option<&rappel_store::Error> {

@@ -137,6 +137,8 @@ impl Rappel {
             });
         }
         self.store.require_writable()?;
+        let workspace = self.workspace_id();
+        let _turn = workspace.map(|id| self.turn_to_restore(id)).transpose()?;
         let open = self.open_intents()?;
         let Some(intent) = open.iter().find(|intent| intent.header.root_path() == self.root) else {
             return match open.first() {

@@ -3,6 +3,7 @@
 mod options;
 mod present;
 mod report;
+mod turn;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -261,6 +262,7 @@ impl Rappel {
     ) -> Result<RestoreReport> {
         let start = Instant::now();
         let workspace = self.require_known()?;
+        let _turn = self.turn_to_restore(workspace)?;
         self.refuse_if_unfinished()?;
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
@@ -399,6 +401,9 @@ impl Rappel {
             return Err(Error::DamagedIntent { path: damaged.path, reason: damaged.reason });
         }
         match self.open_intents()?.first() {
+            Some(intent) if self.intents().is_running(intent.header.id) => {
+                Err(Error::Restoring { root: intent.header.root_path(), waited_ms: 0 })
+            }
             Some(intent) => Err(Error::Restore(restore::Error::Unfinished {
                 intent: intent.header.id,
                 root: intent.header.root_path(),

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::git::CapturedGit;
 use crate::rappel::Rappel;
 use crate::workspace::{self, FirstCommit, Recognition};
-use look::Look;
+use look::{Captured, Look};
 pub(crate) use look::{CapturedFiles, Leave};
 pub use options::SaveOptions;
 
@@ -181,9 +181,11 @@ impl Rappel {
             });
             (all.transpose(), transcripts.transpose())
         });
-        let (captured, git, databases) = match all? {
-            Some((files, git, databases)) => (Some(files), git, databases),
-            None => (None, None, None),
+        let (captured, git, databases, restored) = match all? {
+            Some(Captured { files, git, databases, restored }) => {
+                (Some(files), git, databases, restored)
+            }
+            None => (None, None, None, false),
         };
         let transcripts = transcripts?;
         let noticed =
@@ -216,7 +218,7 @@ impl Rappel {
             notes.extend(databases::not_restorable(&existing.manifest.databases));
             return Ok(Saved { checkpoint: existing, notes, waited });
         }
-        let interrupted = self.open_intents()?;
+        let interrupted = restored || !self.open_intents()?.is_empty();
         writer.reuse(files.iter().map(|captured| captured.tree));
         writer.reuse(git.iter().flat_map(CapturedGit::trees));
         writer.reuse(databases.iter().flat_map(CapturedDatabases::trees));
@@ -227,7 +229,7 @@ impl Rappel {
         bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
         bases.extend(transcripts.as_ref().and_then(|transcripts| transcripts.base.clone()));
         let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
-        let mut draft = self.draft(id, options, parts, !interrupted.is_empty());
+        let mut draft = self.draft(id, options, parts, interrupted);
         if files.is_some() && options.wants(Facet::Knowledge) {
             let state = if knowledge.is_some() { FacetState::Captured } else { FacetState::Absent };
             draft.facets.insert(Facet::Knowledge, state);

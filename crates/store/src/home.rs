@@ -49,7 +49,7 @@ impl Home {
             }
             Err(error) => return Err(Error::io("read", &format)(error)),
         };
-        for folder in [home.packs(), home.intents(), home.cache()] {
+        for folder in [home.packs(), home.intents(), home.restoring(), home.cache()] {
             disk::create_dir(&**disk, &folder)?;
         }
         if meta.mode() & 0o077 != 0 {
@@ -70,8 +70,18 @@ impl Home {
 
     fn create(root: &Path, disk: &Arc<dyn Disk>, format: &Path, now: Timestamp) -> Result<Self> {
         let mut names = std::fs::read_dir(root).map_err(Error::io("list", root))?;
-        let ours =
-            ["format", "packs", "intents", "cache", "lock", "readers", "gc", "reserve", "token"];
+        let ours = [
+            "format",
+            "packs",
+            "intents",
+            "restoring",
+            "cache",
+            "lock",
+            "readers",
+            "gc",
+            "reserve",
+            "token",
+        ];
         let foreign = names.find_map(|name| {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
             let half_made = ours.contains(&name.as_str())
@@ -90,7 +100,7 @@ impl Home {
         if let Ok(text) = std::fs::read_to_string(format) {
             return Ok(Self { root: root.to_owned(), id: parse_format(&text, format)? });
         }
-        for folder in ["packs", "intents", "cache"] {
+        for folder in ["packs", "intents", "restoring", "cache"] {
             disk::create_dir(&**disk, &root.join(folder))?;
         }
         // A home that lost this file keeps the name that its packs know.
@@ -115,6 +125,11 @@ impl Home {
     /// The folder of unfinished restores.
     pub fn intents(&self) -> PathBuf {
         self.root.join("intents")
+    }
+
+    /// The folder of files, one per workspace, that whoever restores it holds.
+    pub fn restoring(&self) -> PathBuf {
+        self.root.join("restoring")
     }
 
     /// The folder of what may be deleted at any time.

@@ -257,7 +257,8 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// A lock that one process at a time can have: gc's.
+/// A lock that one at a time can have: whoever collects garbage, or restores a workspace. It ends
+/// with the process, and no program that the process starts inherits it.
 #[derive(Debug)]
 pub struct Turn {
     _file: File,

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use rappel_capture::databases::Watch;
 use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
+use rappel_capture::restore::IntentId;
 use rappel_store::index::CheckpointRow;
+use rappel_store::record::Kind;
 use rappel_store::sink::Sink;
 use rappel_store::tree;
 use rappel_types::manifest::FilesPart;
@@ -67,18 +69,69 @@ impl CapturedFiles {
     }
 }
 
+/// What differs once a restore of the workspace began or ended. One that was taken back again in between
+/// does not show; it has restored no database.
+#[derive(PartialEq)]
+struct Restores {
+    open: Vec<IntentId>,
+    /// When the last one was recorded, which is done before it is closed.
+    last: Option<u64>,
+}
+
+/// What a look at everything gave.
+pub(super) struct Captured {
+    pub files: CapturedFiles,
+    pub git: Option<CapturedGit>,
+    pub databases: Option<CapturedDatabases>,
+    /// Whether a restore of the workspace was under way, so that the parts may be of different states.
+    pub restored: bool,
+}
+
 impl Rappel {
-    /// Looks at everything; at the databases that are known beforehand beside the files. What a restore may
-    /// change is held and read last, so that others wait for nothing else.
+    /// Looks at everything until no restore began or ended meanwhile: the parts of a checkpoint are of
+    /// one state.
     pub(super) fn capture_all(
         &self,
         look: &Look<'_>,
         sink: &dyn Sink,
         holdings: &mut Holdings,
-    ) -> Result<(CapturedFiles, Option<CapturedGit>, Option<CapturedDatabases>)> {
+    ) -> Result<Captured> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let before = self.restores_so_far(look.id)?;
+            let captured = self.capture_once(look, sink, holdings)?;
+            let after = self.restores_so_far(look.id)?;
+            if after == before || looks > LOOKS {
+                let restored = after != before || !after.open.is_empty();
+                return Ok(Captured { restored, ..captured });
+            }
+            tracing::debug!("a restore went by; looking at everything anew");
+        }
+    }
+
+    fn restores_so_far(&self, id: WorkspaceId) -> Result<Restores> {
+        // In this order: one that ends in between is seen either way.
+        let open = self.open_intents()?;
+        let key = id.to_string();
+        let last = self.store.look_up(|index| index.newest_document(Kind::Undo, &key))?;
+        Ok(Restores {
+            open: open.into_iter().map(|intent| intent.header.id).collect(),
+            last: last.map(|row| row.birth),
+        })
+    }
+
+    /// Looks at everything once; at the databases that are known beforehand beside the files. What a restore
+    /// may change is held and read last, so that others wait for nothing else.
+    fn capture_once(
+        &self,
+        look: &Look<'_>,
+        sink: &dyn Sink,
+        holdings: &mut Holdings,
+    ) -> Result<Captured> {
         if !look.options.wants(Facet::Databases) {
             let (files, git) = self.capture_files_and_git(look, sink)?;
-            return Ok((files, git, None));
+            return Ok(Captured { files, git, databases: None, restored: false });
         }
         let reading = Reading {
             id: look.id,
@@ -111,7 +164,8 @@ impl Rappel {
         let noticed = files.scanned.databases.iter().map(|path| self.noticed_database(path));
         let noticed = self.capture_databases(noticed, sink, &reading, &held)?;
         let holding = self.capture_held(holdings, sink, &reading)?;
-        Ok((files, git, Some(configured?.and(noticed).and(holding))))
+        let databases = Some(configured?.and(noticed).and(holding));
+        Ok(Captured { files, git, databases, restored: false })
     }
 
     /// Looks at files and git until neither moved while the other was looked at.
