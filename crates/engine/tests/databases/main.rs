@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 mod alone;
+mod at_once;
 mod command;
 mod knowledge;
 mod postgres;
