@@ -214,7 +214,7 @@ pub struct Manifest {
     /// Tool calls that were running.
     #[serde(default)]
     pub mid_operation: Vec<String>,
-    /// Whether a restore was unfinished in this workspace.
+    /// Whether a restore was unfinished in this workspace, or went by while this was made.
     #[serde(default)]
     pub interrupted_restore: bool,
     /// The files facet.

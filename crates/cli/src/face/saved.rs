@@ -104,7 +104,9 @@ pub fn warn(checkpoint: &Checkpoint, output: &Output) {
         list(output, skipped.iter().map(|Skipped { path, reason }| format!("{path}: {reason}")));
     }
     if manifest.interrupted_restore {
-        output.warning("a restore of this workspace is unfinished; see `rappel recover`");
+        output.warning(
+            "a restore of this workspace was under way, or is unfinished; see `rappel recover`",
+        );
     }
 }
 

@@ -136,6 +136,11 @@ fn killed_before_its_intent_it_has_changed_nothing() {
     let restore = damaged.start();
     damaged.wait_at_gate();
     kill(restore);
+    // It is in nobody's way any more, even while a program that it started still runs: the next comes as far.
+    std::fs::remove_file(damaged.scene.outside().join("reached")).unwrap();
+    let next = damaged.start();
+    damaged.wait_at_gate();
+    kill(next);
     damaged.give_up("gate-capture");
     assert_eq!(damaged.scene.unfinished(), 0);
     damaged.assert_now(&damaged.before, "saving the present");

@@ -1,5 +1,6 @@
 //! A restore while others are at work.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::scene::{Scene, wait_until};
@@ -38,4 +39,32 @@ fn no_row_that_was_committed_under_load_is_lost() {
     let balances = "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)
                        AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)";
     assert_eq!(scene.server.run("app", balances), "t");
+}
+
+#[test]
+fn of_two_restores_at_once_one_waits_for_the_other() {
+    let scene = Scene::whole();
+    let (one, as_one) = (scene.world.save("one"), scene.portrait());
+    scene.damage();
+    let (two, as_two) = (scene.world.save("two"), scene.portrait());
+    let gate = scene.outside().join("gate");
+    std::fs::write(&gate, "").unwrap();
+    let first = scene.start(&["restore", &one, "--confirm"]);
+    wait_until("the first stands at the gate", || scene.outside().join("reached").exists());
+
+    let plan = scene.run(&["restore", &two, "--dry-run"]);
+    assert_eq!(plan.code, Some(5), "{plan:?}");
+    assert!(plan.words.contains("another restore of"), "{plan:?}");
+    let mut second = scene.world.command(&["restore", &two, "--confirm"]).spawn().unwrap();
+    let mut said = BufReader::new(second.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("another restore of")), "it waits, and says for whom");
+    std::fs::remove_file(&gate).unwrap();
+    assert!(first.wait_with_output().unwrap().status.success());
+    let words: Vec<String> = said.collect();
+    assert!(second.wait_with_output().unwrap().status.success(), "{words:?}");
+
+    // Each was whole, and so is what was saved between them.
+    assert_eq!(scene.portrait(), as_two);
+    scene.world.json(&["undo"]);
+    assert_eq!(scene.portrait(), as_one);
 }
