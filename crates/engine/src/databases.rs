@@ -6,6 +6,7 @@ mod memo;
 mod plan;
 mod recover;
 mod sources;
+mod unsaved;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -221,29 +222,6 @@ impl Rappel {
             memo.entries.remove(&name);
         }
         Ok(memo)
-    }
-
-    /// The databases that may have changed since `manifest` was made. One that cannot be asked cheaply, or not at
-    /// all, is not among them.
-    pub(crate) fn changed_databases(&self, manifest: &Manifest) -> Result<Vec<String>> {
-        let memo = self.database_memo(&self.reading()?)?;
-        let changed = manifest.databases.iter().filter(|part| {
-            if part.stale {
-                return true;
-            }
-            let known = memo.entries.get(&part.name).filter(|known| known.part.kind == part.kind);
-            let Some(known) = known else { return false };
-            let Some(Ok(named)) = self.database_of(part) else { return false };
-            let then = known.fingerprint.as_ref().or(known.restored.as_ref());
-            match named.database.fingerprint() {
-                Ok(Some(now)) => {
-                    known.part.digest != part.digest || then.is_some_and(|then| *then != now)
-                }
-                Err(DatabaseError::Absent(_)) => true,
-                _ => false,
-            }
-        });
-        Ok(changed.map(|part| part.name.clone()).collect())
     }
 
     /// Remembers what a restore left databases with: `left` has how each looked afterwards.

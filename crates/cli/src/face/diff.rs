@@ -11,20 +11,7 @@ use crate::output::{Output, Paint, clean};
 
 /// What differs besides files, line by line.
 pub fn others(diff: &Diff) -> Vec<String> {
-    let mut lines = Vec::new();
-    let or_none = |text: &Option<String>| clean(text.as_deref().unwrap_or("none"));
-    if let Some(git) = &diff.git {
-        if let Some(moved) = &git.branch {
-            lines.push(format!("branch {} to {}", or_none(&moved.from), or_none(&moved.to)));
-        }
-        if let Some(moved) = &git.commit {
-            let (from, to) = (or_none(&moved.from), or_none(&moved.to));
-            lines.push(format!("commit {} to {}", git::short(&from), git::short(&to)));
-        }
-        if let Some(moved) = &git.operation {
-            lines.push(format!("operation {} to {}", or_none(&moved.from), or_none(&moved.to)));
-        }
-    }
+    let mut lines = diff.git.as_ref().map(git::lines).unwrap_or_default();
     for database in &diff.databases {
         let name = clean(&database.name);
         if database.tables.is_empty() || database.change != "modified" {

@@ -8,3 +8,4 @@ mod postgres;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;
+mod unsaved;

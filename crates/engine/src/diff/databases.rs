@@ -1,32 +1,7 @@
-//! What differs besides files: where git stands, and what databases hold.
+//! What differs in databases.
 
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::git::GitPart;
 use serde::Serialize;
-
-/// How one thing was and is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Moved<T> {
-    /// In the first state.
-    pub from: T,
-    /// In the second.
-    pub to: T,
-}
-
-impl<T: PartialEq + Clone> Moved<T> {
-    fn between(from: &T, to: &T) -> Option<Self> {
-        (from != to).then(|| Self { from: from.clone(), to: to.clone() })
-    }
-}
-
-/// What differs in the workspace's own repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct GitDiff {
-    pub branch: Option<Moved<Option<String>>>,
-    pub commit: Option<Moved<Option<String>>>,
-    pub operation: Option<Moved<Option<String>>>,
-}
 
 /// What differs in one database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,19 +25,8 @@ pub struct TableDiff {
     pub to: Option<u64>,
 }
 
-/// Where git stood and stands; `None` if it did not move.
-pub fn git(from: Option<&GitPart>, to: Option<&GitPart>) -> Option<GitDiff> {
-    let (from, to) = (&from?.root, &to?.root);
-    let diff = GitDiff {
-        branch: Moved::between(&from.branch, &to.branch),
-        commit: Moved::between(&from.commit, &to.commit),
-        operation: Moved::between(&from.operation, &to.operation),
-    };
-    (diff != GitDiff::default()).then_some(diff)
-}
-
 /// What databases held and hold.
-pub fn databases(from: &[DatabasePart], to: &[DatabasePart]) -> Vec<DatabaseDiff> {
+pub fn compare(from: &[DatabasePart], to: &[DatabasePart]) -> Vec<DatabaseDiff> {
     let named =
         |parts: &[DatabasePart], name: &str| parts.iter().find(|part| part.name == name).cloned();
     let mut names: Vec<&str> = from.iter().chain(to).map(|part| part.name.as_str()).collect();
