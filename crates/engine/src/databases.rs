@@ -2,8 +2,10 @@
 
 mod candidates;
 mod found;
+mod history;
 mod memo;
 mod plan;
+mod present;
 mod recover;
 mod sources;
 mod unsaved;
@@ -16,17 +18,20 @@ use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
+use rappel_types::size::format_size;
 use rappel_types::{
     CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
 };
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+pub(crate) use candidates::check_names;
 pub(crate) use found::Found;
 use memo::{Memo, Remembered};
 pub(crate) use plan::{
-    DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, not_loaded, plan_databases,
+    DatabaseWish, DatabasesPlanned, Holding, Holdings, not_loaded, plan_databases,
 };
+pub(crate) use present::{PresentDatabases, not_captured};
 pub(crate) use recover::Fates;
 use sources::{Named, Source};
 
@@ -40,6 +45,8 @@ pub(crate) struct CapturedDatabases {
     pub parts: Vec<DatabasePart>,
     /// What should be there and is not.
     pub partial: Vec<PartialReason>,
+    /// What people should know.
+    pub notes: Vec<String>,
     /// Whether there are any at all.
     pub any: bool,
     /// What the next save may know.
@@ -79,6 +86,7 @@ impl CapturedDatabases {
         self.parts.extend(other.parts);
         self.parts.sort_by(|a, b| a.name.cmp(&b.name));
         self.partial.extend(other.partial);
+        self.notes.extend(other.notes);
         self.memo.entries.extend(other.memo.entries);
         self.unread.extend(other.unread);
         self.bases.extend(other.bases);
@@ -158,6 +166,7 @@ impl Rappel {
             Ok(Read::Anew(read)) => {
                 tracing::debug!(name = named.name, bytes = read.part.bytes, took = ?start.elapsed(), "read a database");
                 let part = read.part.clone();
+                captured.notes.extend(known.and_then(|known| emptied(&known.part, &part)));
                 captured.add(part, Remembered::of(read, start.elapsed()));
             }
             Err(DatabaseError::Store(error)) => return Err(error.into()),
@@ -336,6 +345,15 @@ pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> 
         hint: Some(format!(
             "rappel restore {id} --database {name}; with --to DIR it is written there instead"
         )),
+    })
+}
+
+/// What is said of a command that gives nothing any more: a dump that failed may well look like that.
+fn emptied(then: &DatabasePart, now: &DatabasePart) -> Option<String> {
+    let emptied = now.kind == DatabaseKind::Command && now.bytes == 0 && then.bytes > 0;
+    emptied.then(|| {
+        let (name, before) = (&now.name, format_size(then.bytes));
+        format!("the capture command of database {name} gave nothing; it gave {before} before")
     })
 }
 

@@ -13,7 +13,7 @@ use rappel_types::git::GitPart;
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
-use crate::databases::{PresentDatabases, could_not_hold};
+use crate::databases::{PresentDatabases, could_not_hold, not_captured};
 use crate::error::{Error, Result};
 use crate::knowledge;
 use crate::rappel::Rappel;
@@ -253,12 +253,7 @@ impl Rappel {
                     diff.databases.retain(|database| {
                         let name = &database.name;
                         let failed = [from, to].into_iter().find(|one| could_not_hold(one, name));
-                        diff.warnings.extend(failed.map(|one| {
-                            format!(
-                                "{} could not capture database {name}; it is not compared",
-                                one.id
-                            )
-                        }));
+                        diff.warnings.extend(failed.map(|one| not_captured(one, name)));
                         failed.is_none()
                     });
                 }
@@ -309,8 +304,11 @@ impl Rappel {
     fn diff_present(&self, from: &Manifest, options: &DiffOptions, diff: &mut Diff) -> Result<()> {
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
-        if options.wants_files() || options.wants(Facet::Git) {
-            let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+        let asked = [Facet::Git, Facet::Databases].into_iter().any(|facet| options.wants(facet));
+        let mut noticed = Vec::new();
+        if options.wants_files() || asked {
+            let mut now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+            noticed = std::mem::take(&mut now.scanned.databases);
             if options.wants(Facet::Git) && holds(from, Facet::Git) {
                 diff.git = self.git_since(from.git.as_ref(), &now, &scratch)?;
             }
@@ -321,12 +319,23 @@ impl Rappel {
             }
         }
         if options.wants(Facet::Databases) {
-            let PresentDatabases { parts, unknown } =
-                self.present_databases(&from.databases, &scratch)?;
-            diff.warnings.extend(unknown);
-            if holds(from, Facet::Databases) {
-                diff.databases = databases::compare(&from.databases, &parts);
-            }
+            let now = self.present_databases(&from.databases, &scratch)?;
+            let any = !(self.config.databases.is_empty() && self.config.commands.is_empty());
+            let new = match from.state_of(Facet::Databases) {
+                FacetState::NotAsked => {
+                    if any || !noticed.is_empty() {
+                        let id = &from.id;
+                        let reason = format!("{id} holds no databases; they are not compared");
+                        diff.warnings.push(reason);
+                    }
+                    PresentDatabases::default()
+                }
+                FacetState::Captured | FacetState::Absent | FacetState::Failed => {
+                    self.new_databases(from, &noticed, &scratch)?
+                }
+            };
+            diff.warnings.extend([now.unknown, new.unknown].concat());
+            diff.databases = databases::compare(&from.databases, &[now.parts, new.parts].concat());
         }
         Ok(())
     }

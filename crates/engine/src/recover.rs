@@ -89,6 +89,8 @@ pub struct Recovered {
     pub message: String,
     /// The checkpoint of the half-done state.
     pub safety_checkpoint: CheckpointId,
+    /// The databases that hold what was to be restored now.
+    pub databases: Vec<String>,
     /// What was left as it is because somebody changed it meanwhile.
     pub conflicts: Vec<Conflict>,
     /// Displaced files that were kept.
@@ -253,6 +255,10 @@ impl Rappel {
         };
         drop(databases);
         self.clear_databases(&all, &target);
+        let was_left = |name: &str| left.iter().any(|one| one.path.as_bytes() == name.as_bytes());
+        let restored = plan.databases.iter().map(|one| &one.name).filter(|name| !was_left(name));
+        let databases: Vec<String> = restored.filter(|_| finish).cloned().collect();
+        let git = if finish { "as the checkpoint has it" } else { "as it was" };
         outcome.conflicts.extend(left);
         outcome.conflicts.extend(unput);
         outcome.warnings.extend(warnings);
@@ -260,7 +266,15 @@ impl Rappel {
         Ok(Recovered {
             id: id.to_string(),
             outcome: if finish { "finished" } else { "rolled-back" },
-            message: describe(&outcome, None),
+            message: describe(
+                &outcome,
+                None,
+                &[
+                    ("git", (!plan.git.is_empty()).then(|| git.to_owned())),
+                    ("databases", (!databases.is_empty()).then(|| databases.join(", "))),
+                ],
+            ),
+            databases,
             safety_checkpoint: saved.checkpoint.manifest.id,
             kept: kept_files(&outcome),
             conflicts: outcome.conflicts,

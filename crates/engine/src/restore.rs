@@ -34,7 +34,7 @@ use rappel_types::{
 
 use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
 use crate::databases::{
-    DatabaseWish, DatabasesPlanned, not_loaded, plan_databases, refuse_as_file,
+    DatabaseWish, DatabasesPlanned, check_names, not_loaded, plan_databases, refuse_as_file,
 };
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
@@ -177,7 +177,11 @@ impl Rappel {
         folder: &Path,
         options: &RestoreOptions,
     ) -> Result<Copied> {
+        options.check_facets()?;
         let target = self.target(reference, !options.only_agents())?;
+        if let Some(wish) = options.databases() {
+            check_names(&target.manifest, &wish)?;
+        }
         let files = match options.paths.is_empty() {
             true => target.manifest.files.as_ref(),
             false => Some(target.files()?),
@@ -199,7 +203,9 @@ impl Rappel {
         if let Some(wish) = options.databases() {
             let root = Root::open(folder, self.options.disk.clone())?;
             for part in target.manifest.databases.iter().filter(|part| wish.means(&part.name)) {
-                match write_out(&root, self.source(), part) {
+                let written = write_out(&root, self.source(), part);
+                copied.databases += u64::from(written.is_ok());
+                match written {
                     Ok(path) if Some(path.to_string()) == part.location => {}
                     Ok(path) => copied.notes.push(format!("database {} is in {path}", part.name)),
                     Err(error) => copied.warnings.push(format!("database {}: {error}", part.name)),
@@ -210,8 +216,12 @@ impl Rappel {
         for state in git.map(|part| State::load(self.source(), part)).transpose()?.iter().flatten()
         {
             let work_tree = folder_of(folder, state.path.as_ref());
-            if let Err(error) = create::standalone(&work_tree, state, disk, self.source(), cancel) {
-                copied.warnings.push(format!("the repository in {}: {error}", work_tree.display()));
+            match create::standalone(&work_tree, state, disk, self.source(), cancel) {
+                Ok(_) => copied.repositories += 1,
+                Err(error) => {
+                    let place = work_tree.display();
+                    copied.warnings.push(format!("the repository in {place}: {error}"));
+                }
             }
         }
         Ok(copied)
@@ -232,6 +242,7 @@ impl Rappel {
         let id = self.require_known()?;
         let target = self.target(reference, !options.only_agents())?;
         self.borrow_config(&target.manifest);
+        self.check_remote(&target.manifest, options)?;
         let of = target.manifest.workspace.id;
         if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
             return Err(Error::Usage {
@@ -367,7 +378,7 @@ impl Rappel {
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),
-            message: describe(&outcome, Some(report.summary.files)),
+            message: describe(&outcome, Some(report.summary.files), &report.summary.others()),
             recovery_complete: report.conflicts.is_empty(),
             safety_checkpoint: safety,
             verified: true,
@@ -375,6 +386,22 @@ impl Rappel {
             kept: kept_files(&outcome),
         });
         Ok(report)
+    }
+
+    /// A database that nobody knows cannot be allowed to be remote.
+    fn check_remote(&self, target: &Manifest, options: &RestoreOptions) -> Result<()> {
+        let configured = self.configured_databases().into_iter();
+        let configured = configured.map(|source| source.map_or_else(|one| one.0, |one| one.name));
+        let mut known: Vec<String> = configured.collect();
+        known.extend(target.databases.iter().map(|part| part.name.clone()));
+        known.sort();
+        known.dedup();
+        let mut allowed = options.allow_remote_databases.iter();
+        let Some(unknown) = allowed.find(|name| !known.contains(name)) else { return Ok(()) };
+        Err(Error::Usage {
+            message: format!("there is no database {unknown:?} to be restored on another machine"),
+            hint: (!known.is_empty()).then(|| format!("there is {}", known.join(", "))),
+        })
     }
 
     /// A path that nobody knows is a mistake, found before anything is saved because of it.

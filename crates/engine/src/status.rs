@@ -7,6 +7,7 @@ use rappel_store::home::Footing;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
+use rappel_types::database::DatabaseKind;
 use rappel_types::reference::Base;
 use rappel_types::size::{format_size, thousands};
 use rappel_types::{Facet, FacetState, Manifest, Reference, RelPath, Timestamp};
@@ -402,8 +403,14 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
         let reason = format!("the last checkpoint is partial: {place}: {}{more}", first.reason);
         status.worsen(Health::Degraded, &reason, "rappel show latest");
     }
-    for reason in not_restorable(&manifest.databases) {
-        status.worsen(Health::Degraded, &reason, "connect as who may restore it, or grant that");
+    for part in &manifest.databases {
+        let hint = match part.kind {
+            DatabaseKind::Command => "correct `restore` in rappel.toml, and save again",
+            _ => "connect as who may restore it, or grant that",
+        };
+        for reason in not_restorable(std::slice::from_ref(part)) {
+            status.worsen(Health::Degraded, &reason, hint);
+        }
     }
     if manifest.interrupted_restore {
         let reason = "the last checkpoint was made in the middle of a restore";

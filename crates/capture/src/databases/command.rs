@@ -54,6 +54,10 @@ impl Command {
         self.require("capture", &self.config.capture, "install it, or correct")
     }
 
+    fn require_restore(&self) -> Result<()> {
+        self.require("restore", &self.config.restore, "correct")
+    }
+
     fn require(&self, which: &str, argv: &[String], advice: &str) -> Result<()> {
         let program = argv.first().map_or("", String::as_str);
         match self.is_there(program) {
@@ -125,7 +129,7 @@ impl Command {
             digest: stored.digest,
             location: None,
             definition: None,
-            obstacle: None,
+            obstacle: self.require_restore().err().map(|error| error.to_string()),
         })
     }
 }
@@ -145,7 +149,7 @@ impl Database for Command {
     }
 
     fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
-        self.require("restore", &self.config.restore, "correct")
+        self.require_restore()
     }
 
     fn restoring(&self, _: &How<'_>) -> Result<Box<dyn Restoring>> {

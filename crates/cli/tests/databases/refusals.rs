@@ -139,6 +139,8 @@ fn one_that_was_not_read_for_its_checkpoint_is_left_alone_unless_asked_for() {
     assert_eq!(stale["databases"][0]["stale"], true);
     assert_eq!(stale["databases"][0]["as_of"], first);
     let id = stale["id"].as_str().unwrap();
+    let listed = String::from_utf8(scene.world.run(&["list"]).stdout).unwrap();
+    assert!(listed.contains("1 database, stale"), "{listed}");
     let shown = scene.world.face(&["show", id]);
     assert!(shown.contains("as of chk_2, changed since"), "{shown}");
 

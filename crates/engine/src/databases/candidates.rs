@@ -233,7 +233,7 @@ impl Seen<'_> {
 }
 
 /// Who names a database that the checkpoint does not hold has made a mistake.
-fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> {
+pub(crate) fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> {
     let held = |name: &&String| target.databases.iter().any(|part| part.name == **name);
     let Some(unknown) = wish.only.iter().find(|name| !held(name)) else { return Ok(()) };
     let names: Vec<_> = target.databases.iter().map(|part| part.name.as_str()).collect();

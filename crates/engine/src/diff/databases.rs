@@ -14,13 +14,17 @@ pub struct DatabaseDiff {
     pub change: &'static str,
     /// Tables with another number of rows, or that only one side has.
     pub tables: Vec<TableDiff>,
+    /// Whether there are tables with as many rows as before: whether those hold other values is not known.
+    pub others_may_differ: bool,
 }
 
-/// What differs in one table; no number where there is no such table, or none is known.
+/// What differs in one table; no number where there is no such table, or its rows are not counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct TableDiff {
     pub table: String,
+    /// `added`, `removed` or `modified`.
+    pub change: &'static str,
     pub from: Option<u64>,
     pub to: Option<u64>,
 }
@@ -42,7 +46,10 @@ pub fn compare(from: &[DatabasePart], to: &[DatabasePart]) -> Vec<DatabaseDiff> 
         };
         let kind = new.as_ref().or(old.as_ref())?.kind;
         let tables = tables(old.as_ref(), new.as_ref());
-        Some(DatabaseDiff { name: name.to_owned(), kind, change, tables })
+        let told = |table: &String| tables.iter().any(|told| told.table == *table);
+        let others_may_differ = change == "modified"
+            && new.iter().flat_map(|new| &new.tables).any(|table| !told(table));
+        Some(DatabaseDiff { name: name.to_owned(), kind, change, tables, others_may_differ })
     });
     differing.collect()
 }
@@ -58,8 +65,14 @@ fn tables(old: Option<&DatabasePart>, new: Option<&DatabasePart>) -> Vec<TableDi
     };
     let differing = names.into_iter().filter_map(|table| {
         let (from, to) = (rows(old, table), rows(new, table));
+        let change = match (from, to) {
+            (None, _) => "added",
+            (_, None) => "removed",
+            _ => "modified",
+        };
         (from != to).then(|| TableDiff {
             table: table.clone(),
+            change,
             from: from.flatten(),
             to: to.flatten(),
         })

@@ -289,6 +289,8 @@ fn a_loader_that_fails_leaves_a_restore_to_be_finished() {
     scene.configure(&["cat", state], &scene.loader());
     let recovered = scene.world.open().recover(&RecoverOptions::finish()).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
+    assert_eq!(recovered.databases, ["state"]);
+    assert!(recovered.message.ends_with("databases: state"), "{recovered:?}");
     assert_eq!(scene.get(), "two");
     let _ = (first, paths);
 }
@@ -315,6 +317,7 @@ fn a_loader_that_fails_can_be_left_out() {
     let recovered = scene.world.open().recover(&skip).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
     assert!(recovered.warnings.iter().any(|line| line.contains("rappel undo")), "{recovered:?}");
+    assert_eq!(recovered.databases, [""; 0], "{recovered:?}");
     assert_eq!((scene.get(), scene.world.read("code")), ("on".into(), "1".into()));
 
     // What it held before is in the safety checkpoint, and comes back once it can be loaded.
