@@ -14,7 +14,7 @@ use crate::agents::{AgentsWish, CrashedSession};
 use crate::databases::Fates;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
-use crate::restore::{KeptFile, describe, kept_files, mixed};
+use crate::restore::{KeptFile, describe, kept_files, mixed, restored_databases};
 use crate::save::SaveOptions;
 
 /// What is unfinished in a home.
@@ -255,9 +255,7 @@ impl Rappel {
         };
         drop(databases);
         self.clear_databases(&all, &target);
-        let was_left = |name: &str| left.iter().any(|one| one.path.as_bytes() == name.as_bytes());
-        let restored = plan.databases.iter().map(|one| &one.name).filter(|name| !was_left(name));
-        let databases: Vec<String> = restored.filter(|_| finish).cloned().collect();
+        let databases = if finish { restored_databases(&plan, &left) } else { Vec::new() };
         let git = if finish { "as the checkpoint has it" } else { "as it was" };
         outcome.conflicts.extend(left);
         outcome.conflicts.extend(unput);

@@ -47,7 +47,7 @@ pub use options::RestoreOptions;
 pub(crate) use present::Present;
 pub use report::{Done, KeptFile, RestoreReport, ShownAction, Summary};
 use report::{confirm_with, report_of};
-pub(crate) use report::{describe, kept_files};
+pub(crate) use report::{describe, kept_files, restored_databases};
 
 /// Rule files are small; anything larger is not one.
 const RULE_FILE_MAX: u64 = 1 << 20;
@@ -365,6 +365,8 @@ impl Rappel {
         let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
         report.summary.agents = short;
+        let restored = restored_databases(&report.full_plan, &unmoved);
+        report.summary.databases = (!restored.is_empty()).then(|| restored.join(", "));
         report.warnings.clone_from(&outcome.warnings);
         report.warnings.extend(made);
         report.warnings.extend(ended);

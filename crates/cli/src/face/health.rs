@@ -44,7 +44,7 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
         }
         let mut unsaved = match unsaved.is_empty() {
             true => "nothing".to_owned(),
-            false => unsaved.join(", "),
+            false => unsaved.join("; "),
         };
         if !status.databases_not_looked_at.is_empty() {
             let names = databases(&status.databases_not_looked_at);

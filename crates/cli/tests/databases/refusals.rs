@@ -114,7 +114,8 @@ fn a_server_that_may_be_elsewhere_needs_its_name() {
         assert!(told.contains("--allow-remote-database app"), "{refused:?}");
     }
     let other = run(&["restore", "1", "--confirm", "--allow-remote-database", "other"]);
-    assert_eq!(other.code, Some(7), "{other:?}");
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(other.words.contains("there is no database"), "{other:?}");
     assert_eq!(scene.server.run("app", "SELECT count(*) FROM sessions"), "0");
     let allowed = run(&["restore", "1", "--confirm", "--allow-remote-database", "app"]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");

@@ -171,6 +171,13 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// The databases of a plan, by name, but for those that were left as they are.
+pub(crate) fn restored_databases(plan: &Plan, left: &[Conflict]) -> Vec<String> {
+    let was_left = |name: &str| left.iter().any(|one| one.path.as_bytes() == name.as_bytes());
+    let names = plan.databases.iter().map(|one| one.name.clone());
+    names.filter(|name| !was_left(name)).collect()
+}
+
 /// What was done in a sentence. `planned` is how many files the plan was about, which is what was
 /// done unless somebody came in between; `others` is what was done besides.
 pub(crate) fn describe(
