@@ -255,7 +255,11 @@ impl Rappel {
         };
         drop(databases);
         self.clear_databases(&all, &target);
-        let databases = if finish { restored_databases(&plan, &left) } else { Vec::new() };
+        // Of those that were begun and left at that, nobody can tell.
+        let databases = match finish && !skip_databases {
+            true => restored_databases(&plan, &left),
+            false => Vec::new(),
+        };
         let git = if finish { "as the checkpoint has it" } else { "as it was" };
         outcome.conflicts.extend(left);
         outcome.conflicts.extend(unput);
