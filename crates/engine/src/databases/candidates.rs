@@ -174,10 +174,20 @@ impl Rappel {
             return Ok(Candidate::Barred(reason));
         }
         let moved = part.location.as_ref().filter(|then| was_at.is_none() && **then != named.place);
-        let said = moved.map(|then| {
-            let now = &named.place;
-            format!("{name} was {then} then, and is {now} now: that is what will be overwritten")
-        });
+        let now = &named.place;
+        let said = match moved {
+            None => None,
+            Some(then) if wish.only.contains(name) => Some(format!(
+                "{name} was {then} then, and is {now} now: that is what will be overwritten"
+            )),
+            Some(then) => {
+                let reason = format!(
+                    "it was {then} then, and is {now} now; --database {name} puts it there \
+                     all the same, --skip databases leaves it alone"
+                );
+                return Ok(Candidate::Barred(reason));
+            }
+        };
         Ok(Candidate::Meant(Box::new(since(named, part, touched)), said))
     }
 
