@@ -148,6 +148,7 @@ fn restore_is_shown_confirmed_and_undone() {
     let world = edited();
     let before = world.project.snapshot();
     assert_face!(world, "restore_dry_run", "restore", "1", "--dry-run");
+    assert_face!(world, "restore_dry_run", "restore", "1", "--dry-run", "--confirm");
     assert_face!(world, "restore_unconfirmed", "restore", "1");
     assert_eq!(world.project.snapshot(), before, "nothing was changed so far");
     assert_face!(world, "restore", "restore", "1", "--confirm");

@@ -332,6 +332,23 @@ pub(crate) fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
         && manifest.partial_reasons.iter().any(about)
 }
 
+/// A sentence for each database below paths that are asked for: files come back by their path, databases by their name.
+pub(crate) fn below(manifest: &Manifest, paths: &[RelPath]) -> Vec<String> {
+    let lies_there = |part: &&DatabasePart| {
+        let at = part.location.as_ref().and_then(|location| location.parse::<RelPath>().ok());
+        part.kind == DatabaseKind::Sqlite
+            && at.is_some_and(|at| paths.iter().any(|path| at.is_within(path)))
+    };
+    let found = manifest.databases.iter().filter(lies_there);
+    let id = &manifest.id;
+    found
+        .map(|part| {
+            let name = &part.name;
+            format!("{name} is a database and is left alone; rappel restore {id} --database {name} brings it back")
+        })
+        .collect()
+}
+
 /// Who asks for the file of a database is told that it is one.
 pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> {
     let text = path.to_string();

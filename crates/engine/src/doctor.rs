@@ -6,6 +6,7 @@ use rappel_capture::databases::Error as DatabaseError;
 use rappel_capture::databases::command::Command as CommandDatabase;
 use rappel_store::beneath::Root;
 use rappel_store::home::Footing;
+use rappel_types::Facet;
 use rappel_types::config::DatabaseUrl;
 use rappel_types::database::DatabaseKind;
 use rappel_types::size::format_size;
@@ -96,7 +97,7 @@ impl Rappel {
                 Err((name, error)) => (name, Err(error)),
             };
             checks.push(match tried {
-                Ok(_) => Check::fine("database", format!("{name} can be read")),
+                Ok(_) => Check::fine("database", format!("{name} answers")),
                 Err(error) => self.unreadable(&name, &error),
             });
         }
@@ -113,7 +114,10 @@ impl Rappel {
         }
         let newest = self.head(&self.rows()?)?;
         if let Some(manifest) = newest.and_then(|row| self.store.manifest(&row).ok()) {
-            let found = not_restorable(&manifest.databases);
+            let lacking = manifest.partial_reasons.into_iter();
+            let lacking = lacking.filter(|one| one.facet == Facet::Databases);
+            let lacking = lacking.map(|one| format!("the last checkpoint lacks {}", one.reason));
+            let found = lacking.chain(not_restorable(&manifest.databases));
             checks.extend(found.map(|found| Check {
                 name: "database",
                 ok: false,

@@ -424,7 +424,7 @@ fn database_hint(error: &rappel_capture::databases::Error) -> Option<String> {
     use rappel_capture::databases::Error as Database;
     match error {
         Database::Busy(_) => Some(
-            "end what holds it, or let --terminate-connections do that; --skip databases leaves it alone".into(),
+            "end what holds it (--terminate-connections does that where a server is in between); --skip databases leaves it alone".into(),
         ),
         Database::Refused { hint, .. } => hint.clone(),
         Database::Store(error) => store_hint(error),

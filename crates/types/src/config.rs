@@ -12,7 +12,7 @@ mod sources;
 pub use agents::{AgentsConfig, AutoConfig};
 pub use sources::{
     CaptureConfig, CommandConfig, DatabaseConfig, DatabaseUrl, KnowledgeConfig, VariablesConfig,
-    after_postgres_scheme,
+    after_postgres_scheme, after_sqlite_scheme,
 };
 
 /// The largest file that is captured when the configuration does not say.

@@ -217,6 +217,9 @@ impl Restoring for Loading {
     }
 }
 
+/// Set for the programs that are run here. A save that one of them makes runs none of them: there would be no end of it.
+pub const INSIDE: &str = "RAPPEL_INSIDE";
+
 /// A program of the user's that is running, and is not let run for ever.
 struct Running {
     child: Mutex<Child>,
@@ -242,6 +245,7 @@ impl Running {
         let mut child = Process::new(program)
             .args(arguments)
             .current_dir(folder)
+            .env(INSIDE, "1")
             .stdin(stdin)
             .stdout(stdout)
             .stderr(Stdio::piped())

@@ -40,7 +40,7 @@ use super::{Captured, Error, Fate, Fingerprint, Restoring, Result};
 use crate::files::stamp::{Stamp, Trust, look};
 
 pub use self::reachable::Reachable;
-pub(crate) use self::snapshot::MAGIC;
+pub(crate) use self::snapshot::{HEADER, MAGIC, page_size};
 
 /// What SQLite appends to a database's name for the files that it keeps beside it.
 pub const COMPANIONS: [&str; 3] = ["-journal", "-shm", "-wal"];

@@ -7,22 +7,37 @@ use std::os::unix::fs::FileExt;
 use rappel_types::RelPath;
 
 use super::handle::Root;
-use crate::databases::sqlite::{COMPANIONS, MAGIC, companions_of};
+use crate::databases::sqlite::{COMPANIONS, HEADER, MAGIC, companions_of, page_size};
 use crate::restore::intent::staging_name;
 
 /// Why a database that was asked for is not taken as a file.
 pub(crate) const IN_USE: &str = "it is a SQLite database that a program works with, or that one left in the middle of its work; \
      replacing its file would mix two contents";
 
-/// Whether `file` begins as a database does.
-pub(crate) fn is_one(file: &File) -> bool {
-    let mut head = [0; MAGIC.len()];
-    file.read_exact_at(&mut head, 0).is_ok() && head == *MAGIC
+/// Whether `file`, which stands at `path`, is a database. One of which the end is missing is a file like any other, unless
+/// somebody is just writing it.
+pub(crate) fn is_one(root: &Root, path: &[u8], file: &File) -> bool {
+    let mut head = [0; HEADER];
+    file.read_exact_at(&mut head, 0).is_ok()
+        && head.starts_with(MAGIC)
+        && (has_all_pages(&head, file) || is_in_use(root, path))
+}
+
+/// Whether a file is as long as its header says.
+fn has_all_pages(head: &[u8; HEADER], file: &File) -> bool {
+    let number = |at: usize| {
+        head[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u64::from(u32::from_be_bytes(*bytes)))
+    };
+    // Old programs count commits, but not pages.
+    let (commits, counted_at, pages) = (number(24), number(92), number(28));
+    let Some(size) = page_size(head) else { return false };
+    let length = file.metadata().map_or(0, |meta| meta.len());
+    length >= u64::from(size) && (commits != counted_at || pages * u64::from(size) <= length)
 }
 
 /// Whether a database stands at `path`.
 pub(crate) fn is_at(root: &Root, path: &[u8]) -> bool {
-    root.open_file(path).is_ok_and(|file| is_one(&file))
+    root.open_file(path).is_ok_and(|file| is_one(root, path, &file))
 }
 
 /// Whether `name` is that of a database which a restore puts together, or left when it crashed.

@@ -180,7 +180,7 @@ impl Job<'_> {
         if before.kind() != Kind::File {
             return Ok(Outcome::Unreadable(REPLACED.into()));
         }
-        if databases::is_one(&file) {
+        if databases::is_one(self.root, &task.path, &file) {
             if !task.as_file {
                 return Ok(Outcome::Database(before));
             }

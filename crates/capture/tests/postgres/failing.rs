@@ -104,6 +104,25 @@ fn who_holds_a_lock_is_named() {
     assert_eq!(server.dump("app"), before);
 }
 
+#[test]
+fn who_still_reads_a_table_that_must_go_is_named() {
+    let server = server_with(SMALL);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let target = capture(&database, &store).part;
+    server.run("app", "INSERT INTO t (body) VALUES ('three')");
+    let before = server.dump("app");
+    let (mut holder, stdin, pid) = holder(&server, "SELECT 'read' FROM t LIMIT 0");
+    let mut restoring = database.restoring(short()).unwrap();
+    restoring.capture(&store, None, &Watch::nobody()).unwrap();
+    let error = restoring.stage(&store, &target).unwrap_err();
+    assert!(matches!(error, Error::Busy(_)), "{error:?}");
+    assert!(error.to_string().contains(&format!("(pid {pid}, application the holder")), "{error}");
+    drop((restoring, stdin));
+    holder.wait().unwrap();
+    assert_eq!(server.dump("app"), before);
+}
+
 /// Servers before 15 publish tables only, which are locked.
 const WHOLE_SCHEMA: &str = r"SELECT current_setting('server_version_num')::int >= 150000 AS from_15 \gset
     \if :from_15
@@ -226,6 +245,15 @@ fn what_cannot_be_had_says_why() {
 
     let absent = take(&database(&server, "no_such_database")).unwrap_err();
     assert!(matches!(absent, Error::Absent(_)), "{absent:?}");
+
+    server.run("app", "CREATE ROLE user2 LOGIN PASSWORD 'right' CONNECTION LIMIT 0");
+    let full = take(&at(&server.url_as("user2:right", "app"))).unwrap_err();
+    assert!(full.to_string().contains("no connection is left for this user"), "{full}");
+
+    server.create("closed");
+    server.run("app", "ALTER DATABASE closed ALLOW_CONNECTIONS false");
+    let closed = take(&database(&server, "closed")).unwrap_err();
+    assert!(closed.to_string().contains("the server does not let us in"), "{closed}");
 
     let missing = Database::new(
         "app",

@@ -176,7 +176,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         return patch::run(&args.reference, &options, &mut rappel, context);
     }
     let mut reference = args.reference.clone();
-    if !args.how.confirm {
+    if !args.how.confirm || args.how.dry_run {
         let mut report =
             progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
         report.confirm_with =

@@ -3,7 +3,7 @@
 use rappel_capture::databases::Error as DatabaseError;
 use rappel_store::document::UndoDatabase;
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::{Manifest, Trigger};
+use rappel_types::{Facet, Manifest, Trigger};
 
 use super::known_unchanged;
 use super::memo::Memo;
@@ -77,12 +77,26 @@ impl Rappel {
     fn not_held(&self, target: &Manifest, wish: &DatabaseWish) -> Vec<String> {
         let mut said = Vec::new();
         let held = |name: &str| target.databases.iter().any(|part| part.name == name);
-        for source in self.configured_databases() {
-            let name = source.map_or_else(|(name, _)| name, |named| named.name);
-            if !held(&name) && wish.means(&name) {
+        let configured: Vec<String> = self
+            .configured_databases()
+            .into_iter()
+            .map(|source| source.map_or_else(|(name, _)| name, |named| named.name))
+            .collect();
+        for name in &configured {
+            if !held(name) && wish.means(name) {
                 let id = &target.id;
                 said.push(format!("{id} does not hold database {name}; it is left alone"));
             }
+        }
+        let lacking = target.partial_reasons.iter().filter(|one| one.facet == Facet::Databases);
+        let lacking = lacking.filter_map(|one| Some(one.reason.split_once(": ")?.0));
+        for name in
+            lacking.filter(|name| wish.means(name) && configured.iter().all(|one| one != name))
+        {
+            let id = &target.id;
+            said.push(format!(
+                "{id} does not hold {name}, which could not be captured then; it is left alone"
+            ));
         }
         for one in wish.touched.iter().flatten() {
             if !held(&one.name) {
@@ -160,10 +174,20 @@ impl Rappel {
             return Ok(Candidate::Barred(reason));
         }
         let moved = part.location.as_ref().filter(|then| was_at.is_none() && **then != named.place);
-        let said = moved.map(|then| {
-            let now = &named.place;
-            format!("{name} was {then} then, and is {now} now: that is what will be overwritten")
-        });
+        let now = &named.place;
+        let said = match moved {
+            None => None,
+            Some(then) if wish.only.contains(name) => Some(format!(
+                "{name} was {then} then, and is {now} now: that is what will be overwritten"
+            )),
+            Some(then) => {
+                let reason = format!(
+                    "it was {then} then, and is {now} now; --database {name} puts it there \
+                     all the same, --skip databases leaves it alone"
+                );
+                return Ok(Candidate::Barred(reason));
+            }
+        };
         Ok(Candidate::Meant(Box::new(since(named, part, touched)), said))
     }
 

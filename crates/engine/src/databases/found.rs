@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rappel_capture::databases::{lookup, postgres};
 use rappel_types::RelPath;
-use rappel_types::config::{DatabaseUrl, after_postgres_scheme};
+use rappel_types::config::{DatabaseUrl, after_postgres_scheme, after_sqlite_scheme};
 
 use crate::rappel::Rappel;
 
@@ -134,10 +134,14 @@ impl Rappel {
         let mut found: Vec<Found> = Vec::new();
         // Several variables often name one database.
         let mut known: Vec<String> =
-            self.protected_addresses().iter().map(|address| meant(address)).collect();
+            self.protected_addresses().iter().map(|address| self.meant(address)).collect();
         let mut add = |variable: &str, value: &str, place: &str| {
             let Some(supported) = kind_of(value) else { return };
-            let database = meant(value);
+            // Prisma makes and drops it as it likes.
+            if variable.starts_with("SHADOW_") {
+                return;
+            }
+            let database = self.meant(value);
             if known.contains(&database) || found.iter().any(|known| known.name == variable) {
                 return;
             }
@@ -162,7 +166,14 @@ impl Rappel {
 
     /// SQLite files in the folders where they usually lie that are not among `held`, by path.
     pub(crate) fn unprotected_files(&self, held: &[RelPath]) -> Vec<Found> {
-        let named = self.configured_sqlite();
+        let variables =
+            self.unprotected_databases().into_iter().map(|one| self.variable(&one.name));
+        let known: Vec<_> = self
+            .protected_addresses()
+            .into_iter()
+            .chain(variables.flatten())
+            .map(|address| self.meant(&address))
+            .collect();
         let mut found = Vec::new();
         for folder in FOLDERS {
             let Ok(entries) = std::fs::read_dir(self.root.join(folder)) else { continue };
@@ -174,13 +185,26 @@ impl Rappel {
                 }
                 let below = Path::new(folder).join(&name);
                 let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { continue };
-                if !named.contains(&path) && !held.contains(&path) && is_sqlite(&entry.path()) {
+                let is_known =
+                    || known.iter().any(|place| Path::new(place) == self.root.join(&below));
+                if !held.contains(&path) && is_sqlite(&entry.path()) && !is_known() {
                     found.push(Found { name: path.to_string(), by: By::Path });
                 }
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         found
+    }
+
+    /// Which database an address means, whoever connects to it and how.
+    fn meant(&self, address: &str) -> String {
+        if let Ok(DatabaseUrl::Sqlite(path)) = DatabaseUrl::parse(address) {
+            return self.lies_at(Path::new(&path)).to_string_lossy().into_owned();
+        }
+        let Ok(address) = postgres::Address::parse(address) else { return address.to_owned() };
+        let place = address.to_string().to_ascii_lowercase();
+        let place = place.strip_suffix(", port 5432").unwrap_or(&place);
+        place.replace(" on 127.0.0.1", " on localhost").replace(" on ::1", " on localhost")
     }
 
     /// The addresses of what `rappel.toml` names.
@@ -192,14 +216,6 @@ impl Rappel {
         });
         addresses.collect()
     }
-}
-
-/// Which database an address means, whoever connects to it and how.
-fn meant(address: &str) -> String {
-    let Ok(address) = postgres::Address::parse(address) else { return address.to_owned() };
-    let place = address.to_string();
-    let place = place.strip_suffix(", port 5432").unwrap_or(&place);
-    place.replace(" on 127.0.0.1", " on localhost").replace(" on ::1", " on localhost")
 }
 
 /// Whether a file begins as a database of SQLite does. A pipe is not waited for.
@@ -220,7 +236,7 @@ fn file_name(path: &str) -> String {
 /// Whether a value is the address of a database, and if so, whether of one that is supported.
 fn kind_of(value: &str) -> Option<bool> {
     let begins = |schemes: &[&str]| schemes.iter().any(|scheme| value.starts_with(scheme));
-    if after_postgres_scheme(value).is_some() || begins(&["sqlite:", "file:"]) {
+    if after_postgres_scheme(value).is_some() || after_sqlite_scheme(value).is_some() {
         return Some(true);
     }
     begins(&["mysql://", "mariadb://", "redis://", "rediss://", "mongodb://", "mongodb+srv://"])
@@ -238,7 +254,7 @@ mod tests {
             ("POSTGRES_URL", "app"),
             ("BILLING_DATABASE_URL", "billing"),
             ("DB", "app"),
-            ("SHADOW_DB_URI", "shadow"),
+            ("AUDIT_DB_URI", "audit"),
         ] {
             assert_eq!(name_of(variable), name, "{variable}");
         }

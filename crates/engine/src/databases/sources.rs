@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use rappel_capture::databases::command::Command;
+use rappel_capture::databases::command::{Command, INSIDE};
 use rappel_capture::databases::{Database, Error as DatabaseError, lookup, postgres, sqlite};
 use rappel_store::beneath::Root;
 use rappel_store::{content, tree};
@@ -17,6 +17,8 @@ use rappel_types::{Manifest, Node, RelPath};
 use super::plan::PATIENCE;
 use crate::rappel::Rappel;
 
+/// How many links in a row are followed.
+const LINKS: usize = 8;
 /// No `rappel.toml` is larger than this.
 const CONFIG_MAX: u64 = 1 << 20;
 
@@ -43,7 +45,13 @@ impl Rappel {
     /// The databases and commands that a configuration names. Two names for one are one too many.
     fn databases_in(&self, config: &Config) -> Vec<Source> {
         let databases = config.databases.iter().map(|config| self.database_at(config));
+        let inside = (self.options.variables)(INSIDE).is_some();
         let commands = config.commands.iter().map(|config| {
+            if inside {
+                let reason =
+                    "it is not run by a program that one of these commands runs".to_owned();
+                return Err((config.name.clone(), DatabaseError::Unavailable(reason)));
+            }
             let database = Box::new(Command::new(config.clone(), self.root.clone()));
             let (name, place) = (config.name.clone(), String::new());
             Ok(Named { name, kind: DatabaseKind::Command, place, database })
@@ -224,26 +232,34 @@ impl Rappel {
         Ok(Named { name, kind, place, database })
     }
 
-    /// Where a SQLite file lies that is named relative to the workspace. Prisma means its own folder.
-    fn lies_at(&self, path: &Path) -> PathBuf {
-        let (here, prisma) = (self.root.join(path), self.root.join("prisma").join(path));
-        if path.is_relative() && !here.exists() && prisma.exists() { prisma } else { here }
+    /// Where a SQLite file really lies, whatever links lead to it. Prisma names one relative to its own folder, and for
+    /// some libraries three slashes begin a relative path.
+    pub(super) fn lies_at(&self, path: &Path) -> PathBuf {
+        let here = self.root.join(path);
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let others = [self.root.join("prisma").join(below), self.root.join(below)];
+        let others = others.into_iter().skip(usize::from(path.is_absolute()));
+        let mut there = std::iter::once(here.clone()).chain(others).filter(|path| path.exists());
+        followed(there.next().unwrap_or(here))
     }
 
     /// The SQLite files inside the workspace that `rappel.toml` names.
     pub(crate) fn configured_sqlite(&self) -> Vec<RelPath> {
         let named = self.configured_databases().into_iter().flatten();
         let sqlite = named.filter(|named| named.kind == DatabaseKind::Sqlite);
-        sqlite.filter_map(|named| self.true_path(&named.place)).collect()
+        sqlite.filter_map(|named| named.place.parse().ok()).collect()
     }
+}
 
-    /// Where a file of the workspace really is, whatever links lead to it.
-    fn true_path(&self, place: &str) -> Option<RelPath> {
-        let named: RelPath = place.parse().ok()?;
-        let below = Path::new(OsStr::from_bytes(named.as_bytes()));
-        let real = std::fs::canonicalize(self.root.join(below)).ok();
-        let below = real.as_deref().and_then(|real| real.strip_prefix(&self.root).ok());
-        let real = below.and_then(|below| RelPath::new(below.as_os_str().as_bytes()).ok());
-        Some(real.unwrap_or(named))
+/// Where a path leads, be the end of it there or not.
+fn followed(mut path: PathBuf) -> PathBuf {
+    for _ in 0..LINKS {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().map_or(target.clone(), |folder| folder.join(&target));
+    }
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
     }
 }

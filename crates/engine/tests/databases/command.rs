@@ -396,6 +396,19 @@ fn a_database_that_was_changed_since_is_kept_by_undo() {
 }
 
 #[test]
+fn a_save_that_a_command_makes_runs_no_commands() {
+    let scene = Scene::new("one");
+    scene.configure(&["sh", "-c", "echo $RAPPEL_INSIDE"], &scene.loader());
+    assert_eq!(scene.save().checkpoint.manifest.databases[0].bytes, 2, "it is told");
+    let mut options = scene.world.options();
+    options.variables = std::sync::Arc::new(|name| (name == "RAPPEL_INSIDE").then(|| "1".into()));
+    scene.world.clock.advance(61_000);
+    let saved = rappel::Rappel::open(options).unwrap().save(&SaveOptions::default()).unwrap();
+    let manifest = saved.checkpoint.manifest;
+    assert!(manifest.databases.is_empty() && manifest.partial, "{manifest:?}");
+}
+
+#[test]
 fn variables_are_kept_by_name_and_secrets_are_not() {
     let world = World::new(Project::new().file("a", "1"));
     world.write("rappel.toml", "[variables]\ncapture = [\"NODE_ENV\", \"API_TOKEN\", \"UNSET\"]\n");

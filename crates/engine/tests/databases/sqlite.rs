@@ -174,6 +174,106 @@ fn one_that_a_link_leads_to_is_captured_once() {
 }
 
 #[test]
+fn one_that_is_itself_a_link_is_captured_where_it_leads_to() {
+    let world = with_database("real/app.db", "DELETE");
+    std::os::unix::fs::symlink("real/app.db", world.project.path("link.db")).unwrap();
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"sqlite:link.db\"\n");
+    let first = world.save("first");
+    let manifest = world.open().show(&reference(&first)).unwrap().manifest;
+    assert_eq!(manifest.databases[0].location.as_deref(), Some("real/app.db"), "{manifest:?}");
+    assert!(!manifest.partial, "{manifest:?}");
+    std::fs::remove_file(world.project.path("real/app.db")).unwrap();
+    world.restore(&first);
+    assert_eq!(rows(&world, "link.db", "talks"), 3);
+    assert!(world.project.path("link.db").is_symlink());
+}
+
+#[test]
+fn one_below_a_path_that_is_asked_for_is_named() {
+    let world = with_database("data/app.db", "DELETE");
+    world.write("data/file", "1");
+    let first = world.save("first");
+    std::fs::remove_dir_all(world.project.path("data")).unwrap();
+    let options =
+        RestoreOptions { paths: vec!["data".parse().unwrap()], ..RestoreOptions::default() };
+    let report = world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!(world.read("data/file"), "1");
+    let said = "--database data/app.db brings it back";
+    assert!(report.warnings.iter().any(|line| line.contains(said)), "{report:?}");
+}
+
+#[test]
+fn one_whose_end_is_missing_is_a_file() {
+    let world = with_database("whole.db", "DELETE");
+    let bytes = std::fs::read(world.project.path("whole.db")).unwrap();
+    world.write("short.db", &bytes[..3000]);
+    world.write("one page.db", &bytes[..4096]);
+    let first = world.save("first");
+    let manifest = world.open().show(&reference(&first)).unwrap().manifest;
+    let names: Vec<_> = manifest.databases.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!((names, manifest.partial), (vec!["whole.db"], false), "{manifest:?}");
+    for name in ["short.db", "one page.db"] {
+        std::fs::remove_file(world.project.path(name)).unwrap();
+    }
+    world.restore(&first);
+    assert_eq!(std::fs::read(world.project.path("short.db")).unwrap(), bytes[..3000]);
+    assert_eq!(std::fs::read(world.project.path("one page.db")).unwrap(), bytes[..4096]);
+}
+
+#[test]
+fn one_whose_end_goes_missing_is_kept_and_comes_back_once_it_is_moved_aside() {
+    let world = with_database("app.db", "DELETE");
+    let first = world.save("first");
+    let file = world.project.path("app.db");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..3000]).unwrap();
+    let refused = world.open().restore(&reference(&first), &RestoreOptions::default());
+    let refused = refused.map(|report| report.conflicts);
+    assert_eq!(std::fs::read(&file).unwrap(), bytes[..3000], "{refused:?}");
+    std::fs::rename(&file, world.project.path("aside")).unwrap();
+    world.restore(&first);
+    assert_eq!(rows(&world, "app.db", "talks"), 3);
+}
+
+#[test]
+fn one_that_could_not_be_captured_is_named_by_a_restore() {
+    let world = with_database("app.db", "DELETE");
+    let file = world.project.path("app.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[100..4000].fill(b'x');
+    std::fs::write(&file, bytes).unwrap();
+    let first = world.save("first");
+    std::fs::remove_file(&file).unwrap();
+    let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    let said = "does not hold app.db, which could not be captured then";
+    assert!(report.warnings.iter().any(|line| line.contains(said)), "{report:?}");
+}
+
+#[test]
+fn init_names_a_file_once_however_it_is_written() {
+    for (value, file) in [
+        ("file:./dev.db", "prisma/dev.db"),
+        ("sqlite:///db.sqlite3", "db.sqlite3"),
+        ("sqlite+aiosqlite:///./db.sqlite3", "db.sqlite3"),
+        ("sqlite://db.sqlite3", "db.sqlite3"),
+    ] {
+        let world = with_database(file, "DELETE");
+        std::fs::create_dir(world.project.path(".git")).unwrap();
+        std::fs::write(world.project.path(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        for folder in [".git/objects", ".git/refs"] {
+            std::fs::create_dir(world.project.path(folder)).unwrap();
+        }
+        world.write(".gitignore", "*.db\n*.sqlite3\n.env\n");
+        world.write(".env", format!("DATABASE_URL=\"{value}\"\nSHADOW_DATABASE_URL=file:./x.db\n"));
+        let written = world.open().init().unwrap();
+        assert_eq!(written.databases, ["DATABASE_URL"], "{value}");
+        let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
+        assert_eq!(saved.databases[0].location.as_deref(), Some(file), "{value}: {saved:?}");
+        assert!(!saved.partial, "{value}: {saved:?}");
+    }
+}
+
+#[test]
 fn one_that_has_two_names_is_restored_once() {
     let world = with_database("app.db", "DELETE");
     std::fs::hard_link(world.project.path("app.db"), world.project.path("also.db")).unwrap();
@@ -287,7 +387,8 @@ fn undo_takes_back_the_database_that_was_restored_and_no_other_of_its_name() {
     make("b.db");
     let second = world.save("with both");
     world.write("rappel.toml", config("b.db"));
-    let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    let named = RestoreOptions { only_databases: vec!["app".into()], ..RestoreOptions::default() };
+    let report = world.open().restore(&reference(&first), &named).unwrap();
     assert!(report.warnings.iter().any(|warning| warning.contains("b.db")), "{report:?}");
     assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of a.db".into()));
     let safety = report.done.unwrap().safety_checkpoint.to_string();

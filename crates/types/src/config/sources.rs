@@ -42,8 +42,13 @@ pub fn after_postgres_scheme(address: &str) -> Option<&str> {
         .then_some(rest)
 }
 
-/// What precedes the path of a SQLite file.
-const SQLITE: &str = "sqlite:";
+/// What follows the scheme of the address of a SQLite file: `sqlite:…` or `file:…`, also with the name of a driver
+/// (`sqlite+aiosqlite:…`).
+pub fn after_sqlite_scheme(address: &str) -> Option<&str> {
+    let (scheme, path) = address.split_once(':')?;
+    let kind = scheme.split_once('+').map_or(scheme, |(kind, _driver)| kind);
+    (kind == "sqlite" || scheme == "file").then_some(path)
+}
 
 impl DatabaseUrl {
     /// Reads an address; an error says what is wrong and nothing of the address itself.
@@ -59,7 +64,7 @@ impl DatabaseUrl {
         if after_postgres_scheme(text).is_some() {
             return Ok(Self::Postgres(text.to_owned()));
         }
-        if let Some(path) = text.strip_prefix(SQLITE).or_else(|| text.strip_prefix("file:")) {
+        if let Some(path) = after_sqlite_scheme(text) {
             // `sqlite:///abs` and `sqlite://rel` are written too; a question mark ends the path.
             let path = path.strip_prefix("//").unwrap_or(path);
             let path = path.split('?').next().unwrap_or_default();

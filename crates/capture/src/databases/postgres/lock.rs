@@ -169,6 +169,16 @@ fn not_in_time(programs: &Programs, in_the_way: &[String]) -> Error {
     Error::Busy(message)
 }
 
+/// What there is to say when a table could not be dropped in time: who still uses any, be it to read.
+pub fn not_let_go(programs: &Programs) -> Error {
+    let users = "\
+        SELECT DISTINCT COALESCE(l.pid, 0) FROM pg_catalog.pg_locks l
+          JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE l.granted AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+          AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
+    not_in_time(programs, &who(programs, users).unwrap_or_default())
+}
+
 /// What there is to say when a table could not even be read in time: who has it to himself.
 pub fn unreadable(programs: &Programs) -> Error {
     let in_the_way = who(

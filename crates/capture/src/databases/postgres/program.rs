@@ -188,6 +188,8 @@ impl Programs {
                 "{place}: no connection is left for this user; a save needs two at once and a restore three \
                  (ALTER ROLE … CONNECTION LIMIT, max_connections): {said}"
             )
+        } else if has("FATAL:") {
+            format!("{place}: the server does not let us in: {said}")
         } else if has("connection to server")
             || has("could not connect")
             || has("could not translate")

@@ -31,7 +31,7 @@ use crate::databases::{Error, Result};
 /// What every database begins with.
 pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Length of the header at the beginning of page 1.
-pub(super) const HEADER: usize = 100;
+pub(crate) const HEADER: usize = 100;
 /// How often a moment is looked for while others open and close the database.
 const TRIES: usize = 20;
 
@@ -312,7 +312,7 @@ impl Snapshot {
 }
 
 /// Bytes in a page, as a header has it.
-pub(super) fn page_size(header: &[u8]) -> Option<u32> {
+pub(crate) fn page_size(header: &[u8]) -> Option<u32> {
     let size = u32::from(u16::from_be_bytes([*header.get(16)?, *header.get(17)?]));
     let size = if size == 1 { 65536 } else { size };
     let valid = header.starts_with(MAGIC) && size.is_power_of_two() && size >= 512;
