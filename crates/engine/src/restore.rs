@@ -217,7 +217,7 @@ impl Rappel {
         {
             let work_tree = folder_of(folder, state.path.as_ref());
             match create::standalone(&work_tree, state, disk, self.source(), cancel) {
-                Ok(_) => copied.repositories += 1,
+                Ok(()) => copied.repositories += 1,
                 Err(error) => {
                     let place = work_tree.display();
                     copied.warnings.push(format!("the repository in {place}: {error}"));

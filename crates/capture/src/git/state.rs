@@ -75,7 +75,7 @@ impl State {
             };
             state.files.get(&path.ok()?).cloned()
         };
-        let hash = self.tips.iter().chain(&other.tips).next().map_or(Kind::Sha1, |oid| oid.kind());
+        let hash = self.tips.iter().chain(&other.tips).next().map_or(Kind::Sha1, Oid::kind);
         match (index(self), index(other)) {
             (Some(old), Some(new)) => stages_the_same(&old, &new, hash, source),
             (None, None) => true,
