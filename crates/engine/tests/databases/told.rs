@@ -41,7 +41,10 @@ fn one_that_was_not_captured_then_is_named_and_not_called_new() {
     let world = world();
     sqlite(&world, "app.db", "CREATE TABLE notes (x)");
     let whole = std::fs::read(world.project.path("app.db")).unwrap();
-    world.write("app.db", &whole[..1000]);
+    let mut damaged = whole.clone();
+    // More tables than the first page has room for.
+    damaged[103..105].fill(0xff);
+    world.write("app.db", damaged);
     let first = world.save("it cannot be read");
     world.write("app.db", whole);
     let diff = diff(&world);
