@@ -67,7 +67,10 @@ impl Rappel {
         if found.all.len() > MOST {
             return Err(Error::Usage {
                 message: format!("more than {MOST} databases cannot be restored at once"),
-                hint: None,
+                hint: Some(
+                    "--skip databases restores everything else; then --database NAME, several at a time"
+                        .into(),
+                ),
             });
         }
         Ok(found)
