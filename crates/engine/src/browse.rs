@@ -34,7 +34,7 @@ pub struct ListFilter {
     pub tool: Option<String>,
     /// Only those that are the first to hold something that says this, whatever the case of its letters.
     pub text: Option<String>,
-    /// Only those whose files differ here, or below, from the checkpoint that they follow.
+    /// Only those whose files or databases differ here, or below, from the checkpoint that they follow.
     pub path: Option<RelPath>,
     /// Those of agent state alone and of single tool calls too, instead of counting them.
     pub all: bool,
@@ -229,16 +229,18 @@ impl Rappel {
         Ok(())
     }
 
-    /// Keeps those whose files differ at or below a path from the checkpoint that they follow.
+    /// Keeps those whose files or databases differ at or below a path from the checkpoint that they follow.
     fn retain_differing(&self, rows: &mut Vec<CheckpointRow>, path: &RelPath) -> Result<()> {
         let ancestry = self.ancestry()?;
         let mut kept = Vec::new();
-        for row in rows.drain(..).filter(|row| row.holds_files) {
-            match self.changes_of(&row, &ancestry) {
-                Ok(changes) if changes.iter().any(|change| change.path.is_within(path)) => {
-                    kept.push(row);
-                }
-                Ok(_) => {}
+        for row in rows.drain(..).filter(|row| row.holds_files || !is_folded(row)) {
+            let differs = self.changes_of(&row, &ancestry).and_then(|changes| {
+                let file = changes.iter().any(|change| change.path.is_within(path));
+                Ok(file || self.database_change(&row, path, &ancestry)?.is_some())
+            });
+            match differs {
+                Ok(true) => kept.push(row),
+                Ok(false) => {}
                 Err(error) if error.is_unreadable() => {}
                 Err(error) => return Err(error),
             }

@@ -2,10 +2,13 @@
 
 mod candidates;
 mod found;
+mod history;
 mod memo;
 mod plan;
+mod present;
 mod recover;
 mod sources;
+mod unsaved;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,17 +18,20 @@ use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
+use rappel_types::size::format_size;
 use rappel_types::{
     CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
 };
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+pub(crate) use candidates::check_names;
 pub(crate) use found::Found;
 use memo::{Memo, Remembered};
 pub(crate) use plan::{
-    DatabaseWish, DatabasesPlanned, Holding, Holdings, PresentDatabases, not_loaded, plan_databases,
+    DatabaseWish, DatabasesPlanned, Holding, Holdings, not_loaded, plan_databases,
 };
+pub(crate) use present::{PresentDatabases, not_captured};
 pub(crate) use recover::Fates;
 use sources::{Named, Source};
 
@@ -39,6 +45,8 @@ pub(crate) struct CapturedDatabases {
     pub parts: Vec<DatabasePart>,
     /// What should be there and is not.
     pub partial: Vec<PartialReason>,
+    /// What people should know.
+    pub notes: Vec<String>,
     /// Whether there are any at all.
     pub any: bool,
     /// What the next save may know.
@@ -78,6 +86,7 @@ impl CapturedDatabases {
         self.parts.extend(other.parts);
         self.parts.sort_by(|a, b| a.name.cmp(&b.name));
         self.partial.extend(other.partial);
+        self.notes.extend(other.notes);
         self.memo.entries.extend(other.memo.entries);
         self.unread.extend(other.unread);
         self.bases.extend(other.bases);
@@ -157,6 +166,7 @@ impl Rappel {
             Ok(Read::Anew(read)) => {
                 tracing::debug!(name = named.name, bytes = read.part.bytes, took = ?start.elapsed(), "read a database");
                 let part = read.part.clone();
+                captured.notes.extend(known.and_then(|known| emptied(&known.part, &part)));
                 captured.add(part, Remembered::of(read, start.elapsed()));
             }
             Err(DatabaseError::Store(error)) => return Err(error.into()),
@@ -221,29 +231,6 @@ impl Rappel {
             memo.entries.remove(&name);
         }
         Ok(memo)
-    }
-
-    /// The databases that may have changed since `manifest` was made. One that cannot be asked cheaply, or not at
-    /// all, is not among them.
-    pub(crate) fn changed_databases(&self, manifest: &Manifest) -> Result<Vec<String>> {
-        let memo = self.database_memo(&self.reading()?)?;
-        let changed = manifest.databases.iter().filter(|part| {
-            if part.stale {
-                return true;
-            }
-            let known = memo.entries.get(&part.name).filter(|known| known.part.kind == part.kind);
-            let Some(known) = known else { return false };
-            let Some(Ok(named)) = self.database_of(part) else { return false };
-            let then = known.fingerprint.as_ref().or(known.restored.as_ref());
-            match named.database.fingerprint() {
-                Ok(Some(now)) => {
-                    known.part.digest != part.digest || then.is_some_and(|then| *then != now)
-                }
-                Err(DatabaseError::Absent(_)) => true,
-                _ => false,
-            }
-        });
-        Ok(changed.map(|part| part.name.clone()).collect())
     }
 
     /// Remembers what a restore left databases with: `left` has how each looked afterwards.
@@ -345,6 +332,23 @@ pub(crate) fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
         && manifest.partial_reasons.iter().any(about)
 }
 
+/// A sentence for each database below paths that are asked for: files come back by their path, databases by their name.
+pub(crate) fn below(manifest: &Manifest, paths: &[RelPath]) -> Vec<String> {
+    let lies_there = |part: &&DatabasePart| {
+        let at = part.location.as_ref().and_then(|location| location.parse::<RelPath>().ok());
+        part.kind == DatabaseKind::Sqlite
+            && at.is_some_and(|at| paths.iter().any(|path| at.is_within(path)))
+    };
+    let found = manifest.databases.iter().filter(lies_there);
+    let id = &manifest.id;
+    found
+        .map(|part| {
+            let name = &part.name;
+            format!("{name} is a database and is left alone; rappel restore {id} --database {name} brings it back")
+        })
+        .collect()
+}
+
 /// Who asks for the file of a database is told that it is one.
 pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> {
     let text = path.to_string();
@@ -358,6 +362,15 @@ pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> 
         hint: Some(format!(
             "rappel restore {id} --database {name}; with --to DIR it is written there instead"
         )),
+    })
+}
+
+/// What is said of a command that gives nothing any more: a dump that failed may well look like that.
+fn emptied(then: &DatabasePart, now: &DatabasePart) -> Option<String> {
+    let emptied = now.kind == DatabaseKind::Command && now.bytes == 0 && then.bytes > 0;
+    emptied.then(|| {
+        let (name, before) = (&now.name, format_size(then.bytes));
+        format!("the capture command of database {name} gave nothing; it gave {before} before")
     })
 }
 

@@ -1,28 +1,47 @@
 //! What changed between two checkpoints, or since one.
 
 mod agents;
-mod others;
+mod databases;
+mod git;
 
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
 use rappel_types::agents::SessionId;
+use rappel_types::git::GitPart;
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
-use crate::databases::{PresentDatabases, could_not_hold};
+use crate::databases::{PresentDatabases, could_not_hold, not_captured};
 use crate::error::{Error, Result};
 use crate::knowledge;
 use crate::rappel::Rappel;
+use crate::save::CapturedFiles;
 use agents::Side;
 pub use agents::{AgentsCompared, SessionDiff};
-pub use others::{DatabaseDiff, GitDiff, Moved, TableDiff};
+pub use databases::{DatabaseDiff, TableDiff};
+pub use git::{GitDiff, NestedDiff, RefDiff, RepositoryDiff};
 
 /// Files beyond this size are compared, but not line by line.
 const TEXT_MAX: u64 = 1 << 20;
 /// What the summary says where there was nothing of files to compare, or nobody asked.
 pub const FILES_NOT_COMPARED: &str = "files were not compared";
+
+/// How one thing was and is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Moved<T> {
+    /// In the first state.
+    pub from: T,
+    /// In the second.
+    pub to: T,
+}
+
+impl<T: PartialEq + Clone> Moved<T> {
+    fn between(from: &T, to: &T) -> Option<Self> {
+        (from != to).then(|| Self { from: from.clone(), to: to.clone() })
+    }
+}
 
 /// What to compare.
 #[derive(Debug, Clone, Default)]
@@ -227,19 +246,14 @@ impl Rappel {
         diff: &mut Diff,
     ) -> Result<()> {
         if options.wants(Facet::Databases) {
-            match (holds_databases(from), holds_databases(to)) {
+            match (holds(from, Facet::Databases), holds(to, Facet::Databases)) {
                 (true, true) => {
-                    diff.databases = others::databases(&from.databases, &to.databases);
+                    diff.databases = databases::compare(&from.databases, &to.databases);
                     // What could not be read is no difference either.
                     diff.databases.retain(|database| {
                         let name = &database.name;
                         let failed = [from, to].into_iter().find(|one| could_not_hold(one, name));
-                        diff.warnings.extend(failed.map(|one| {
-                            format!(
-                                "{} could not capture database {name}; it is not compared",
-                                one.id
-                            )
-                        }));
+                        diff.warnings.extend(failed.map(|one| not_captured(one, name)));
                         failed.is_none()
                     });
                 }
@@ -253,7 +267,14 @@ impl Rappel {
             }
         }
         if options.wants(Facet::Git) {
-            diff.git = others::git(from.git.as_ref(), to.git.as_ref());
+            diff.git = match (holds(from, Facet::Git), holds(to, Facet::Git)) {
+                (true, true) => {
+                    let then = git::states(self.source(), from.git.as_ref())?;
+                    let now = git::states(self.source(), to.git.as_ref())?;
+                    git::compare(self.source(), &then, &now)
+                }
+                _ => None,
+            };
         }
         if options.wants_files() {
             match (tree_of(from), tree_of(to)) {
@@ -264,15 +285,32 @@ impl Rappel {
         Ok(())
     }
 
+    /// What differs in the repositories since they were like that; `None` if nothing does.
+    pub(crate) fn git_since(
+        &self,
+        then: Option<&GitPart>,
+        files: &CapturedFiles,
+        scratch: &Scratch<'_>,
+    ) -> Result<Option<GitDiff>> {
+        let now = self.look_at_git(files, None, scratch)?;
+        // What cannot be read now is no difference.
+        if now.state == FacetState::Failed {
+            return Ok(None);
+        }
+        Ok(git::compare(scratch, &git::states(scratch, then)?, &now.states))
+    }
+
     /// A checkpoint and what is there now, agents apart.
     fn diff_present(&self, from: &Manifest, options: &DiffOptions, diff: &mut Diff) -> Result<()> {
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
-        if options.wants_files() || options.wants(Facet::Git) {
-            let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
-            if options.wants(Facet::Git) {
-                let git = self.look_at_git(&now, None, &scratch)?.root_part();
-                diff.git = others::git(from.git.as_ref(), git.as_ref());
+        let asked = [Facet::Git, Facet::Databases].into_iter().any(|facet| options.wants(facet));
+        let mut noticed = Vec::new();
+        if options.wants_files() || asked {
+            let mut now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+            noticed = std::mem::take(&mut now.scanned.databases);
+            if options.wants(Facet::Git) && holds(from, Facet::Git) {
+                diff.git = self.git_since(from.git.as_ref(), &now, &scratch)?;
             }
             match tree_of(from) {
                 _ if !options.wants_files() => {}
@@ -281,12 +319,23 @@ impl Rappel {
             }
         }
         if options.wants(Facet::Databases) {
-            let PresentDatabases { parts, unknown } =
-                self.present_databases(&from.databases, &scratch)?;
-            diff.warnings.extend(unknown);
-            if holds_databases(from) {
-                diff.databases = others::databases(&from.databases, &parts);
-            }
+            let now = self.present_databases(&from.databases, &scratch)?;
+            let any = !(self.config.databases.is_empty() && self.config.commands.is_empty());
+            let new = match from.state_of(Facet::Databases) {
+                FacetState::NotAsked => {
+                    if any || !noticed.is_empty() {
+                        let id = &from.id;
+                        let reason = format!("{id} holds no databases; they are not compared");
+                        diff.warnings.push(reason);
+                    }
+                    PresentDatabases::default()
+                }
+                FacetState::Captured | FacetState::Absent | FacetState::Failed => {
+                    self.new_databases(from, &noticed, &scratch)?
+                }
+            };
+            diff.warnings.extend([now.unknown, new.unknown].concat());
+            diff.databases = databases::compare(&from.databases, &[now.parts, new.parts].concat());
         }
         Ok(())
     }
@@ -360,9 +409,9 @@ fn tree_of(manifest: &Manifest) -> Option<ObjectId> {
     manifest.files.as_ref().map(|files| files.tree)
 }
 
-/// Whether it is known which databases there were.
-fn holds_databases(manifest: &Manifest) -> bool {
-    matches!(manifest.state_of(Facet::Databases), FacetState::Captured | FacetState::Absent)
+/// Whether it is known what there was of a facet.
+fn holds(manifest: &Manifest, facet: Facet) -> bool {
+    matches!(manifest.state_of(facet), FacetState::Captured | FacetState::Absent)
 }
 
 /// A file of the workspace as text, as [`Rappel::stored_text`] gives stored ones.

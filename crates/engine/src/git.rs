@@ -119,6 +119,11 @@ impl Rappel {
         Ok(self.store.checkpoint(checkpoint)?.map(|_| memo))
     }
 
+    /// The repositories as the newest checkpoint that looked at them holds them, as far as that is remembered.
+    pub(crate) fn remembered_git(&self, id: WorkspaceId) -> Result<Option<GitPart>> {
+        Ok(self.load_memo(id)?.map(|memo| memo.part))
+    }
+
     /// The objects of a repository that no checkpoint knows, taken while the files are read.
     pub(crate) fn early_objects(&self, id: WorkspaceId, sink: &dyn Sink) -> Option<State> {
         let (environment, cancel) = (&self.options.environment, &self.options.cancel);

@@ -116,7 +116,7 @@ pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
 pub use diff::{
     AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff,
-    GitDiff, Moved, SessionDiff, TableDiff,
+    GitDiff, Moved, NestedDiff, RefDiff, RepositoryDiff, SessionDiff, TableDiff,
 };
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! The history of one file: which checkpoint has it changed, and which session and tool call did that.
+//! The history of one file, or of a database in one: which checkpoint has it changed, and which session and tool call did that.
 
 use rappel_types::{RelPath, Timestamp};
 use serde::Serialize;
@@ -68,11 +68,12 @@ impl Rappel {
             let Some(checkpoint) = self.view_readable(row, &mut log.unreadable)? else { continue };
             let changes = self.changes_of(row, &ancestry)?;
             let exact = changes.iter().find(|change| change.path == *path);
-            let change = match exact.map(|change| (&change.old, &change.new)) {
+            let of_file = match exact.map(|change| (&change.old, &change.new)) {
                 Some((None, _)) => "added",
                 Some((_, None)) => "deleted",
                 _ => "modified",
             };
+            let change = self.database_change(row, path, &ancestry)?.unwrap_or(of_file);
             let did = events.iter().filter(|event| {
                 event.checkpoint.as_deref() == Some(row.id.as_str())
                     && DOING.contains(&event.kind.as_str())

@@ -14,7 +14,7 @@ use crate::agents::{AgentsWish, CrashedSession};
 use crate::databases::Fates;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
-use crate::restore::{KeptFile, describe, kept_files, mixed};
+use crate::restore::{KeptFile, describe, kept_files, mixed, restored_databases};
 use crate::save::SaveOptions;
 
 /// What is unfinished in a home.
@@ -89,6 +89,8 @@ pub struct Recovered {
     pub message: String,
     /// The checkpoint of the half-done state.
     pub safety_checkpoint: CheckpointId,
+    /// The databases that hold what was to be restored now.
+    pub databases: Vec<String>,
     /// What was left as it is because somebody changed it meanwhile.
     pub conflicts: Vec<Conflict>,
     /// Displaced files that were kept.
@@ -255,6 +257,12 @@ impl Rappel {
         };
         drop(databases);
         self.clear_databases(&all, &target);
+        // Of those that were begun and left at that, nobody can tell.
+        let databases = match finish && !skip_databases {
+            true => restored_databases(&plan, &left),
+            false => Vec::new(),
+        };
+        let git = if finish { "as the checkpoint has it" } else { "as it was" };
         outcome.conflicts.extend(left);
         outcome.conflicts.extend(unput);
         outcome.warnings.extend(warnings);
@@ -262,7 +270,15 @@ impl Rappel {
         Ok(Recovered {
             id: id.to_string(),
             outcome: if finish { "finished" } else { "rolled-back" },
-            message: describe(&outcome, None),
+            message: describe(
+                &outcome,
+                None,
+                &[
+                    ("git", (!plan.git.is_empty()).then(|| git.to_owned())),
+                    ("databases", (!databases.is_empty()).then(|| databases.join(", "))),
+                ],
+            ),
+            databases,
             safety_checkpoint: saved.checkpoint.manifest.id,
             kept: kept_files(&outcome),
             conflicts: outcome.conflicts,

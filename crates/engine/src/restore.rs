@@ -35,7 +35,7 @@ use rappel_types::{
 
 use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
 use crate::databases::{
-    DatabaseWish, DatabasesPlanned, not_loaded, plan_databases, refuse_as_file,
+    DatabaseWish, DatabasesPlanned, check_names, not_loaded, plan_databases, refuse_as_file,
 };
 use crate::error::{Error, Result};
 use crate::git::{GitPlanned, GitWish, going, touched};
@@ -48,7 +48,7 @@ pub use options::RestoreOptions;
 pub(crate) use present::Present;
 pub use report::{Done, KeptFile, RestoreReport, ShownAction, Summary};
 use report::{confirm_with, report_of};
-pub(crate) use report::{describe, kept_files};
+pub(crate) use report::{describe, kept_files, restored_databases};
 
 /// Rule files are small; anything larger is not one.
 const RULE_FILE_MAX: u64 = 1 << 20;
@@ -178,7 +178,11 @@ impl Rappel {
         folder: &Path,
         options: &RestoreOptions,
     ) -> Result<Copied> {
+        options.check_facets()?;
         let target = self.target(reference, !options.only_agents())?;
+        if let Some(wish) = options.databases() {
+            check_names(&target.manifest, &wish)?;
+        }
         let files = match options.paths.is_empty() {
             true => target.manifest.files.as_ref(),
             false => Some(target.files()?),
@@ -200,7 +204,9 @@ impl Rappel {
         if let Some(wish) = options.databases() {
             let root = Root::open(folder, self.options.disk.clone())?;
             for part in target.manifest.databases.iter().filter(|part| wish.means(&part.name)) {
-                match write_out(&root, self.source(), part) {
+                let written = write_out(&root, self.source(), part);
+                copied.databases += u64::from(written.is_ok());
+                match written {
                     Ok(path) if Some(path.to_string()) == part.location => {}
                     Ok(path) => copied.notes.push(format!("database {} is in {path}", part.name)),
                     Err(error) => copied.warnings.push(format!("database {}: {error}", part.name)),
@@ -211,8 +217,12 @@ impl Rappel {
         for state in git.map(|part| State::load(self.source(), part)).transpose()?.iter().flatten()
         {
             let work_tree = folder_of(folder, state.path.as_ref());
-            if let Err(error) = create::standalone(&work_tree, state, disk, self.source(), cancel) {
-                copied.warnings.push(format!("the repository in {}: {error}", work_tree.display()));
+            match create::standalone(&work_tree, state, disk, self.source(), cancel) {
+                Ok(()) => copied.repositories += 1,
+                Err(error) => {
+                    let place = work_tree.display();
+                    copied.warnings.push(format!("the repository in {place}: {error}"));
+                }
             }
         }
         Ok(copied)
@@ -233,6 +243,7 @@ impl Rappel {
         let id = self.require_known()?;
         let target = self.target(reference, !options.only_agents())?;
         self.borrow_config(&target.manifest);
+        self.check_remote(&target.manifest, options)?;
         let of = target.manifest.workspace.id;
         if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
             return Err(Error::Usage {
@@ -356,6 +367,8 @@ impl Rappel {
         let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
         report.summary.agents = short;
+        let restored = restored_databases(&report.full_plan, &unmoved);
+        report.summary.databases = (!restored.is_empty()).then(|| restored.join(", "));
         report.warnings.clone_from(&outcome.warnings);
         report.warnings.extend(made);
         report.warnings.extend(ended);
@@ -369,7 +382,7 @@ impl Rappel {
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
             timestamp: self.now(),
-            message: describe(&outcome, Some(report.summary.files)),
+            message: describe(&outcome, Some(report.summary.files), &report.summary.others()),
             recovery_complete: report.conflicts.is_empty(),
             safety_checkpoint: safety,
             verified: true,
@@ -377,6 +390,22 @@ impl Rappel {
             kept: kept_files(&outcome),
         });
         Ok(report)
+    }
+
+    /// A database that nobody knows cannot be allowed to be remote.
+    fn check_remote(&self, target: &Manifest, options: &RestoreOptions) -> Result<()> {
+        let configured = self.configured_databases().into_iter();
+        let configured = configured.map(|source| source.map_or_else(|one| one.0, |one| one.name));
+        let mut known: Vec<String> = configured.collect();
+        known.extend(target.databases.iter().map(|part| part.name.clone()));
+        known.sort();
+        known.dedup();
+        let mut allowed = options.allow_remote_databases.iter();
+        let Some(unknown) = allowed.find(|name| !known.contains(name)) else { return Ok(()) };
+        Err(Error::Usage {
+            message: format!("there is no database {unknown:?} to be restored on another machine"),
+            hint: (!known.is_empty()).then(|| format!("there is {}", known.join(", "))),
+        })
     }
 
     /// A path that nobody knows is a mistake, found before anything is saved because of it.
@@ -489,6 +518,7 @@ impl Rappel {
         let mut agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
         if let Limit::Options(options) = limit {
             self.say_who_runs(options, &mut agents)?;
+            plan.warnings.extend(crate::databases::below(&target.manifest, &options.paths));
         }
         plan.agents.clone_from(&agents.plan);
         plan.warnings.extend(agents.warnings.iter().cloned());

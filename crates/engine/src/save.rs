@@ -311,7 +311,8 @@ impl Rappel {
         if let Some(git) = git {
             self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
         }
-        if let Some(databases) = databases {
+        if let Some(mut databases) = databases {
+            notes.append(&mut databases.notes);
             self.remember_databases(id, databases, &manifest.id);
         }
         if let Some(transcripts) = transcripts {

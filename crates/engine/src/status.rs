@@ -7,14 +7,16 @@ use rappel_store::home::Footing;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
+use rappel_types::database::DatabaseKind;
 use rappel_types::reference::Base;
 use rappel_types::size::{format_size, thousands};
-use rappel_types::{FacetState, Manifest, Reference, RelPath, Timestamp};
+use rappel_types::{Facet, FacetState, Manifest, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
 use crate::agents::{AgentStats, CrashedSession};
 use crate::browse::is_folded;
-use crate::databases::not_restorable;
+use crate::databases::{Found, not_restorable};
+use crate::diff::GitDiff;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::parent_of;
@@ -55,8 +57,12 @@ pub struct Status {
     pub based_on: Option<String>,
     /// Paths that changed since the checkpoint that the workspace goes on from.
     pub unsaved: usize,
-    /// Databases that changed since that.
+    /// What differs in git since that; `null` if nothing does.
+    pub unsaved_git: Option<GitDiff>,
+    /// Databases that may have changed since that.
     pub unsaved_databases: Vec<String>,
+    /// Databases that only a save looks at, because all of them would have to be read: those of commands.
+    pub databases_not_looked_at: Vec<String>,
     /// How many checkpoints there are.
     pub checkpoints: usize,
     /// How many of them `list` only counts: those of agent state alone, and of single tool calls.
@@ -143,7 +149,9 @@ impl Rappel {
                 .filter(|row| latest.as_ref().is_some_and(|latest| latest.id != row.id))
                 .map(|row| row.id.to_string()),
             unsaved: 0,
+            unsaved_git: None,
             unsaved_databases: Vec::new(),
+            databases_not_looked_at: Vec::new(),
             checkpoints: rows.len(),
             state_checkpoints: rows.iter().filter(|row| is_folded(row)).count(),
             root: self.root.display().to_string(),
@@ -161,19 +169,7 @@ impl Rappel {
         if restores > 0 {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
-        let mut unprotected = self.unprotected_databases();
-        if let Some(manifest) = newest.as_ref().and_then(|row| self.store.manifest(row).ok()) {
-            let held = manifest.databases.iter().filter_map(|part| part.location.as_ref());
-            let held: Vec<RelPath> = held.filter_map(|location| location.parse().ok()).collect();
-            unprotected.extend(self.unprotected_files(&held));
-        }
-        for found in unprotected {
-            let hint = match self.root.join("rappel.toml").exists() {
-                true => "add it to rappel.toml",
-                false => "rappel init",
-            };
-            status.worsen(Health::Degraded, &found.note(), hint);
-        }
+        self.judge_unprotected(&mut status, self.unprotected_databases());
         status.hints.extend(self.missing_knowledge());
         match &newest {
             Some(row) => {
@@ -269,12 +265,36 @@ impl Rappel {
         Ok(())
     }
 
-    /// Changes that nobody has saved for an hour.
+    /// Databases that were found and that no checkpoint would hold.
+    fn judge_unprotected(&self, status: &mut Status, found: Vec<Found>) {
+        for one in found {
+            let hint = match self.root.join("rappel.toml").exists() {
+                true => "add it to rappel.toml",
+                false => "rappel init",
+            };
+            status.worsen(Health::Degraded, &one.note(), hint);
+        }
+    }
+
+    /// What is not in the checkpoint, and changes that nobody has saved for an hour.
     fn judge_unsaved(&self, status: &mut Status, manifest: &Manifest) -> Result<()> {
         let (Some(files), Some(id)) = (&manifest.files, self.workspace_id()) else { return Ok(()) };
-        status.unsaved_databases = self.changed_databases(manifest)?;
         let scratch = Scratch::over(self.source());
         let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+        let noticed = &now.scanned.databases;
+        self.judge_unprotected(status, self.unprotected_files(noticed));
+        let databases = self.unsaved_databases(manifest, noticed)?;
+        status.unsaved_databases = databases.changed;
+        status.databases_not_looked_at = databases.not_looked_at;
+        for (name, reason) in databases.failed {
+            let reason = format!("database {name} cannot be looked at: {reason}");
+            status.worsen(Health::Degraded, &reason, "rappel doctor");
+        }
+        let then = match manifest.state_of(Facet::Git) {
+            FacetState::Captured | FacetState::Absent => manifest.git.clone(),
+            FacetState::Failed | FacetState::NotAsked => self.remembered_git(id)?,
+        };
+        status.unsaved_git = self.git_since(then.as_ref(), &now, &scratch)?;
         let changes = tree::diff(&scratch, &files.tree, &now.tree)?;
         status.unsaved = changes.len();
         let oldest = changes.iter().filter_map(|change| self.changed_at(&change.path)).min();
@@ -383,8 +403,14 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
         let reason = format!("the last checkpoint is partial: {place}: {}{more}", first.reason);
         status.worsen(Health::Degraded, &reason, "rappel show latest");
     }
-    for reason in not_restorable(&manifest.databases) {
-        status.worsen(Health::Degraded, &reason, "connect as who may restore it, or grant that");
+    for part in &manifest.databases {
+        let hint = match part.kind {
+            DatabaseKind::Command => "correct `restore` in rappel.toml, and save again",
+            _ => "connect as who may restore it, or grant that",
+        };
+        for reason in not_restorable(std::slice::from_ref(part)) {
+            status.worsen(Health::Degraded, &reason, hint);
+        }
     }
     if manifest.interrupted_restore {
         let reason = "the last checkpoint was made in the middle of a restore";

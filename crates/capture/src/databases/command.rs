@@ -54,6 +54,10 @@ impl Command {
         self.require("capture", &self.config.capture, "install it, or correct")
     }
 
+    fn require_restore(&self) -> Result<()> {
+        self.require("restore", &self.config.restore, "correct")
+    }
+
     fn require(&self, which: &str, argv: &[String], advice: &str) -> Result<()> {
         let program = argv.first().map_or("", String::as_str);
         match self.is_there(program) {
@@ -125,7 +129,7 @@ impl Command {
             digest: stored.digest,
             location: None,
             definition: None,
-            obstacle: None,
+            obstacle: self.require_restore().err().map(|error| error.to_string()),
         })
     }
 }
@@ -145,7 +149,7 @@ impl Database for Command {
     }
 
     fn check(&self, _: &dyn Source, _: &DatabasePart) -> Result<()> {
-        self.require("restore", &self.config.restore, "correct")
+        self.require_restore()
     }
 
     fn restoring(&self, _: &How<'_>) -> Result<Box<dyn Restoring>> {
@@ -213,6 +217,9 @@ impl Restoring for Loading {
     }
 }
 
+/// Set for the programs that are run here. A save that one of them makes runs none of them: there would be no end of it.
+pub const INSIDE: &str = "RAPPEL_INSIDE";
+
 /// A program of the user's that is running, and is not let run for ever.
 struct Running {
     child: Mutex<Child>,
@@ -238,6 +245,7 @@ impl Running {
         let mut child = Process::new(program)
             .args(arguments)
             .current_dir(folder)
+            .env(INSIDE, "1")
             .stdin(stdin)
             .stdout(stdout)
             .stderr(Stdio::piped())

@@ -24,6 +24,7 @@ pub mod program;
 pub mod restoring;
 pub mod session;
 mod source;
+mod tables;
 pub mod url;
 
 use std::sync::atomic::AtomicBool;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gix_index::hash::ObjectId as Oid;
+use gix_index::hash::{Kind, ObjectId as Oid};
 use rappel_store::sink::{Sink, Source};
 use rappel_store::{content, tree};
 use rappel_types::git::{GitPart, RepositoryPart};
@@ -15,6 +15,7 @@ use rappel_types::{Entry, Node, RelPath};
 
 use super::bundles::{Bundle, bytes_of};
 use super::refs::{self, Refs};
+use super::status::stages_the_same;
 use crate::error::Result;
 
 /// The key of the repository at the workspace's root.
@@ -63,6 +64,23 @@ impl State {
             state
         });
         Ok(states.collect())
+    }
+
+    /// Whether the same is staged in both, whatever their indexes remember of the files.
+    pub fn stages_as(&self, other: &Self, source: &dyn Source) -> bool {
+        let index = |state: &Self| {
+            let path = match &state.part.linked {
+                Some(name) => RelPath::new([b"worktrees/", name.as_bytes(), b"/index"].concat()),
+                None => RelPath::new("index"),
+            };
+            state.files.get(&path.ok()?).cloned()
+        };
+        let hash = self.tips.iter().chain(&other.tips).next().map_or(Kind::Sha1, Oid::kind);
+        match (index(self), index(other)) {
+            (Some(old), Some(new)) => stages_the_same(&old, &new, hash, source),
+            (None, None) => true,
+            _ => false,
+        }
     }
 
     fn take(&mut self, path: &[u8], node: &Node, source: &dyn Source) {

@@ -30,6 +30,10 @@ pub struct Copied {
     pub folders: u64,
     /// Bytes of files.
     pub bytes: u64,
+    /// Databases.
+    pub databases: u64,
+    /// Repositories.
+    pub repositories: u64,
     /// What else was written, and where.
     pub notes: Vec<String>,
     /// What was left out, and why.

@@ -437,6 +437,7 @@ pub fn plan_hash(target: &CheckpointId, plan: &Plan) -> String {
     for database in &plan.databases {
         text(&mut bytes, b"database");
         text(&mut bytes, database.name.as_bytes());
+        text(&mut bytes, database.place.as_bytes());
         // A database that others go on writing to is saved under a lock, whatever it then holds.
         bytes.push(u8::from(database.from.is_some()));
         text(&mut bytes, database.to.to_string().as_bytes());

@@ -246,12 +246,14 @@ fn what_cannot_be_had_says_why() {
     let absent = take(&database(&server, "no_such_database")).unwrap_err();
     assert!(matches!(absent, Error::Absent(_)), "{absent:?}");
 
-    server.run("app", "CREATE ROLE user2 LOGIN CONNECTION LIMIT 0");
-    let full = take(&at(&server.url_as("user2", "app"))).unwrap_err();
+    server.run("app", "CREATE ROLE user2 LOGIN PASSWORD 'right' CONNECTION LIMIT 0");
+    let full = take(&at(&server.url_as("user2:right", "app"))).unwrap_err();
     assert!(full.to_string().contains("no connection is left for this user"), "{full}");
 
-    let unknown = take(&at(&server.url_as("nobody_here", "app"))).unwrap_err();
-    assert!(unknown.to_string().contains("the server does not let us in"), "{unknown}");
+    server.create("closed");
+    server.run("app", "ALTER DATABASE closed ALLOW_CONNECTIONS false");
+    let closed = take(&database(&server, "closed")).unwrap_err();
+    assert!(closed.to_string().contains("the server does not let us in"), "{closed}");
 
     let missing = Database::new(
         "app",

@@ -1,6 +1,6 @@
 //! Others go on working while a database is captured and restored, and processes die at bad moments.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use rappel_capture::databases::{Fate, Restoring, Watch, dump};
@@ -52,6 +52,30 @@ fn a_capture_under_load_is_of_one_moment() {
     }
     load.kill().unwrap();
     load.wait().unwrap();
+}
+
+#[test]
+fn a_table_that_is_rewritten_while_the_dump_waits_for_it_is_not_empty() {
+    let server = server_with("CREATE TABLE t AS SELECT generate_series(1, 1000) a");
+    let database = database(&server, "app");
+    let mut migration = server.psql_command("app");
+    let mut migration = migration.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut tell = migration.stdin.take().unwrap();
+    writeln!(tell, "BEGIN; ALTER TABLE t ALTER a TYPE bigint USING a + 0; SELECT 'held';").unwrap();
+    let mut heard = BufReader::new(migration.stdout.take().unwrap()).lines();
+    assert!(heard.any(|line| line.unwrap().contains("held")));
+    let captured = std::thread::scope(|scope| {
+        let capturing = scope.spawn(|| capture(&database, &MemoryStore::default()));
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+        while server.run("postgres", waits).trim() == "f" {
+            std::thread::yield_now();
+        }
+        writeln!(tell, "COMMIT;").unwrap();
+        capturing.join().unwrap()
+    });
+    assert_eq!(captured.part.row_counts["t"], 1000);
+    drop(tell);
+    migration.wait().unwrap();
 }
 
 #[test]

@@ -72,6 +72,33 @@ fn one_of_everything_comes_back() {
     }
 }
 
+/// Since version 17 the server itself does not let them be made.
+const CALLS_BY_NAME_ALONE: &str = r"
+    CREATE TABLE notes (text text CHECK (length(text) > 0));
+    INSERT INTO notes VALUES ('Work');
+    CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)';
+    CREATE FUNCTION twice(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT plain($1) || plain($1)';
+    ALTER TABLE notes ADD CHECK (twice(text) <> '');
+    SELECT current_setting('server_version_num')::int < 170000 AS before_17 \gset
+    \if :before_17
+    CREATE INDEX ON notes (twice(text));
+    CREATE TABLE made (text text, doubled text GENERATED ALWAYS AS (twice(text)) STORED);
+    INSERT INTO made VALUES ('x');
+    CREATE MATERIALIZED VIEW seen AS SELECT twice(text) FROM notes;
+    \endif";
+
+#[test]
+fn functions_that_call_others_by_name_alone_come_back() {
+    let server = server_with(CALLS_BY_NAME_ALONE);
+    let database = database(&server, "app");
+    let store = MemoryStore::default();
+    let before = server.dump("app");
+    let target = capture(&database, &store).part;
+    server.run("app", "DROP FUNCTION plain CASCADE; DROP TABLE notes CASCADE");
+    restore(&database, &store, &target).unwrap();
+    assert_eq!(server.dump("app"), before);
+}
+
 #[test]
 fn tables_and_rows_are_counted() {
     let server = server_with(ZOO);

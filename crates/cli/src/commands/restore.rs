@@ -8,7 +8,6 @@ use rappel::{ErrorKind, Rappel, RestoreOptions, RestoreReport};
 use rappel_types::path::{escape, escape_bytes};
 use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
-use rappel_types::size::format_size;
 use rappel_types::{CheckpointId, Facet, Reference};
 use serde::Serialize;
 use serde_json::json;
@@ -324,18 +323,19 @@ pub fn copy_out(
             "files": copied.files,
             "folders": copied.folders,
             "bytes": copied.bytes,
+            "databases": copied.databases,
+            "repositories": copied.repositories,
             "notes": copied.notes,
             "warnings": copied.warnings,
         }))?;
         return Ok(Exit::Done);
     }
     if !output.quiet {
-        let files = face::count(copied.files, "file", "files");
         let text = format!(
-            "Wrote {} into {}: {files}, {}",
+            "Wrote {} into {}: {}",
             output.paint().id(id.as_str()),
             folder.display(),
-            format_size(copied.bytes)
+            face::restore::copied(&copied)
         );
         output.answer(|out| Ok(writeln!(out, "{text}")?))?;
     }

@@ -121,9 +121,7 @@ fn in_brief(checkpoint: &Checkpoint) -> Vec<String> {
         facts.push(changes(files));
     }
     facts.extend(manifest.git.as_ref().map(git::line));
-    if !manifest.databases.is_empty() {
-        facts.push(count(manifest.databases.len() as u64, "database", "databases"));
-    }
+    facts.extend(databases::in_brief(&manifest.databases));
     if manifest.partial {
         facts.push("partial".into());
     }

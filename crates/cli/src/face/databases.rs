@@ -3,7 +3,7 @@
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::size::format_size;
 
-use super::{Fields, count, section};
+use super::{Fields, count, section, thousands};
 use crate::output::{Paint, clean};
 
 /// `app (postgres): 3 tables, 60 rows`.
@@ -12,8 +12,13 @@ pub fn line(part: &DatabasePart) -> String {
         DatabaseKind::Command => format_size(part.bytes),
         _ => {
             let tables = count(part.tables.len() as u64, "table", "tables");
-            let rows = part.row_counts.values().sum();
-            format!("{tables}, {}", count(rows, "row", "rows"))
+            let rows = count(part.row_counts.values().sum(), "row", "rows");
+            // Virtual tables are not counted, nor are those of very large files.
+            match part.row_counts.len() {
+                all if all == part.tables.len() => format!("{tables}, {rows}"),
+                0 => tables,
+                some => format!("{tables}, {rows} in {} of them", thousands(some as u64)),
+            }
         }
     };
     let mut text = format!("{} ({}): {held}", clean(&part.name), part.kind);
@@ -22,6 +27,17 @@ pub fn line(part: &DatabasePart) -> String {
         text.push_str(&format!("{of}, changed since"));
     }
     text
+}
+
+/// How many there are, and whether they are older than their checkpoint.
+pub fn in_brief(parts: &[DatabasePart]) -> Option<String> {
+    let all = count(parts.len() as u64, "database", "databases");
+    match parts.iter().filter(|part| part.stale).count() {
+        _ if parts.is_empty() => None,
+        0 => Some(all),
+        stale if stale == parts.len() => Some(format!("{all}, stale")),
+        stale => Some(format!("{all}, {} stale", thousands(stale as u64))),
+    }
 }
 
 /// A line for each.

@@ -11,20 +11,7 @@ use crate::output::{Output, Paint, clean};
 
 /// What differs besides files, line by line.
 pub fn others(diff: &Diff) -> Vec<String> {
-    let mut lines = Vec::new();
-    let or_none = |text: &Option<String>| clean(text.as_deref().unwrap_or("none"));
-    if let Some(git) = &diff.git {
-        if let Some(moved) = &git.branch {
-            lines.push(format!("branch {} to {}", or_none(&moved.from), or_none(&moved.to)));
-        }
-        if let Some(moved) = &git.commit {
-            let (from, to) = (or_none(&moved.from), or_none(&moved.to));
-            lines.push(format!("commit {} to {}", git::short(&from), git::short(&to)));
-        }
-        if let Some(moved) = &git.operation {
-            lines.push(format!("operation {} to {}", or_none(&moved.from), or_none(&moved.to)));
-        }
-    }
+    let mut lines = diff.git.as_ref().map(git::lines).unwrap_or_default();
     for database in &diff.databases {
         let name = clean(&database.name);
         if database.tables.is_empty() || database.change != "modified" {
@@ -34,15 +21,22 @@ pub fn others(diff: &Diff) -> Vec<String> {
             continue;
         }
         for table in &database.tables {
-            let change = match (table.from, table.to) {
-                (Some(from), Some(to)) => {
-                    format!("{} to {}", thousands(from), count(to, "row", "rows"))
+            let rows = |number: Option<u64>| number.map(|number| count(number, "row", "rows"));
+            let change = match (table.change, rows(table.from), rows(table.to)) {
+                ("added", _, Some(rows)) => format!("new, {rows}"),
+                ("added", _, None) => "new".to_owned(),
+                ("removed", Some(rows), _) => format!("gone, had {rows}"),
+                ("removed", None, _) => "gone".to_owned(),
+                (_, Some(_), Some(rows)) => {
+                    format!("{} to {rows}", thousands(table.from.unwrap_or_default()))
                 }
-                (None, Some(to)) => format!("new, {}", count(to, "row", "rows")),
-                (Some(from), None) => format!("gone, had {}", count(from, "row", "rows")),
-                (None, None) => "changed".to_owned(),
+                _ => "changed".to_owned(),
             };
             lines.push(format!("database {name}: {}: {change}", clean(&table.table)));
+        }
+        if database.others_may_differ && !database.tables.is_empty() {
+            let as_many = "other tables have as many rows as before, and may hold other values";
+            lines.push(format!("database {name}: {as_many}"));
         }
     }
     lines

@@ -1,5 +1,6 @@
 //! Where a repository stands.
 
+use rappel::{GitDiff, RefDiff, RepositoryDiff};
 use rappel_types::git::GitPart;
 
 use super::{count, section};
@@ -67,6 +68,74 @@ pub fn sections(git: &GitPart, paint: Paint) -> String {
         .collect();
     text.push_str(&section("Nested repositories", &nested, paint));
     text
+}
+
+/// What differs, in a few words: `git: 1 ref, index`.
+pub fn in_short(diff: &GitDiff) -> String {
+    let all: Vec<&RepositoryDiff> = diff.repositories().map(|(_, diff)| diff).collect();
+    let any = |differs: fn(&RepositoryDiff) -> bool| all.iter().any(|one| differs(one));
+    let sum = |number: fn(&RepositoryDiff) -> usize| all.iter().map(|one| number(one) as u64).sum();
+    let head = |one: &RepositoryDiff| {
+        one.branch.is_some() || (one.commit.is_some() && one.refs.is_empty())
+    };
+    let words = [
+        any(head).then(|| "HEAD".to_owned()),
+        some(sum(|one| one.refs.len()), "ref", "refs"),
+        any(|one| one.index).then(|| "index".to_owned()),
+        any(|one| one.operation.is_some()).then(|| "operation".to_owned()),
+        some(sum(|one| one.worktrees.len()), "work tree", "work trees"),
+    ];
+    format!("git: {}", words.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn some(number: u64, one: &str, many: &str) -> Option<String> {
+    (number > 0).then(|| count(number, one, many))
+}
+
+/// What differs, line by line.
+pub fn lines(diff: &GitDiff) -> Vec<String> {
+    let lines = diff.repositories().flat_map(|(path, diff)| {
+        let prefix = path.map(|path| format!("{path}: ")).unwrap_or_default();
+        let lines = repository(diff).into_iter();
+        lines.map(move |line| format!("{prefix}{line}"))
+    });
+    lines.collect()
+}
+
+fn repository(diff: &RepositoryDiff) -> Vec<String> {
+    let or_none = |text: &Option<String>| clean(text.as_deref().unwrap_or("none"));
+    let mut lines = Vec::new();
+    if let Some(moved) = &diff.branch {
+        lines.push(format!("branch {} to {}", or_none(&moved.from), or_none(&moved.to)));
+    }
+    if let Some(moved) = &diff.commit {
+        let (from, to) = (or_none(&moved.from), or_none(&moved.to));
+        lines.push(format!("commit {} to {}", short(&from), short(&to)));
+    }
+    if let Some(moved) = &diff.operation {
+        lines.push(format!("operation {} to {}", or_none(&moved.from), or_none(&moved.to)));
+    }
+    lines.extend(diff.refs.iter().map(moved_ref));
+    if diff.index {
+        lines.push("index: what is staged differs".to_owned());
+    }
+    lines.extend(diff.worktrees.iter().map(|name| format!("work tree {}: differs", clean(name))));
+    lines
+}
+
+fn moved_ref(one: &RefDiff) -> String {
+    let value = |text: &str| match text.strip_prefix("ref: ") {
+        Some(name) => clean(name),
+        None => clean(short(text)),
+    };
+    let change = match (&one.from, &one.to) {
+        (Some(from), Some(to)) if from == to => "older entries differ".to_owned(),
+        (Some(from), Some(to)) => format!("{} to {}", value(from), value(to)),
+        (None, Some(to)) => format!("new, at {}", value(to)),
+        (Some(from), None) => format!("gone, was at {}", value(from)),
+        (None, None) => "differs".to_owned(),
+    };
+    format!("{}: {change}", one.name)
 }
 
 /// As much of a commit's name as people need.

@@ -34,14 +34,22 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
             let paths = count(status.unsaved as u64, "path", "paths");
             unsaved.push(format!("{paths} changed since"));
         }
-        if let names @ [_, ..] = &status.unsaved_databases[..] {
+        unsaved.extend(status.unsaved_git.as_ref().map(super::git::in_short));
+        let databases = |names: &[String]| {
             let word = if names.len() == 1 { "database" } else { "databases" };
-            unsaved.push(format!("{word} {} may have changed", clean(&names.join(", "))));
-        }
-        let unsaved = match unsaved.is_empty() {
-            true => "nothing".to_owned(),
-            false => unsaved.join(", "),
+            format!("{word} {}", clean(&names.join(", ")))
         };
+        if !status.unsaved_databases.is_empty() {
+            unsaved.push(format!("{} may have changed", databases(&status.unsaved_databases)));
+        }
+        let mut unsaved = match unsaved.is_empty() {
+            true => "nothing".to_owned(),
+            false => unsaved.join("; "),
+        };
+        if !status.databases_not_looked_at.is_empty() {
+            let names = databases(&status.databases_not_looked_at);
+            unsaved.push_str(&format!(" ({names} not looked at)"));
+        }
         fields.add("Unsaved", unsaved);
     }
     fields.add("Checkpoints", checkpoints(status.checkpoints, status.state_checkpoints));

@@ -108,7 +108,7 @@ fn one(
 pub fn recovered(recovered: &Recovered, finished: bool, paint: Paint) -> String {
     let head = if finished { "Finished the restore" } else { "Took the restore back" };
     let mut fields = Fields::new(paint);
-    fields.add("Files", clean(&recovered.message));
+    fields.add("Done", clean(&recovered.message));
     fields.add("Before", format!("saved as {}", paint.id(recovered.safety_checkpoint.as_str())));
     format!("{}\n{}", paint.good(head), fields.lines())
 }

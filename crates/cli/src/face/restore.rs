@@ -1,7 +1,8 @@
 //! A restore before it is confirmed, and after it was done.
 
-use rappel::{Checkpoint, Done, KeptFile, RestoreReport, ShownAction};
+use rappel::{Checkpoint, Copied, Done, KeptFile, RestoreReport, ShownAction};
 use rappel_types::plan::{ActionCounts, Conflict};
+use rappel_types::size::format_size;
 use rappel_types::{ActionKind, Facet, Timestamp, time};
 
 use super::{Fields, count, tally, thousands, title};
@@ -175,21 +176,19 @@ fn more(all: usize) -> String {
 pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> String {
     let mut fields = Fields::new(paint);
     let counts = report.summary.files;
-    let files = match report.conflicts.is_empty() {
-        true => changed(&[
+    if report.conflicts.is_empty() {
+        let files = changed(&[
             (counts.create, "created"),
             (counts.overwrite, "overwritten"),
             (counts.delete, "deleted"),
-        ])
-        .map(|text| with_knowledge(text, report)),
-        // The plan is not what was done if somebody came in between.
-        false => Some(clean(&done.message)),
-    };
-    fields.add_some("Files", files);
-    if report.conflicts.is_empty() {
+        ]);
+        fields.add_some("Files", files.map(|text| with_knowledge(text, report)));
         fields.add_some("Folders", folders(report, ["created", "changed", "deleted"]));
+        add_others(&mut fields, report);
+    } else {
+        // The plan is not what was done if somebody came in between.
+        fields.add("Done", clean(&done.message));
     }
-    add_others(&mut fields, report);
     let nothing = if fields.is_empty() { "  Nothing changed\n" } else { "" };
     fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
     if report.summary.files.skip > 0 {
@@ -198,6 +197,19 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
     }
     let sessions = report.sessions.iter().map(|line| format!("  {}\n", clean(line)));
     format!("{head}\n{nothing}{}{}", fields.lines(), sessions.collect::<String>())
+}
+
+/// What was written into a folder of its own.
+pub fn copied(copied: &Copied) -> String {
+    let files = count(copied.files, "file", "files");
+    let told = [
+        (copied.files, format!("{files}, {}", format_size(copied.bytes))),
+        (copied.databases, count(copied.databases, "database", "databases")),
+        (copied.repositories, count(copied.repositories, "repository", "repositories")),
+    ];
+    let told: Vec<String> =
+        told.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+    if told.is_empty() { "nothing".to_owned() } else { told.join(", ") }
 }
 
 /// What people must know about a restore that was done, on stderr.

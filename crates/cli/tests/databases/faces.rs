@@ -29,6 +29,11 @@ fn what_is_said_of_a_postgres() {
     let said = world.face(&["save", "without its database"]);
     let said = said.replace(scene.server.host().to_str().unwrap(), "[SERVER]");
     assert_said!("save_dropped", "rappel save", said);
+    let status = world.run(&["status", "--json"]);
+    assert_eq!(status.status.code(), Some(1));
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["state"], "degraded");
+    assert!(status["reasons"].to_string().contains("database app cannot be looked at"), "{status}");
 }
 
 #[test]
@@ -84,8 +89,22 @@ fn what_is_said_of_everything_at_once() {
     let world = &scene.world;
     let before = scene.portrait();
     assert_face!(world, "whole_save", "save", "all five");
+    assert_face!(world, "whole_status", "status");
     scene.damage();
     let damaged = scene.portrait();
+    assert_face!(world, "whole_status_damaged", "status");
+    assert_face!(world, "whole_diff", "diff", "latest", "--stat");
+    let only = world.project.outside().join("only");
+    assert_face!(
+        world,
+        "whole_to_without_files",
+        "restore",
+        "latest",
+        "--skip",
+        "files",
+        "--to",
+        only.to_str().unwrap()
+    );
     let there = world.project.outside().join("there");
     assert_face!(world, "whole_to", "restore", "latest", "--to", there.to_str().unwrap());
     let mut written: Vec<String> = crate::scene::files_below(&there)

@@ -114,7 +114,8 @@ fn a_server_that_may_be_elsewhere_needs_its_name() {
         assert!(told.contains("--allow-remote-database app"), "{refused:?}");
     }
     let other = run(&["restore", "1", "--confirm", "--allow-remote-database", "other"]);
-    assert_eq!(other.code, Some(7), "{other:?}");
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(other.words.contains("there is no database"), "{other:?}");
     assert_eq!(scene.server.run("app", "SELECT count(*) FROM sessions"), "0");
     let allowed = run(&["restore", "1", "--confirm", "--allow-remote-database", "app"]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
@@ -139,6 +140,8 @@ fn one_that_was_not_read_for_its_checkpoint_is_left_alone_unless_asked_for() {
     assert_eq!(stale["databases"][0]["stale"], true);
     assert_eq!(stale["databases"][0]["as_of"], first);
     let id = stale["id"].as_str().unwrap();
+    let listed = String::from_utf8(scene.world.run(&["list"]).stdout).unwrap();
+    assert!(listed.contains("1 database, stale"), "{listed}");
     let shown = scene.world.face(&["show", id]);
     assert!(shown.contains("as of chk_2, changed since"), "{shown}");
 

@@ -67,7 +67,10 @@ impl Rappel {
         if found.all.len() > MOST {
             return Err(Error::Usage {
                 message: format!("more than {MOST} databases cannot be restored at once"),
-                hint: None,
+                hint: Some(
+                    "--skip databases restores everything else; then --database NAME, several at a time"
+                        .into(),
+                ),
             });
         }
         Ok(found)
@@ -174,10 +177,20 @@ impl Rappel {
             return Ok(Candidate::Barred(reason));
         }
         let moved = part.location.as_ref().filter(|then| was_at.is_none() && **then != named.place);
-        let said = moved.map(|then| {
-            let now = &named.place;
-            format!("{name} was {then} then, and is {now} now: that is what will be overwritten")
-        });
+        let now = &named.place;
+        let said = match moved {
+            None => None,
+            Some(then) if wish.only.contains(name) => Some(format!(
+                "{name} was {then} then, and is {now} now: that is what will be overwritten"
+            )),
+            Some(then) => {
+                let reason = format!(
+                    "it was {then} then, and is {now} now; --database {name} puts it there \
+                     all the same, --skip databases leaves it alone"
+                );
+                return Ok(Candidate::Barred(reason));
+            }
+        };
         Ok(Candidate::Meant(Box::new(since(named, part, touched)), said))
     }
 
@@ -247,7 +260,7 @@ impl Seen<'_> {
 }
 
 /// Who names a database that the checkpoint does not hold has made a mistake.
-fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> {
+pub(crate) fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> {
     let held = |name: &&String| target.databases.iter().any(|part| part.name == **name);
     let Some(unknown) = wish.only.iter().find(|name| !held(name)) else { return Ok(()) };
     let names: Vec<_> = target.databases.iter().map(|part| part.name.as_str()).collect();

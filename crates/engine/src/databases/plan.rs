@@ -113,14 +113,6 @@ enum Since {
     Unknown,
 }
 
-/// What databases hold now.
-#[derive(Default)]
-pub(crate) struct PresentDatabases {
-    pub parts: Vec<DatabasePart>,
-    /// A sentence for each that cannot be read.
-    pub unknown: Vec<String>,
-}
-
 /// The databases of a restore, before there is a plan.
 #[derive(Default)]
 pub(crate) struct Holdings {
@@ -225,34 +217,6 @@ impl Rappel {
             }
         }
         Ok(holdings)
-    }
-
-    /// What the databases of a checkpoint hold now. One that cannot be read is as it was, since
-    /// nobody knows better, and is named.
-    pub(crate) fn present_databases(
-        &self,
-        then: &[DatabasePart],
-        scratch: &Scratch<'_>,
-    ) -> Result<PresentDatabases> {
-        let reading = self.reading()?;
-        let memo = self.database_memo(&reading)?;
-        let mut now = PresentDatabases::default();
-        for part in then {
-            let Some(Ok(named)) = self.database_of(part) else { continue };
-            now.parts.push(match known_unchanged(&named, &memo) {
-                Some(known) => known,
-                None => match named.database.read(scratch, Some(part), &reading.watch) {
-                    Ok(now) => now,
-                    Err(DatabaseError::Absent(_)) => continue,
-                    Err(error) => {
-                        let name = &part.name;
-                        now.unknown.push(format!("database {name} cannot be compared: {error}"));
-                        part.clone()
-                    }
-                },
-            });
-        }
-        Ok(now)
     }
 
     /// What carries a plan out: everything that is held, and what has to be made first.

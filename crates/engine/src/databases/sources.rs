@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use rappel_capture::databases::command::Command;
+use rappel_capture::databases::command::{Command, INSIDE};
 use rappel_capture::databases::{Database, Error as DatabaseError, lookup, postgres, sqlite};
 use rappel_store::beneath::Root;
 use rappel_store::{content, tree};
@@ -45,7 +45,13 @@ impl Rappel {
     /// The databases and commands that a configuration names. Two names for one are one too many.
     fn databases_in(&self, config: &Config) -> Vec<Source> {
         let databases = config.databases.iter().map(|config| self.database_at(config));
+        let inside = (self.options.variables)(INSIDE).is_some();
         let commands = config.commands.iter().map(|config| {
+            if inside {
+                let reason =
+                    "it is not run by a program that one of these commands runs".to_owned();
+                return Err((config.name.clone(), DatabaseError::Unavailable(reason)));
+            }
             let database = Box::new(Command::new(config.clone(), self.root.clone()));
             let (name, place) = (config.name.clone(), String::new());
             Ok(Named { name, kind: DatabaseKind::Command, place, database })

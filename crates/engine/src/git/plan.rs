@@ -10,7 +10,7 @@ use rappel_capture::git::status;
 use rappel_capture::git::{Place, State, apply::path_of, folder_of};
 use rappel_store::document::UndoGit;
 use rappel_store::sink::Source;
-use rappel_types::git::{GitPart, GitPlan, RepositoryPlan};
+use rappel_types::git::{GitPlan, RepositoryPlan};
 use rappel_types::manifest::PartialReason;
 use rappel_types::path::escape;
 use rappel_types::plan::Conflict;
@@ -51,14 +51,6 @@ pub(crate) struct GitPresent {
     pub states: Vec<State>,
     /// Whether a checkpoint holds their objects; a dry run looks without storing any.
     pub stored: bool,
-}
-
-impl GitPresent {
-    /// What a manifest would say of the workspace's own repository.
-    pub fn root_part(&self) -> Option<GitPart> {
-        let root = self.states.iter().find(|state| state.path.is_none())?;
-        Some(GitPart { root: root.part.clone(), ..GitPart::default() })
-    }
 }
 
 /// A plan for all repositories, and what to say about it.

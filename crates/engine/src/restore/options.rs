@@ -77,6 +77,12 @@ impl RestoreOptions {
 
     /// Facets that are not built yet cannot be asked for.
     pub(super) fn check_facets(&self) -> Result<()> {
+        if let (Some(name), false) = (self.only_databases.first(), self.wants(Facet::Databases)) {
+            return Err(Error::Usage {
+                message: format!("database {name} is asked for, and databases are left out"),
+                hint: Some("leave out --only and --skip, or --database".into()),
+            });
+        }
         let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
         if files || self.git().is_some() || self.databases().is_some() || self.agents().is_some() {
             return Ok(());

@@ -23,6 +23,18 @@ pub struct Summary {
     pub worktrees: Option<String>,
 }
 
+impl Summary {
+    /// What happens besides files, each with its name.
+    pub(super) fn others(&self) -> [(&'static str, Option<String>); 4] {
+        [
+            ("git", self.git.clone()),
+            ("other work trees", self.worktrees.clone()),
+            ("databases", self.databases.clone()),
+            ("agents", self.agents.clone()),
+        ]
+    }
+}
+
 /// What a restore would do, or has done. Its JSON is the one of `restore`.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoreReport {
@@ -159,16 +171,35 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// The databases of a plan, by name, but for those that were left as they are.
+pub(crate) fn restored_databases(plan: &Plan, left: &[Conflict]) -> Vec<String> {
+    let was_left = |name: &str| left.iter().any(|one| one.path.as_bytes() == name.as_bytes());
+    let names = plan.databases.iter().map(|one| one.name.clone());
+    names.filter(|name| !was_left(name)).collect()
+}
+
 /// What was done in a sentence. `planned` is how many files the plan was about, which is what was
-/// done unless somebody came in between.
-pub(crate) fn describe(outcome: &Outcome, planned: Option<ActionCounts>) -> String {
+/// done unless somebody came in between; `others` is what was done besides.
+pub(crate) fn describe(
+    outcome: &Outcome,
+    planned: Option<ActionCounts>,
+    others: &[(&str, Option<String>)],
+) -> String {
     let counts = planned.filter(|_| outcome.is_clean()).unwrap_or(outcome.counts);
-    let mut text = format!(
+    let files = format!(
         "{} created, {} overwritten, {} deleted",
         thousands(counts.create),
         thousands(counts.overwrite),
         thousands(counts.delete)
     );
+    let any = counts.create + counts.overwrite + counts.delete > 0;
+    let others = others.iter();
+    let others = others.filter_map(|(what, done)| Some(format!("{what}: {}", done.as_ref()?)));
+    let told: Vec<String> = any.then_some(files).into_iter().chain(others).collect();
+    let mut text = match told.is_empty() {
+        true => "nothing changed".to_owned(),
+        false => told.join("; "),
+    };
     if !outcome.conflicts.is_empty() {
         text.push_str(&match outcome.conflicts.len() {
             1 => "; 1 left as it is because it changed meanwhile".to_owned(),

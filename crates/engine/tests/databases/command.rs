@@ -62,7 +62,9 @@ fn a_loader_that_loads_nothing_is_not_believed() {
     scene.world.write("code", "2");
     let report = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
     let report = report.unwrap();
-    assert!(!report.done.unwrap().recovery_complete);
+    let done = report.done.unwrap();
+    assert!(!done.recovery_complete);
+    assert!(!done.message.contains("databases"), "{}", done.message);
     let reasons: Vec<_> = report.conflicts.iter().map(|one| one.reason.as_str()).collect();
     assert!(reasons[0].contains("ended without an error"), "{reasons:?}");
     assert_eq!((scene.get(), scene.world.read("code")), ("two".into(), "1".into()));
@@ -289,6 +291,8 @@ fn a_loader_that_fails_leaves_a_restore_to_be_finished() {
     scene.configure(&["cat", state], &scene.loader());
     let recovered = scene.world.open().recover(&RecoverOptions::finish()).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
+    assert_eq!(recovered.databases, ["state"]);
+    assert!(recovered.message.ends_with("databases: state"), "{recovered:?}");
     assert_eq!(scene.get(), "two");
     let _ = (first, paths);
 }
@@ -315,6 +319,7 @@ fn a_loader_that_fails_can_be_left_out() {
     let recovered = scene.world.open().recover(&skip).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
     assert!(recovered.warnings.iter().any(|line| line.contains("rappel undo")), "{recovered:?}");
+    assert_eq!(recovered.databases, [""; 0], "{recovered:?}");
     assert_eq!((scene.get(), scene.world.read("code")), ("on".into(), "1".into()));
 
     // What it held before is in the safety checkpoint, and comes back once it can be loaded.
@@ -388,6 +393,19 @@ fn a_database_that_was_changed_since_is_kept_by_undo() {
     let report = rappel.step(&step, false, &RestoreOptions::default()).unwrap();
     assert!(report.conflicts[0].reason.contains("changed since"), "{report:?}");
     assert_eq!(scene.get(), "three");
+}
+
+#[test]
+fn a_save_that_a_command_makes_runs_no_commands() {
+    let scene = Scene::new("one");
+    scene.configure(&["sh", "-c", "echo $RAPPEL_INSIDE"], &scene.loader());
+    assert_eq!(scene.save().checkpoint.manifest.databases[0].bytes, 2, "it is told");
+    let mut options = scene.world.options();
+    options.variables = std::sync::Arc::new(|name| (name == "RAPPEL_INSIDE").then(|| "1".into()));
+    scene.world.clock.advance(61_000);
+    let saved = rappel::Rappel::open(options).unwrap().save(&SaveOptions::default()).unwrap();
+    let manifest = saved.checkpoint.manifest;
+    assert!(manifest.databases.is_empty() && manifest.partial, "{manifest:?}");
 }
 
 #[test]

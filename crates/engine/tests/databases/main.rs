@@ -9,3 +9,5 @@ mod postgres;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;
+mod told;
+mod unsaved;

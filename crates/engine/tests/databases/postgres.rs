@@ -190,6 +190,29 @@ fn one_that_two_addresses_lead_to_is_restored_once() {
 }
 
 #[test]
+fn another_one_than_was_saved_is_overwritten_only_if_it_is_named() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    let first = world.save("first");
+    server.run("postgres", "CREATE DATABASE other");
+    server.run("other", "CREATE TABLE mine (); ");
+    server.run("app", "DROP TABLE talks");
+    world.write(".env", format!("DATABASE_URL=\"{}\"\n", server.url("other")));
+    let kept = server.dump("other");
+    let refused = world.open().restore(&reference(&first), &RestoreOptions::default());
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert!(refused.to_string().contains("--database app"), "{refused}");
+    assert_eq!(server.dump("other"), kept);
+    let options =
+        RestoreOptions { only_databases: vec!["app".to_owned()], ..RestoreOptions::default() };
+    world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!(server.run("other", "SELECT count(*) FROM talks").trim(), "15");
+    world.undo();
+    assert_eq!(server.dump("other"), kept);
+}
+
+#[test]
 fn one_that_could_not_be_read_is_no_difference() {
     let mut server = Postgres::start();
     let world = world_with(&server);

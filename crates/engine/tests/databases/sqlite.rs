@@ -189,6 +189,20 @@ fn one_that_is_itself_a_link_is_captured_where_it_leads_to() {
 }
 
 #[test]
+fn one_below_a_path_that_is_asked_for_is_named() {
+    let world = with_database("data/app.db", "DELETE");
+    world.write("data/file", "1");
+    let first = world.save("first");
+    std::fs::remove_dir_all(world.project.path("data")).unwrap();
+    let options =
+        RestoreOptions { paths: vec!["data".parse().unwrap()], ..RestoreOptions::default() };
+    let report = world.open().restore(&reference(&first), &options).unwrap();
+    assert_eq!(world.read("data/file"), "1");
+    let said = "--database data/app.db brings it back";
+    assert!(report.warnings.iter().any(|line| line.contains(said)), "{report:?}");
+}
+
+#[test]
 fn one_whose_end_is_missing_is_a_file() {
     let world = with_database("whole.db", "DELETE");
     let bytes = std::fs::read(world.project.path("whole.db")).unwrap();
@@ -373,7 +387,8 @@ fn undo_takes_back_the_database_that_was_restored_and_no_other_of_its_name() {
     make("b.db");
     let second = world.save("with both");
     world.write("rappel.toml", config("b.db"));
-    let report = world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    let named = RestoreOptions { only_databases: vec!["app".into()], ..RestoreOptions::default() };
+    let report = world.open().restore(&reference(&first), &named).unwrap();
     assert!(report.warnings.iter().any(|warning| warning.contains("b.db")), "{report:?}");
     assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of a.db".into()));
     let safety = report.done.unwrap().safety_checkpoint.to_string();

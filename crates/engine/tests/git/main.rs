@@ -11,3 +11,4 @@ mod rules;
 #[path = "../support/mod.rs"]
 mod support;
 mod undo;
+mod unsaved;

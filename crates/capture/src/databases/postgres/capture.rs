@@ -14,7 +14,7 @@ use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
 use super::super::sql::Watch;
 use super::session::Session;
-use super::{Database, check, definition, lock};
+use super::{Database, check, definition, lock, tables};
 
 /// How long `pg_dump` waits for a table that somebody has to himself (a migration under way), in milliseconds.
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
@@ -32,38 +32,68 @@ pub struct Pace<'a> {
     pub cancel: Option<&'a AtomicBool>,
 }
 
+/// How often a dump is made anew because tables were replaced under it.
+const ATTEMPTS: usize = 3;
+
 /// Stores what `pg_dump` says. What it leaves out by itself: nothing but roles and tablespaces, which belong to the server.
+///
+/// `pg_dump` looks first, and then waits for tables that somebody has to himself. What he puts in their place (`TRUNCATE`,
+/// `ALTER TABLE`) has no rows for a look that is older: so where a table was replaced, all is read again.
 pub fn dump(
     database: &Database,
     sink: &dyn Sink,
     prior: Option<&DatabasePart>,
     pace: &Pace<'_>,
 ) -> Result<DatabasePart> {
-    std::thread::scope(|scope| {
-        let beside = scope.spawn(|| around(database));
-        let dumped = match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
-            // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
-            Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
-                dump_with(&[LOCK_WAIT], database, sink, prior, pace)
-            }
-            other => other,
-        };
-        let (definition, obstacle) = beside.join().unwrap_or_default();
-        Ok(DatabasePart { definition, obstacle, ..dumped? })
-    })
+    let mut asked = Asked { database, session: database.connection().take() };
+    for _ in 0..ATTEMPTS {
+        let before = asked.about(tables::look)?;
+        let (part, around) = std::thread::scope(|scope| {
+            let beside = scope.spawn(|| asked.about(around).unwrap_or_default());
+            let dumped = match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
+                // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
+                Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
+                    dump_with(&[LOCK_WAIT], database, sink, prior, pace)
+                }
+                other => other,
+            };
+            (dumped, beside.join().unwrap_or_default())
+        });
+        let part = part?;
+        if !tables::is_any_replaced(&before, &asked.about(tables::look)?) {
+            let (definition, obstacle) = around;
+            return Ok(DatabasePart { definition, obstacle, ..part });
+        }
+    }
+    let place = &database.programs.address;
+    Err(Error::Busy(format!("{place}: its tables are made anew again and again (by a migration?)")))
+}
+
+/// A session beside the dump.
+struct Asked<'a> {
+    database: &'a Database,
+    session: Option<Session>,
+}
+
+impl Asked<'_> {
+    /// Asks in the session that there is, or if that is over, in a new one.
+    fn about<T>(&mut self, question: impl Fn(&mut Session) -> Result<T>) -> Result<T> {
+        if let Some(answer) = self.session.as_mut().and_then(|session| question(session).ok()) {
+            return Ok(answer);
+        }
+        question(self.session.insert(Session::open(&self.database.programs)?))
+    }
 }
 
 /// What the dump does not say: how the database is made, and what would be in the way of a restore. A server that does not
 /// tell is no reason not to have the dump.
-fn around(database: &Database) -> (Option<DatabaseDefinition>, Option<String>) {
-    let ask = |mut session: Session| {
-        let definition = definition::read(&mut session).ok()?;
-        let obstacle = definition.as_ref().and_then(|_| check::foreseen(&mut session).ok()?);
-        Some((definition, obstacle))
+fn around(session: &mut Session) -> Result<(Option<DatabaseDefinition>, Option<String>)> {
+    let definition = definition::read(session)?;
+    let obstacle = match &definition {
+        Some(_) => check::foreseen(session)?,
+        None => None,
     };
-    let connected = database.connection().take();
-    let answer = connected.and_then(ask);
-    answer.or_else(|| ask(Session::open(&database.programs).ok()?)).unwrap_or_default()
+    Ok((definition, obstacle))
 }
 
 fn dump_with(

@@ -165,6 +165,7 @@ impl Restore {
     }
 
     fn load(&mut self, source: &dyn Source, target: &DatabasePart) -> Result<()> {
+        self.session.ask(SEARCH_PATH)?;
         self.session.ask("\\o /dev/null")?;
         if let Err(error) = feed(&mut self.session, source, target) {
             // What psql says comes first: it is why it stopped listening.
@@ -177,6 +178,12 @@ impl Restore {
         settled.map(drop).map_err(|failure| self.not_loaded(failure))
     }
 }
+
+/// Functions that an index, a constraint or a generated column calls find what they found when it was made. What the
+/// dump itself names has its schema with it.
+const SEARCH_PATH: &str = "\
+SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', NULLIF(reset_val, '')), true)
+FROM pg_catalog.pg_settings WHERE name = 'search_path';";
 
 /// What was deferred is decided now, so that the commit has nothing left to fail by.
 const LOADED: &str = "\\o\nSET client_encoding = 'UTF8';\nSET CONSTRAINTS ALL IMMEDIATE;";

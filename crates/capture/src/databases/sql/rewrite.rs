@@ -1,5 +1,5 @@
 //! Makes a dump fit into a transaction that somebody else owns: its own `BEGIN` and `COMMIT` and its
-//! timeouts are left out, and commands to `psql`, which would run on this side, are refused.
+//! timeouts and search path are left out, and commands to `psql`, which would run on this side, are refused.
 
 use std::io::Write;
 
@@ -23,6 +23,9 @@ enum Fate {
     Passes,
     Drops,
 }
+
+/// With it, functions that an index or a constraint calls would not find what they call themselves.
+const NO_SEARCH_PATH: &[u8] = b"SELECT pg_catalog.set_config('search_path', '', false);";
 
 fn refused(what: &str) -> Error {
     Error::Refused {
@@ -128,6 +131,7 @@ fn decide(lexer: &Lexer, complete: bool) -> Result<Fate> {
         }
         (b"set", b"session" | b"local") if third.ends_with(b"_timeout") => Fate::Drops,
         (b"set", setting) if setting.ends_with(b"_timeout") => Fate::Drops,
+        (b"select", _) if complete && lexer.head() == NO_SEARCH_PATH => Fate::Drops,
         _ => Fate::Passes,
     };
     Ok(fate)
@@ -171,6 +175,14 @@ mod tests {
             "\n\nSET row_security = off;\n\n\n\n\nSELECT pg_catalog.lo_open('1', 131072);\n\n\
             -- BEGIN;\n/* COMMIT; */ /* c */\nSELECT 'BEGIN;';\nSELECT \"COMMIT;\";\n",
         );
+    }
+
+    #[test]
+    fn the_empty_search_path_is_left_out() {
+        let text = "SELECT pg_catalog.set_config('search_path', '', false);\nSELECT 1;\n";
+        assert_eq!(rewrite(text).unwrap(), "\nSELECT 1;\n");
+        let other = "SELECT pg_catalog.set_config('search_path', 'a', false);\n";
+        assert_eq!(rewrite(other).unwrap(), other);
     }
 
     #[test]

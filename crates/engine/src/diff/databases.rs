@@ -1,32 +1,7 @@
-//! What differs besides files: where git stands, and what databases hold.
+//! What differs in databases.
 
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::git::GitPart;
 use serde::Serialize;
-
-/// How one thing was and is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Moved<T> {
-    /// In the first state.
-    pub from: T,
-    /// In the second.
-    pub to: T,
-}
-
-impl<T: PartialEq + Clone> Moved<T> {
-    fn between(from: &T, to: &T) -> Option<Self> {
-        (from != to).then(|| Self { from: from.clone(), to: to.clone() })
-    }
-}
-
-/// What differs in the workspace's own repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct GitDiff {
-    pub branch: Option<Moved<Option<String>>>,
-    pub commit: Option<Moved<Option<String>>>,
-    pub operation: Option<Moved<Option<String>>>,
-}
 
 /// What differs in one database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,30 +14,23 @@ pub struct DatabaseDiff {
     pub change: &'static str,
     /// Tables with another number of rows, or that only one side has.
     pub tables: Vec<TableDiff>,
+    /// Whether there are tables with as many rows as before: whether those hold other values is not known.
+    pub others_may_differ: bool,
 }
 
-/// What differs in one table; no number where there is no such table, or none is known.
+/// What differs in one table; no number where there is no such table, or its rows are not counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct TableDiff {
     pub table: String,
+    /// `added`, `removed` or `modified`.
+    pub change: &'static str,
     pub from: Option<u64>,
     pub to: Option<u64>,
 }
 
-/// Where git stood and stands; `None` if it did not move.
-pub fn git(from: Option<&GitPart>, to: Option<&GitPart>) -> Option<GitDiff> {
-    let (from, to) = (&from?.root, &to?.root);
-    let diff = GitDiff {
-        branch: Moved::between(&from.branch, &to.branch),
-        commit: Moved::between(&from.commit, &to.commit),
-        operation: Moved::between(&from.operation, &to.operation),
-    };
-    (diff != GitDiff::default()).then_some(diff)
-}
-
 /// What databases held and hold.
-pub fn databases(from: &[DatabasePart], to: &[DatabasePart]) -> Vec<DatabaseDiff> {
+pub fn compare(from: &[DatabasePart], to: &[DatabasePart]) -> Vec<DatabaseDiff> {
     let named =
         |parts: &[DatabasePart], name: &str| parts.iter().find(|part| part.name == name).cloned();
     let mut names: Vec<&str> = from.iter().chain(to).map(|part| part.name.as_str()).collect();
@@ -78,7 +46,10 @@ pub fn databases(from: &[DatabasePart], to: &[DatabasePart]) -> Vec<DatabaseDiff
         };
         let kind = new.as_ref().or(old.as_ref())?.kind;
         let tables = tables(old.as_ref(), new.as_ref());
-        Some(DatabaseDiff { name: name.to_owned(), kind, change, tables })
+        let told = |table: &String| tables.iter().any(|told| told.table == *table);
+        let others_may_differ = change == "modified"
+            && new.iter().flat_map(|new| &new.tables).any(|table| !told(table));
+        Some(DatabaseDiff { name: name.to_owned(), kind, change, tables, others_may_differ })
     });
     differing.collect()
 }
@@ -94,8 +65,14 @@ fn tables(old: Option<&DatabasePart>, new: Option<&DatabasePart>) -> Vec<TableDi
     };
     let differing = names.into_iter().filter_map(|table| {
         let (from, to) = (rows(old, table), rows(new, table));
+        let change = match (from, to) {
+            (None, _) => "added",
+            (_, None) => "removed",
+            _ => "modified",
+        };
         (from != to).then(|| TableDiff {
             table: table.clone(),
+            change,
             from: from.flatten(),
             to: to.flatten(),
         })
