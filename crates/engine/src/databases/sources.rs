@@ -105,16 +105,14 @@ impl Rappel {
             Err((name, _)) => *name == part.name,
         };
         if let Some(source) = self.configured_databases().into_iter().find(named) {
-            // One that Prisma keeps in its own folder is made again there.
-            let prisma = |named: &Named| {
-                let location =
-                    part.location.as_deref().filter(|_| named.kind == DatabaseKind::Sqlite);
-                location
-                    .and_then(|location| location.strip_prefix("prisma/"))
-                    .is_some_and(|below| below == named.place && !self.root.join(below).exists())
-            };
-            if source.as_ref().is_ok_and(prisma) {
-                let location = part.location.as_deref().unwrap_or_default();
+            // One that is gone is made again where its address led to (see `lies_at`).
+            let location = part.location.as_deref().filter(|_| part.kind == DatabaseKind::Sqlite);
+            let is_gone = |named: &Named| !self.root.join(&named.place).exists();
+            if let (Some(location), Ok(named)) = (location, &source)
+                && is_gone(named)
+                && (location.strip_prefix("prisma/") == Some(&named.place)
+                    || named.place.strip_prefix('/') == Some(location))
+            {
                 let made = self.sqlite_at(&part.name, Path::new(location));
                 return Some(made.map_err(|error| (part.name.clone(), error)));
             }

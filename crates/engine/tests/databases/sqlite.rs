@@ -270,6 +270,9 @@ fn init_names_a_file_once_however_it_is_written() {
         let saved = world.open().save(&SaveOptions::default()).unwrap().checkpoint.manifest;
         assert_eq!(saved.databases[0].location.as_deref(), Some(file), "{value}: {saved:?}");
         assert!(!saved.partial, "{value}: {saved:?}");
+        std::fs::remove_file(world.project.path(file)).unwrap();
+        world.restore(saved.id.as_str());
+        assert_eq!(rows(&world, file, "talks"), 3, "{value}");
     }
 }
 
