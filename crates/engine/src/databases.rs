@@ -322,6 +322,12 @@ fn read_held<'h>(
     Ok(())
 }
 
+/// The databases that were to be held and could not be read ([`CapturedDatabases::fail`] says so).
+fn lacking(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    let reasons = manifest.partial_reasons.iter().filter(|one| one.facet == Facet::Databases);
+    reasons.filter_map(|one| Some(one.reason.split_once(": ")?.0))
+}
+
 /// Whether a database was to be held and could not be read ([`CapturedDatabases::fail`] says so).
 pub(crate) fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
     let about = |reason: &PartialReason| {
@@ -333,15 +339,12 @@ pub(crate) fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
 }
 
 /// A sentence for each database below paths that are asked for: files come back by their path, databases by their name.
-pub(crate) fn below(manifest: &Manifest, paths: &[RelPath]) -> Vec<String> {
-    let lies_there = |part: &&DatabasePart| {
-        let at = part.location.as_ref().and_then(|location| location.parse::<RelPath>().ok());
-        part.kind == DatabaseKind::Sqlite
-            && at.is_some_and(|at| paths.iter().any(|path| at.is_within(path)))
-    };
-    let found = manifest.databases.iter().filter(lies_there);
+pub(crate) fn left_alone_below(manifest: &Manifest, paths: &[RelPath]) -> Vec<String> {
+    let found: BTreeMap<_, _> =
+        paths.iter().flat_map(|path| history::below(manifest, path)).collect();
     let id = &manifest.id;
     found
+        .values()
         .map(|part| {
             let name = &part.name;
             format!("{name} is a database and is left alone; rappel restore {id} --database {name} brings it back")

@@ -410,7 +410,7 @@ fn tree_of(manifest: &Manifest) -> Option<ObjectId> {
 }
 
 /// Whether it is known what there was of a facet.
-fn holds(manifest: &Manifest, facet: Facet) -> bool {
+pub(crate) fn holds(manifest: &Manifest, facet: Facet) -> bool {
     matches!(manifest.state_of(facet), FacetState::Captured | FacetState::Absent)
 }
 

@@ -518,7 +518,8 @@ impl Rappel {
         let mut agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
         if let Limit::Options(options) = limit {
             self.say_who_runs(options, &mut agents)?;
-            plan.warnings.extend(crate::databases::below(&target.manifest, &options.paths));
+            plan.warnings
+                .extend(crate::databases::left_alone_below(&target.manifest, &options.paths));
         }
         plan.agents.clone_from(&agents.plan);
         plan.warnings.extend(agents.warnings.iter().cloned());

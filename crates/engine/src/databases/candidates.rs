@@ -3,12 +3,12 @@
 use rappel_capture::databases::Error as DatabaseError;
 use rappel_store::document::UndoDatabase;
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::{Facet, Manifest, Trigger};
+use rappel_types::{Manifest, Trigger};
 
-use super::known_unchanged;
 use super::memo::Memo;
 use super::plan::{DatabaseWish, Holding, Holdings};
 use super::sources::Named;
+use super::{known_unchanged, lacking};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -91,11 +91,8 @@ impl Rappel {
                 said.push(format!("{id} does not hold database {name}; it is left alone"));
             }
         }
-        let lacking = target.partial_reasons.iter().filter(|one| one.facet == Facet::Databases);
-        let lacking = lacking.filter_map(|one| Some(one.reason.split_once(": ")?.0));
-        for name in
-            lacking.filter(|name| wish.means(name) && configured.iter().all(|one| one != name))
-        {
+        let is_configured = |name: &str| configured.iter().any(|one| one == name);
+        for name in lacking(target).filter(|name| wish.means(name) && !is_configured(name)) {
             let id = &target.id;
             said.push(format!(
                 "{id} does not hold {name}, which could not be captured then; it is left alone"

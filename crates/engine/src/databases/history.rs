@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use rappel_store::index::CheckpointRow;
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::{Facet, FacetState, Manifest, RelPath};
+use rappel_types::{Facet, Manifest, RelPath};
 
 use super::could_not_hold;
 use crate::ancestry::Ancestry;
+use crate::diff::holds;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -21,11 +22,12 @@ impl Rappel {
         ancestry: &Ancestry,
     ) -> Result<Option<&'static str>> {
         let now = self.store.manifest(row)?;
-        if !looked_at(&now) {
+        if !holds(&now, Facet::Databases) {
             return Ok(None);
         }
-        let parent = ancestry
-            .parent(row, |row| self.store.manifest(row).is_ok_and(|before| looked_at(&before)));
+        let parent = ancestry.parent(row, |row| {
+            self.store.manifest(row).is_ok_and(|before| holds(&before, Facet::Databases))
+        });
         let before = parent.map(|row| self.store.manifest(row)).transpose()?;
         let mut then = before.as_ref().map(|before| below(before, path)).unwrap_or_default();
         let now_held = below(&now, path);
@@ -49,12 +51,11 @@ impl Rappel {
     }
 }
 
-fn looked_at(manifest: &Manifest) -> bool {
-    matches!(manifest.state_of(Facet::Databases), FacetState::Captured | FacetState::Absent)
-}
-
 /// The SQLite files at a path and below it.
-fn below<'m>(manifest: &'m Manifest, path: &RelPath) -> BTreeMap<RelPath, &'m DatabasePart> {
+pub(super) fn below<'m>(
+    manifest: &'m Manifest,
+    path: &RelPath,
+) -> BTreeMap<RelPath, &'m DatabasePart> {
     let files = manifest.databases.iter().filter(|part| part.kind == DatabaseKind::Sqlite);
     let placed = files.filter_map(|part| Some((part.location.as_ref()?.parse().ok()?, part)));
     placed.filter(|(at, _): &(RelPath, _)| at.is_within(path)).collect()

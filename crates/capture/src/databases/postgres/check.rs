@@ -11,9 +11,7 @@ use super::Database;
 use super::demands::Demands;
 use super::lock::is_superuser;
 use super::session::{Failure, Session, literal};
-
-/// Schemas and what lies in them, as far as it is the users' own.
-const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'";
+use super::tables::OURS;
 
 /// Refuses what cannot succeed. Nothing is changed.
 pub fn check(

@@ -11,13 +11,10 @@ use serde_json::Value;
 use super::super::error::{Error, Result};
 use super::program::Programs;
 use super::session::{Failure, Session, literal};
+use super::tables::{self, OURS};
 
-/// Tables of the users. Foreign tables cannot be locked, and hold nothing here.
-const TABLES: &str = "\
-SELECT pg_catalog.json_build_array(pg_catalog.format('ONLY %I.%I', n.nspname, c.relname))
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-ORDER BY c.oid;";
+/// Of what belongs to one database: to this one.
+const HERE: &str = "database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
 /// How long one waits for a table while having others. Shorter than the server waits (a second) before it looks for
 /// circles and ends somebody's transaction, which should not be the application's.
@@ -115,7 +112,11 @@ fn in_order(
 
 fn list(session: &mut Session) -> Result<Vec<String>, Failure> {
     let text = |row: Vec<Value>| row.first()?.as_str().map(str::to_owned);
-    Ok(session.rows(TABLES)?.into_iter().filter_map(text).collect())
+    let tables = session.rows(&format!(
+        "SELECT pg_catalog.json_build_array(pg_catalog.format('ONLY %I.%I', n.nspname, c.relname)) {} ORDER BY c.oid;",
+        tables::of_users()
+    ))?;
+    Ok(tables.into_iter().filter_map(text).collect())
 }
 
 /// Where large objects are listed, which only a superuser may lock. Without any there is nothing to lose. Where their bytes
@@ -171,21 +172,22 @@ fn not_in_time(programs: &Programs, in_the_way: &[String]) -> Error {
 
 /// What there is to say when a table could not be dropped in time: who still uses any, be it to read.
 pub fn not_let_go(programs: &Programs) -> Error {
-    let users = "\
-        SELECT DISTINCT COALESCE(l.pid, 0) FROM pg_catalog.pg_locks l
-          JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE l.granted AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-          AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
-    not_in_time(programs, &who(programs, users).unwrap_or_default())
+    let users = format!(
+        "SELECT DISTINCT COALESCE(pid, 0) FROM pg_catalog.pg_locks
+           JOIN pg_catalog.pg_class c ON c.oid = relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE granted AND {OURS} AND {HERE}"
+    );
+    not_in_time(programs, &who(programs, &users).unwrap_or_default())
 }
 
 /// What there is to say when a table could not even be read in time: who has it to himself.
 pub fn unreadable(programs: &Programs) -> Error {
     let in_the_way = who(
         programs,
-        "SELECT DISTINCT COALESCE(pid, 0) FROM pg_catalog.pg_locks
-         WHERE granted AND locktype = 'relation' AND mode = 'AccessExclusiveLock'
-           AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
+        &format!(
+            "SELECT DISTINCT COALESCE(pid, 0) FROM pg_catalog.pg_locks
+             WHERE granted AND locktype = 'relation' AND mode = 'AccessExclusiveLock' AND {HERE}"
+        ),
     );
     let mut message = format!("{}: somebody has a table to himself", programs.address);
     if let Ok(named @ [_, ..]) = in_the_way.as_deref() {
@@ -206,8 +208,7 @@ fn who_has(programs: &Programs, table: &str) -> Result<Vec<String>> {
         programs,
         &format!(
             "SELECT DISTINCT COALESCE(pid, 0) FROM pg_catalog.pg_locks
-             WHERE granted AND relation = {table}::regclass AND mode <> 'AccessShareLock'
-               AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+             WHERE granted AND relation = {table}::regclass AND mode <> 'AccessShareLock' AND {HERE}"
         ),
     )
 }
