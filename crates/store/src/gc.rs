@@ -105,10 +105,11 @@ impl Store {
         // A full disk gets what is due first, then the reserve.
         let mut report = GcReport::default();
         self.with_reserve(|| {
-            self.sweep(options, &mut report)?;
-            self.collect(options, &mut report)
+            let mut collector = Collector::begin(self, options)?;
+            collector.sweep(options, &mut report)?;
+            collector.collect(options, &mut report)?;
+            collector.sweep(options, &mut report)
         })?;
-        self.sweep(options, &mut report)?;
         report.freed_bytes = report.freed_bytes.saturating_sub(report.copied_bytes);
         self.tend_reserve()?;
         self.with_index(|index| {
@@ -127,32 +128,8 @@ impl Store {
             (plan.dead.len() + plan.groups.iter().map(Vec::len).sum::<usize>()) as u64;
         report.packs_copied = plan.groups.iter().map(Vec::len).sum::<usize>() as u64;
         report.freed_bytes = plan.retiring_bytes.saturating_sub(plan.copied_bytes);
-        report.waiting_bytes = self.retired_packs()?.iter().map(|retired| retired.length).sum();
+        report.waiting_bytes = collector.retired_packs().map(|retired| retired.length).sum();
         Ok(report)
-    }
-
-    fn collect(&self, options: &GcOptions<'_>, report: &mut GcReport) -> Result<()> {
-        let mut collector = Collector::begin(self, options)?;
-        let plan = collector.plan();
-        plan.describe(report);
-        let total = plan.dead.len() + plan.groups.iter().map(Vec::len).sum::<usize>();
-        let mut done = 0;
-        let dead = (!plan.dead.is_empty()).then_some(plan.dead);
-        for group in dead.into_iter().chain(plan.groups) {
-            if let Some(progress) = options.progress {
-                progress(Progress::Packs { done, total })?;
-            }
-            done += group.len();
-            for _ in 0..ATTEMPTS {
-                if collector.retire(&group, report)? {
-                    break;
-                }
-            }
-            if options.now {
-                self.sweep(options, report)?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -186,6 +163,7 @@ impl<'s> Collector<'s> {
             roots: options.roots.iter().cloned().collect(),
         };
         let scan = Scan::read(store, &tail, Depth::Tables)?;
+        store.reconcile(&scan)?;
         let mut marks = Marks::default();
         marks.mark(&scan, &rules);
         let (newest, generation) = (tail.pack, tail.generation);
@@ -195,6 +173,29 @@ impl<'s> Collector<'s> {
     fn plan(&mut self) -> Plan {
         let target = self.store.limits.pack_target;
         plan::plan(&self.scan, &mut self.marks, self.newest, self.eager, target)
+    }
+
+    fn collect(&mut self, options: &GcOptions<'_>, report: &mut GcReport) -> Result<()> {
+        let plan = self.plan();
+        plan.describe(report);
+        let total = plan.dead.len() + plan.groups.iter().map(Vec::len).sum::<usize>();
+        let mut done = 0;
+        let dead = (!plan.dead.is_empty()).then_some(plan.dead);
+        for group in dead.into_iter().chain(plan.groups) {
+            if let Some(progress) = options.progress {
+                progress(Progress::Packs { done, total })?;
+            }
+            done += group.len();
+            for _ in 0..ATTEMPTS {
+                if self.retire(&group, report)? {
+                    break;
+                }
+            }
+            if options.now {
+                self.sweep(options, report)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes in what was committed since, and marks what that needs.
@@ -283,7 +284,7 @@ impl<'s> Collector<'s> {
     ) -> Result<()> {
         let stays = |number: u64| {
             let pack = PackId::Log(number);
-            !going.contains(&pack) && !self.scan.retired.contains(&pack)
+            !going.contains(&pack) && !self.scan.retired.contains_key(&pack)
         };
         let named_in = &self.scan.named_in;
         let is_adrift =
@@ -299,8 +300,8 @@ impl<'s> Collector<'s> {
         // because the commit that retired them may be in a pack that goes now. Without that, one
         // that is named and was unlinked would count as lost.
         let mut retired: Vec<PackId> = going.iter().copied().collect();
-        retired.extend(self.store.retired_packs()?.iter().map(|retired| retired.pack));
-        retired.extend(self.scan.retired.iter().filter(|pack| named_in.contains_key(*pack)));
+        retired.extend(self.retired_packs().map(|retired| retired.pack));
+        retired.extend(self.scan.retired.keys().filter(|pack| named_in.contains_key(*pack)));
         retired.sort();
         retired.dedup();
         let packs = self.store.home.packs();

@@ -142,6 +142,9 @@ pub struct DocumentRow {
     pub json: String,
 }
 
+/// A record that has a row: its pack, its offset there, its birth, its id.
+pub(crate) type RecordRow = (PackId, u64, u64, ObjectId);
+
 /// A pack's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackRow {
@@ -371,6 +374,15 @@ impl Index {
     fn place(&self, (pack, offset, slot): Row3) -> Option<Place> {
         let pack = *self.packs.get(&pack)?;
         Some(Place { pack, offset, slot: u32::try_from(slot).ok() })
+    }
+
+    /// How many records of objects are known.
+    pub(crate) fn count_objects(&self) -> Result<usize> {
+        let merged: usize = self
+            .connection
+            .query_row("SELECT count(*) FROM object", [], |row| row.get(0))
+            .map_err(self.fail())?;
+        Ok(merged + self.recent_count)
     }
 
     /// Whether the store holds no object at all.

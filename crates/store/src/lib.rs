@@ -23,6 +23,7 @@ pub mod log;
 pub mod outline;
 pub mod pack;
 mod read;
+mod reconcile;
 pub mod record;
 mod reserve;
 mod scan;

@@ -100,9 +100,13 @@ pub(crate) struct Scan<'s> {
     pub documents: Vec<Document>,
     /// What could not be read.
     pub damage: Vec<Damage>,
+    /// Whether a commit may have been there that could not be read.
+    pub log_was_hurt: bool,
     /// What a later version wrote: nothing is wrong with it, but what it needs is not known.
     pub unknown: Vec<Damage>,
-    pub retired: HashSet<PackId>,
+    /// Packs that commits have retired, and when the first of those commits that is still there was
+    /// made, in milliseconds since the epoch.
+    pub retired: HashMap<PackId, i64>,
     /// The log packs whose commits name a bulk pack, be it retired or not.
     pub named_in: HashMap<PackId, Vec<u64>>,
     /// Log packs that the last gc kept, and the pack that its commit is in.
@@ -111,6 +115,7 @@ pub(crate) struct Scan<'s> {
     pub orphans: Vec<Orphan>,
     pub bytes: u64,
     pub sequence: u64,
+    pub generation: u64,
     last: Option<Position>,
 }
 
@@ -126,14 +131,16 @@ impl<'s> Scan<'s> {
             manifests: Vec::new(),
             documents: Vec::new(),
             damage: Vec::new(),
+            log_was_hurt: false,
             unknown: Vec::new(),
-            retired: HashSet::new(),
+            retired: HashMap::new(),
             named_in: HashMap::new(),
             kept: None,
             commits: Vec::new(),
             orphans: Vec::new(),
             bytes: 0,
             sequence: 0,
+            generation: 0,
             last: None,
         };
         scan.advance(tail)?;
@@ -154,13 +161,14 @@ impl<'s> Scan<'s> {
             broken: None,
         };
         let mut named: Vec<(Named, u64, u64)> = Vec::new();
-        let mut retired = Vec::new();
+        let mut retired: Vec<(PackId, i64)> = Vec::new();
         let walked = log::walk(&packs, known, &mut |run| {
             if run.sequence <= tail.sequence {
                 self.take_run(&run, &mut named, &mut retired);
             }
             Ok(())
         })?;
+        self.log_was_hurt |= !walked.damage.is_empty();
         for mut damage in walked.damage {
             if damage.birth == u64::MAX {
                 damage.birth = tail.sequence;
@@ -173,13 +181,17 @@ impl<'s> Scan<'s> {
             let info = self.pack_info(PackId::Log(number));
             info.length = PackId::Log(number).path(&packs).metadata().map_or(0, |meta| meta.len());
         }
-        self.retired.extend(retired.iter().copied());
+        for (pack, at) in retired {
+            // A pack is listed as long as it exists; its grace runs from the first time.
+            self.retired.entry(pack).or_insert(at);
+        }
         for (named, log, sequence) in named {
             self.take_bulk(&named, log, sequence);
         }
         self.drop_retired();
         self.last.clone_from(&tail.last);
         self.sequence = tail.sequence;
+        self.generation = tail.generation;
         Ok(())
     }
 
@@ -195,7 +207,7 @@ impl<'s> Scan<'s> {
         &mut self,
         run: &Run<'_>,
         named: &mut Vec<(Named, u64, u64)>,
-        retired: &mut Vec<PackId>,
+        retired: &mut Vec<(PackId, i64)>,
     ) {
         let pack = PackId::Log(run.pack);
         let info = self.pack_info(pack);
@@ -214,7 +226,7 @@ impl<'s> Scan<'s> {
         for pack in &commit.packs {
             named.push((pack.clone(), run.pack, pack.birth.unwrap_or(run.sequence)));
         }
-        retired.extend(&commit.retired);
+        retired.extend(commit.retired.iter().map(|pack| (*pack, commit.at.as_millis())));
         if !commit.retired.is_empty() {
             self.kept = Some((commit.kept.clone(), run.pack));
         }
@@ -224,7 +236,7 @@ impl<'s> Scan<'s> {
         let pack = named.pack;
         self.named_in.entry(pack).or_default().push(log);
         // It is named again where the pack of the first commit that did was retired.
-        if self.retired.contains(&pack) || self.packs.contains_key(&pack) {
+        if self.retired.contains_key(&pack) || self.packs.contains_key(&pack) {
             return;
         }
         let info = self.pack_info(pack);
@@ -369,16 +381,16 @@ impl<'s> Scan<'s> {
 
     fn drop_retired(&mut self) {
         let retired = &self.retired;
-        if !self.packs.keys().any(|pack| retired.contains(pack)) {
+        if !self.packs.keys().any(|pack| retired.contains_key(pack)) {
             return;
         }
-        self.packs.retain(|pack, _| !retired.contains(pack));
-        self.pieces.retain(|piece| !retired.contains(&piece.place.pack));
-        self.manifests.retain(|record| !retired.contains(&record.pack));
-        self.documents.retain(|document| !retired.contains(&document.pack));
-        self.orphans.retain(|orphan| !retired.contains(&orphan.pack));
-        self.damage.retain(|damage| !retired.contains(&damage.pack));
-        self.unknown.retain(|damage| !retired.contains(&damage.pack));
+        self.packs.retain(|pack, _| !retired.contains_key(pack));
+        self.pieces.retain(|piece| !retired.contains_key(&piece.place.pack));
+        self.manifests.retain(|record| !retired.contains_key(&record.pack));
+        self.documents.retain(|document| !retired.contains_key(&document.pack));
+        self.orphans.retain(|orphan| !retired.contains_key(&orphan.pack));
+        self.damage.retain(|damage| !retired.contains_key(&damage.pack));
+        self.unknown.retain(|damage| !retired.contains_key(&damage.pack));
         self.first.clear();
         for (number, piece) in self.pieces.iter_mut().enumerate() {
             piece.next = self.first.insert(piece.id, number as u32);
@@ -391,12 +403,13 @@ impl<'s> Scan<'s> {
         let newest = there.iter().max().copied().unwrap_or(0);
         let (kept, own) = self.kept.clone().unwrap_or_default();
         let is_missing = |pack: &PackId| match pack {
-            PackId::Log(number) => !there.contains(number) && !self.retired.contains(pack),
+            PackId::Log(number) => !there.contains(number) && !self.retired.contains_key(pack),
             PackId::Bulk(_) => false,
         };
         let numbers = kept.into_iter().chain(own + 1..=newest);
         let missing: Vec<PackId> =
             numbers.map(PackId::Log).filter(is_missing).take(MISSING_MAX).collect();
+        self.log_was_hurt |= !missing.is_empty();
         for pack in missing {
             self.hurt(pack, self.sequence, "it is missing".into());
         }

@@ -177,6 +177,7 @@ impl Store {
             watch(Progress::Reading)?;
         }
         let scan = Scan::read(self, tail, Depth::Full)?;
+        self.reconcile(&scan)?;
         let mut report = VerifyReport {
             packs: scan.packs.len() as u64,
             bytes: scan.bytes,

@@ -394,3 +394,40 @@ fn a_pack_that_was_retired_stays_so_when_the_pack_with_that_commit_goes() {
     assert!(first.iter().all(|name| !world.packs().contains(name)));
     assert_eq!(load(&store, &before[0]).unwrap(), state);
 }
+
+/// What an index can say that is wrong, and that would cost a live pack if gc believed it.
+#[test]
+fn gc_takes_no_pack_because_of_what_the_index_says() {
+    let lies = [
+        ("a pack is retired", "UPDATE pack SET retired_at = 1"),
+        (
+            "a pack has another name",
+            "UPDATE pack SET name = 'bulk-00000000000000ff.pack' WHERE number = (SELECT max(number) FROM pack WHERE name LIKE 'bulk-%')",
+        ),
+        ("no pack is known", "DELETE FROM pack"),
+        ("no checkpoint is known", "DELETE FROM checkpoint"),
+    ];
+    for (what, lie) in lies {
+        let world = World::new().small();
+        let store = world.open();
+        let mut all = Vec::new();
+        for round in 0..4 {
+            let state = files(&[("a", &noise(round, 30_000)), ("b", &noise(9, 500))]);
+            all.push((save(&store, &state), state));
+        }
+        drop(store);
+        world.index().execute_batch(lie).unwrap();
+        // Nothing is young enough to be spared.
+        world.clock.advance(3_000 * DAY);
+        let before = world.packs();
+        let store = world.open();
+        let report = gc_now(&store);
+        assert_eq!((report.packs_removed, world.packs()), (0, before), "{what}");
+        // The index that lied has been built anew.
+        assert_eq!(ids(&store).len(), all.len(), "{what}");
+        common::check_saved(&store, &all);
+        drop(store);
+        world.forget_index();
+        common::check_saved(&world.open(), &all);
+    }
+}

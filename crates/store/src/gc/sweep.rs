@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{GRACE, GcOptions, GcReport};
+use super::{Collector, GRACE, GcOptions, GcReport};
 use crate::disk;
 use crate::document::Tombstone;
 use crate::error::{Error, Result};
@@ -27,36 +27,33 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-impl Store {
-    /// The retired packs that still exist.
-    pub(super) fn retired_packs(&self) -> Result<Vec<Retired>> {
-        let packs = self.home.packs();
-        let rows = self.with_index(|index| index.packs())?;
-        Ok(rows
-            .into_iter()
-            .filter_map(|row| {
-                let path = row.pack.path(&packs);
-                let length = path.metadata().ok()?.len();
-                Some(Retired { pack: row.pack, length, at: row.retired_at?, path })
-            })
-            .collect())
+impl Collector<'_> {
+    /// The retired packs that still exist. Only synced commits say that a pack is retired: a view
+    /// that is wrong must not cost a pack.
+    pub(super) fn retired_packs(&self) -> impl Iterator<Item = Retired> {
+        let packs = self.store.home.packs();
+        self.scan.retired.iter().filter_map(move |(pack, at)| {
+            let path = pack.path(&packs);
+            let length = path.metadata().ok()?.len();
+            Some(Retired { pack: *pack, length, at: *at, path })
+        })
     }
 
-    /// Unlinks what may be unlinked. Retired packs are known to be so from synced commits: the
-    /// index holds no others.
-    pub(super) fn sweep(&self, options: &GcOptions<'_>, report: &mut GcReport) -> Result<()> {
-        let now = self.clock.now().as_millis();
-        let all = self.retired_packs()?;
+    /// Unlinks what may be unlinked.
+    pub(super) fn sweep(&mut self, options: &GcOptions<'_>, report: &mut GcReport) -> Result<()> {
+        let store = self.store;
+        let now = store.clock.now().as_millis();
+        let all: Vec<Retired> = self.retired_packs().collect();
         let due = |retired: &Retired| now.saturating_sub(retired.at) >= millis(options.grace);
         let alone = match options.now && !all.iter().all(due) {
-            true => self.claim.alone()?,
+            true => store.claim.alone()?,
             false => None,
         };
         report.waiting_bytes = 0;
         let mut removed = 0;
         for retired in all {
             if due(&retired) || alone.is_some() {
-                disk::unlink(&*self.disk, &retired.path)?;
+                disk::unlink(&*store.disk, &retired.path)?;
                 report.freed_bytes += retired.length;
                 removed += 1;
             } else {
@@ -65,14 +62,14 @@ impl Store {
         }
         report.others_reading = options.now && report.waiting_bytes > 0;
         for leftover in self.leftovers(options.grace)? {
-            disk::unlink(&*self.disk, &leftover.id.path(&self.home.packs()))?;
+            disk::unlink(&*store.disk, &leftover.id.path(&store.home.packs()))?;
             report.freed_bytes += leftover.length()?;
             removed += 1;
         }
         report.packs_removed += removed;
         if removed > 0 {
-            disk::sync_dir(&*self.disk, &self.home.packs())?;
-            self.forget_open_packs();
+            disk::sync_dir(&*store.disk, &store.home.packs())?;
+            store.forget_open_packs();
         }
         Ok(())
     }
@@ -80,20 +77,20 @@ impl Store {
     /// Bulk packs that no commit names, that no living writer works on, and that are older than the
     /// grace. None if the log is damaged: then the commit that named one may be lost.
     /// They are locked as long as what this returns lives, so that no writer begins with one.
-    fn leftovers(&self, grace: Duration) -> Result<Vec<PackReader>> {
-        let unnamed = self.unnamed_packs(grace)?;
-        if unnamed.is_empty() {
+    fn leftovers(&mut self, grace: Duration) -> Result<Vec<PackReader>> {
+        if self.unnamed_packs(grace)?.is_empty() {
             return Ok(Vec::new());
         }
-        // Only under the lock the index is sure to know every commit.
-        let lock = self.lock()?;
-        self.catch_up(&lock)?;
-        if self.log_is_hurt()? {
+        // Only under the lock every commit is sure to have been read.
+        let lock = self.store.lock()?;
+        let tail = self.store.catch_up(&lock)?;
+        self.renew(&tail)?;
+        if self.scan.log_was_hurt {
             return Ok(Vec::new());
         }
         let mut found = Vec::new();
         for pack in self.unnamed_packs(grace)? {
-            let reader = PackReader::open(&self.home.packs(), pack)?;
+            let reader = PackReader::open(&self.store.home.packs(), pack)?;
             if reader.is_abandoned() {
                 found.push(reader);
             }
@@ -102,13 +99,25 @@ impl Store {
     }
 
     fn unnamed_packs(&self, grace: Duration) -> Result<Vec<PackId>> {
+        let scan = &self.scan;
+        self.store.old_bulk_packs(grace, &|pack| {
+            scan.named_in.contains_key(pack) || scan.retired.contains_key(pack)
+        })
+    }
+}
+
+impl Store {
+    /// Bulk packs older than the grace, without those that are named.
+    fn old_bulk_packs(
+        &self,
+        grace: Duration,
+        is_named: &dyn Fn(&PackId) -> bool,
+    ) -> Result<Vec<PackId>> {
         let packs = self.home.packs();
         let now = self.clock.now().as_millis();
-        let named: HashSet<PackId> =
-            self.with_index(|index| index.packs())?.into_iter().map(|row| row.pack).collect();
         let mut found = Vec::new();
         for pack in pack::list(&packs)? {
-            if matches!(pack, PackId::Log(_)) || named.contains(&pack) {
+            if matches!(pack, PackId::Log(_)) || is_named(&pack) {
                 continue;
             }
             match PackReader::open(&packs, pack).and_then(|reader| reader.modified()) {
@@ -121,19 +130,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Whether some commit of the log cannot be read.
-    fn log_is_hurt(&self) -> Result<bool> {
-        let acknowledged = self.with_index(|index| index.acknowledged())?;
-        let known = crate::log::Known {
-            home: self.home.id,
-            acknowledged: acknowledged.as_ref(),
-            ..crate::log::Known::default()
-        };
-        let walked = crate::log::walk(&self.home.packs(), known, &mut |_| Ok(()))?;
-        Ok(!walked.damage.is_empty())
-    }
-
-    /// Whether gc has something to do that it had not the last time. Cheap enough for every save:
+    /// Whether gc has something to do that it had not the last time. A hint from the index, which
+    /// gc itself does not believe. Cheap enough for every save:
     /// when something will be due is remembered in the index until a delete or a gc changes it.
     pub fn gc_due(&self) -> Result<bool> {
         let now = self.clock.now().as_millis();
@@ -154,16 +152,21 @@ impl Store {
             return Ok(false);
         }
         self.with_index(|index| index.set_note("leftovers_at", now))?;
-        Ok(!self.unnamed_packs(GRACE)?.is_empty())
+        let rows = self.with_index(|index| index.packs())?;
+        let named: HashSet<PackId> = rows.into_iter().map(|row| row.pack).collect();
+        Ok(!self.old_bulk_packs(GRACE, &|pack| named.contains(pack))?.is_empty())
     }
 
     /// When the next retired pack can be unlinked, or the next deleted checkpoint be collected.
     fn next_due(&self) -> Result<i64> {
         let grace = millis(GRACE);
         let last = self.with_index(|index| index.note("gc_at"))?.unwrap_or(i64::MIN);
-        let retired = self.retired_packs()?;
-        let mut due: Vec<i64> =
-            retired.iter().map(|retired| retired.at.saturating_add(grace)).collect();
+        let packs = self.home.packs();
+        let rows = self.with_index(|index| index.packs())?.into_iter();
+        let mut due: Vec<i64> = rows
+            .filter(|row| row.retired_at.is_some() && row.pack.path(&packs).exists())
+            .filter_map(|row| Some(row.retired_at?.saturating_add(grace)))
+            .collect();
         let deleted: HashSet<String> = self
             .with_index(|index| index.deleted())?
             .into_iter()

@@ -1,9 +1,11 @@
 //! Questions to the index about checkpoints, documents and packs.
 
+use std::collections::HashSet;
+
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 use rusqlite::{OptionalExtension, params};
 
-use super::{CheckpointRow, DocumentRow, Index, PackRow};
+use super::{CheckpointRow, DocumentRow, Index, PackRow, RecordRow};
 use crate::document::Tombstone;
 use crate::error::Result;
 use crate::pack::PackId;
@@ -145,6 +147,30 @@ impl Index {
                 statement.query_row(params![kind as u8, key], document).optional()
             })
             .map_err(self.fail())
+    }
+
+    /// The records of manifests, and those of documents but for journals, that were born with this
+    /// commit or before.
+    pub(crate) fn records(&self, birth: u64) -> Result<(HashSet<RecordRow>, HashSet<RecordRow>)> {
+        let of = |table: &str, id: &str| {
+            let fail = self.fail();
+            let query = format!(
+                "SELECT p.name, r.offset, r.birth, r.{id}
+                 FROM {table} r JOIN pack p ON p.number = r.pack WHERE r.birth <= ?1"
+            );
+            let mut statement = self.connection.prepare_cached(&query).map_err(&fail)?;
+            let mut rows = statement.query([birth]).map_err(&fail)?;
+            let mut found = HashSet::new();
+            while let Some(row) = rows.next().map_err(&fail)? {
+                let name: String = row.get(0).map_err(&fail)?;
+                if let Some(pack) = PackId::from_name(&name) {
+                    let (offset, birth) = (row.get(1).map_err(&fail)?, row.get(2).map_err(&fail)?);
+                    found.insert((pack, offset, birth, ObjectId(row.get(3).map_err(&fail)?)));
+                }
+            }
+            Ok(found)
+        };
+        Ok((of("checkpoint", "manifest")?, of("document", "id")?))
     }
 
     /// Every pack that counts, or did until it was retired.
