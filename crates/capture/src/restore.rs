@@ -42,7 +42,7 @@ pub use intent::{Intent, IntentId, Intents, OpenIntent, Phase};
 pub use outcome::{Kept, Outcome, Written};
 pub use plan::{Scope, Side, plan_files, plan_hash};
 pub use probe::{Probe, RootProbe, WithoutProbe};
-pub use recover::{finish, rollback};
+pub use recover::{finish, rollback, store_aside};
 pub use writers::is_open_for_writing;
 
 /// What every restore works with.

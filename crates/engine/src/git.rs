@@ -151,7 +151,8 @@ impl Rappel {
         };
         let caches = RefCell::new(Vec::new());
         let worktree = |folder: &Path| {
-            let Some((files, cache)) = self.worktree_files(id, folder, sink)? else {
+            let distrust = matches!(known, Known::Nothing);
+            let Some((files, cache)) = self.worktree_files(id, folder, distrust, sink)? else {
                 return Ok(None);
             };
             caches.borrow_mut().push(cache);
@@ -215,6 +216,7 @@ impl Rappel {
         &self,
         id: WorkspaceId,
         folder: &Path,
+        distrust: bool,
         sink: &dyn Sink,
     ) -> rappel_capture::Result<Option<(WorktreeFiles, WorktreeCache)>> {
         if rappel_capture::files::check_root(folder, self.options.environment.home.as_deref())
@@ -224,7 +226,7 @@ impl Rappel {
         }
         let name = blake3::hash(folder.as_os_str().as_bytes()).to_hex();
         let path = self.cache_path(id).with_extension(format!("{}.files", &name[..16]));
-        let cache = Cache::load(&path).filter(|cache| {
+        let cache = Cache::load(&path).filter(|_| !distrust).filter(|cache| {
             let base = cache.checkpoint().and_then(|base| self.store.checkpoint(base).ok());
             base.flatten().is_some()
         });

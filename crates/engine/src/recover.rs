@@ -184,7 +184,8 @@ impl Rappel {
             also,
             ..SaveOptions::default()
         };
-        let saved = self.save_holding(&options, None, &mut held)?;
+        let plan_of_files = Plan { actions: intent.header.actions.clone(), ..plan.clone() };
+        let saved = self.save_to_recover(&options, &mut held, intent, &plan_of_files, finish)?;
         let committed = !fates.committed.is_empty();
         let (databases, left) = self.drive_again(held, wanted, committed, &mut warnings)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;

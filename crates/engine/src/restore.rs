@@ -2,6 +2,7 @@
 
 mod options;
 mod present;
+mod proof;
 mod report;
 mod turn;
 
@@ -46,6 +47,7 @@ use crate::save::new_document;
 use crate::workspace;
 pub use options::RestoreOptions;
 pub(crate) use present::Present;
+use proof::Prepared;
 pub use report::{Done, KeptFile, RestoreReport, ShownAction, Summary};
 use report::{confirm_with, report_of};
 pub(crate) use report::{describe, kept_files, restored_databases};
@@ -278,12 +280,9 @@ impl Rappel {
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
-        let wish = limit.databases();
-        let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
-        let (safety, present) = self.save_present(target, &mut held)?;
-        let databases = plan_databases(&mut held, wish.as_ref());
-        let Planned { plan, git, databases, agents } =
-            self.plan(self.source(), &present, target, limit, databases)?;
+        let Prepared { safety, present, held, planned, .. } = self.prepare(target, limit)?;
+        let Planned { plan, git, databases, agents } = planned;
+        let safety = safety.id;
         let hash = plan_hash(&target.manifest.id, &plan);
         if let Some(expected) = expected
             && expected != hash

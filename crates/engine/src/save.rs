@@ -14,6 +14,7 @@ use rappel_store::document::{self, Undo};
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
+use rappel_store::verify::Hurt;
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
@@ -41,6 +42,9 @@ const FRESH_MS: i64 = 60_000;
 const MANIFEST_CHAIN: u64 = 8;
 /// A workspace's first saves ask git for the repository's first commit; later ones do not.
 const ASK_FIRST_COMMIT: u64 = 3;
+
+/// The file of the cache in which a check notes that checkpoints cannot be read.
+const HURT: &str = "hurt";
 
 /// The facets that this version captures.
 const CAPTURED: [Facet; 5] =
@@ -104,7 +108,7 @@ impl Rappel {
                 hint: Some("leave out --only and --skip".into()),
             });
         }
-        let mut distrust_cache = false;
+        let mut distrust_cache = options.anew;
         for _ in 0..3 {
             match self.try_save(options, progress, holdings, distrust_cache) {
                 // Gc took something that the cache still believed in, or somebody else began this
@@ -153,15 +157,19 @@ impl Rappel {
             None => Running::default(),
         };
         let lost = self.lost_packs()?;
-        let news = !lost.is_empty() && !self.knows_of(id, &lost);
+        let hurt = self.noted_hurt();
+        let damage = format!("{lost}{hurt}");
+        let news = !damage.is_empty() && !self.knows_of(id, &damage);
         if news {
-            notes.push(format!(
-                "{lost} is missing or cut off; the workspace is stored anew, see `rappel verify`"
-            ));
+            let what = match lost.is_empty() {
+                true => "the store is damaged".to_owned(),
+                false => format!("{lost} is missing or cut off"),
+            };
+            notes.push(format!("{what}; the workspace is stored anew, see `rappel verify`"));
         }
         let distrust_cache = distrust_cache || news;
         let mut asking = self.asking_session(options)?;
-        let writer = self.store.begin()?;
+        let writer = self.store.begin()?.distrusting(distrust_cache);
         let held: Vec<RelPath> = holdings.all.iter().filter_map(Holding::path).collect();
         let look = Look {
             held: &held,
@@ -207,6 +215,7 @@ impl Rappel {
             _ => None,
         };
         if lost.is_empty()
+            && !distrust_cache
             && let Some(existing) = self.existing(
                 &look,
                 files.as_ref(),
@@ -322,7 +331,7 @@ impl Rappel {
             let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
             self.save_cache(cache, id);
             if news {
-                self.note_lost(id, &lost);
+                self.note_lost(id, &damage);
             }
         }
         tracing::info!(
@@ -367,7 +376,27 @@ impl Rappel {
         Ok(lost.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether everything was stored anew since these packs were lost. Otherwise the cache would go
+    /// Notes which checkpoints cannot be read, for the next save of each workspace.
+    pub(crate) fn note_hurt(&self, hurt: &[Hurt]) {
+        let (disk, cache) = (self.store.disk(), self.store.home().cache());
+        let path = cache.join(HURT);
+        if hurt.is_empty() {
+            let _ = rappel_store::disk::unlink(&**disk, &path);
+            return;
+        }
+        let all: Vec<&str> = hurt.iter().map(|one| one.checkpoint.as_str()).collect();
+        let text = format!("hurt {}", blake3::hash(all.join(" ").as_bytes()).to_hex());
+        if rappel_store::disk::create_dir(&**disk, &cache).is_ok() {
+            rappel_store::disk::replace_view(disk, &path, text.as_bytes());
+        }
+    }
+
+    /// What the last check noted of that; empty where every checkpoint could be read.
+    fn noted_hurt(&self) -> String {
+        std::fs::read_to_string(self.store.home().cache().join(HURT)).unwrap_or_default()
+    }
+
+    /// Whether everything was stored anew since this damage was found. Otherwise the cache would go
     /// on believing in what they held.
     fn knows_of(&self, id: WorkspaceId, lost: &str) -> bool {
         std::fs::read(self.lost_path(id)).is_ok_and(|known| known == lost.as_bytes())

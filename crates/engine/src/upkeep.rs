@@ -127,6 +127,7 @@ impl Rappel {
         };
         let mut report = self.store.verify(&scope, None)?;
         if reference.is_none() {
+            self.note_hurt(&report.hurt);
             let damaged = self.intents().list()?.damaged;
             let told = damaged.iter().map(|d| format!("{}: {}", d.path.display(), d.reason));
             report.damage.extend(told);
@@ -157,6 +158,7 @@ impl Rappel {
             })
         };
         let report = self.store.repair(&fetch, None)?;
+        self.note_hurt(&report.lost);
         tracing::info!(healed = report.healed.len(), lost = report.lost.len(), "repaired");
         Ok(report)
     }

@@ -3,7 +3,16 @@
 
 mod support;
 
-use rappel_testing::Project;
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rappel::{ErrorKind, Rappel, RecoverOptions, RestoreOptions};
+use rappel_store::disk::{Disk, Op};
+use rappel_testing::records::records;
+use rappel_testing::{Fault, FaultDisk, Loss, Project};
 use support::{World, path, reference};
 
 /// Flips one byte in the middle of the largest pack.
@@ -21,6 +30,24 @@ fn damage(world: &World) {
 
 fn noise(seed: u32) -> Vec<u8> {
     (0..40_000u32).map(|n| (n.wrapping_mul(2_654_435_761) ^ seed).to_be_bytes()[1]).collect()
+}
+
+/// Bytes that do not compress, and have nothing in common for two seeds.
+fn random(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    })
+    .take(length)
+    .collect()
+}
+
+/// The content of a file that is a record of its own, or most of one.
+fn content(seed: u64) -> Vec<u8> {
+    random(40_000, seed)
 }
 
 #[test]
@@ -60,15 +87,7 @@ fn what_cannot_be_brought_back_is_named_and_the_rest_still_restores() {
 
 #[test]
 fn a_lost_pack_is_told_and_the_next_save_is_whole_all_the_same() {
-    let mut state = 1_u64;
-    let big: Vec<u8> = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(9 << 20)
-    .collect();
+    let big = random(9 << 20, 1);
     let world = World::new(Project::new().file("small", "1"));
     world.write("big", &big);
     let first = world.save("first");
@@ -96,4 +115,103 @@ fn a_lost_pack_is_told_and_the_next_save_is_whole_all_the_same() {
     assert_eq!(read(&saved.checkpoint.manifest.id.to_string()).unwrap(), big);
     let again = world.open().save(&rappel::SaveOptions::default()).unwrap();
     assert!(again.notes.iter().all(|note| !note.contains("missing")), "only once");
+}
+
+/// A disk that spoils all content that is written to packs, as long as it is told to.
+#[derive(Debug)]
+struct Spoiling {
+    home: PathBuf,
+    /// Records that are left as they are.
+    known: Mutex<HashSet<(PathBuf, usize)>>,
+    on: AtomicBool,
+}
+
+impl Disk for Spoiling {
+    fn gate(&self, op: &Op<'_>) -> io::Result<usize> {
+        if let Op::Sync(path) = op
+            && path.extension().is_some_and(|extension| extension == "pack")
+            && self.on.load(Ordering::Relaxed)
+        {
+            let mut known = self.known.lock().unwrap();
+            for record in records(&self.home) {
+                // What is that long is content of files.
+                if record.length > 20_000 && known.insert((record.pack.clone(), record.at)) {
+                    record.damage();
+                }
+            }
+        }
+        Ok(usize::MAX)
+    }
+}
+
+#[test]
+fn a_restore_is_refused_if_the_store_can_give_nothing_back() {
+    let world = World::new(Project::new().file("a", content(1)).file("b", "kept"));
+    let first = world.save("first");
+    world.write("a", content(2));
+    let known = records(world.home.path()).into_iter().map(|one| (one.pack, one.at)).collect();
+    let home = world.home.path().to_owned();
+    let (known, on) = (Mutex::new(known), AtomicBool::new(true));
+    let disk = Arc::new(Spoiling { home, known, on });
+    let before = world.snapshot();
+    let open = || {
+        let disk: Arc<dyn Disk> = disk.clone();
+        Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap()
+    };
+    let error = open().restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
+    assert_eq!(world.snapshot(), before, "nothing has moved");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(world.open().unfinished().unwrap().restores.is_empty());
+    disk.on.store(false, Ordering::Relaxed);
+    open().restore(&reference(&first), &RestoreOptions::default()).unwrap();
+    assert_eq!(std::fs::read(world.project.path("a")).unwrap(), content(1));
+    world.undo();
+    assert_eq!(world.snapshot(), before);
+}
+
+/// A restore loses power after its first swap, and then the store loses what was swapped out.
+#[test]
+fn a_recovery_stores_again_what_it_is_about_to_displace() {
+    for finish in [true, false] {
+        let world = World::new(Project::new().file("a", content(1)).file("b", content(2)));
+        let first = world.save("first");
+        let of_first: HashSet<_> =
+            records(world.home.path()).into_iter().map(|one| (one.pack, one.at)).collect();
+        world.write("a", content(3));
+        world.write("b", content(4));
+        let before = world.snapshot();
+        let disk = FaultDisk::new();
+        let inner = disk.clone();
+        disk.before(
+            |op| matches!(op, Op::Exchange { b, .. } if b.ends_with("b")),
+            move || inner.set(Fault::Crash { at: 1 }),
+        );
+        let mut rappel =
+            Rappel::open(rappel::OpenOptions { disk: disk.clone(), ..world.options() }).unwrap();
+        rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
+        drop(rappel);
+        disk.lose(Loss::all()[0]);
+        let mut damaged = 0;
+        for record in records(world.home.path()) {
+            let old = of_first.contains(&(record.pack.clone(), record.at));
+            // The content that goes: of the first checkpoint on the way back, else of the safety one.
+            if record.length > 20_000 && old != finish {
+                record.damage();
+                damaged += 1;
+            }
+        }
+        assert!(damaged > 0);
+        let options = RecoverOptions { finish, ..RecoverOptions::default() };
+        let recovered = world.open().recover(&options).unwrap();
+        assert_eq!(recovered.conflicts, [], "{recovered:?}");
+        if finish {
+            assert_eq!(std::fs::read(world.project.path("a")).unwrap(), content(1));
+            world.undo();
+            assert_eq!(world.snapshot(), before);
+        } else {
+            assert_eq!(world.snapshot(), before);
+            world.restore(&first);
+            assert_eq!(std::fs::read(world.project.path("b")).unwrap(), content(2));
+        }
+    }
 }

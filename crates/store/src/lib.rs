@@ -22,6 +22,7 @@ pub mod lock;
 pub mod log;
 pub mod outline;
 pub mod pack;
+pub mod proof;
 mod read;
 mod reconcile;
 pub mod record;

@@ -276,7 +276,7 @@ impl Store {
     }
 
     /// Forgets open files, decoded blocks and objects, so that the next look is at the disk.
-    pub(crate) fn forget_open_packs(&self) {
+    pub fn forget_open_packs(&self) {
         held(&self.packs).clear();
         *held(&self.blocks) = Blocks::default();
         *held(&self.objects) = Objects::default();

@@ -70,6 +70,7 @@ pub struct Writer<'s> {
     store: &'s Store,
     generation: u64,
     store_is_empty: bool,
+    distrusts: bool,
     builders: Vec<Mutex<Builder>>,
     shared: Mutex<Shared>,
 }
@@ -122,6 +123,7 @@ impl Store {
             store: self,
             generation,
             store_is_empty: empty,
+            distrusts: false,
             builders: (0..threads).map(|_| Mutex::default()).collect(),
             shared: Mutex::default(),
         })
@@ -204,15 +206,31 @@ impl Writer<'_> {
                 return true;
             }
         }
-        if !self.store_is_empty && self.store.stands(id) {
+        if !self.store_is_empty && self.holds(id) {
             self.shared().reused.insert(*id);
             return true;
         }
         !self.shared().own.insert(*id)
     }
 
+    /// Whether the store has an object already.
+    fn holds(&self, id: &ObjectId) -> bool {
+        match self.distrusts {
+            true => self.store.get(id).is_ok(),
+            false => self.store.stands(id),
+        }
+    }
+
     fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run in a store that is damaged: an object counts as stored only if it can be read. What
+    /// cannot is stored again, beside the record that is damaged.
+    #[must_use]
+    pub fn distrusting(mut self, distrusts: bool) -> Self {
+        self.distrusts = distrusts;
+        self
     }
 
     /// Notes objects that this run refers to without having put them. If gc ran meanwhile, they and

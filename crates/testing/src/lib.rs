@@ -11,6 +11,7 @@ pub mod fault;
 pub mod memory;
 pub mod postgres;
 pub mod project;
+pub mod records;
 
 pub use fault::{Failure, Fault, FaultDisk, Loss, Names, Writes};
 pub use memory::MemoryStore;

@@ -5,7 +5,7 @@ use rappel_store::beneath::Root;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
 use rappel_types::manifest::PartialReason;
-use rappel_types::{CheckpointId, Facet, FacetState, Node, ObjectId, RelPath, Trigger};
+use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger};
 
 use super::Target;
 use crate::databases::Holdings;
@@ -35,16 +35,17 @@ impl Present {
 
 impl Rappel {
     /// The safety checkpoint: the present, with every path that the target holds, whatever today's
-    /// rules say.
+    /// rules say. With `anew`, no cache is believed.
     pub(crate) fn save_present(
         &mut self,
         target: &Target,
         held: &mut Holdings,
-    ) -> Result<(CheckpointId, Present)> {
+        anew: bool,
+    ) -> Result<(Manifest, Present)> {
         // What the last save did not hold is known before; the loop is for rules that changed since.
         let mut known: Option<(ObjectId, Vec<Change>)> = None;
         let mut also = Vec::new();
-        if let Some(cache) = self.load_cache(self.require_known()?)? {
+        if !anew && let Some(cache) = self.load_cache(self.require_known()?)? {
             let changes = changes_to(self.source(), cache.base(), target)?;
             also = self.unheld(&changes)?;
             known = Some((*cache.base(), changes));
@@ -62,11 +63,12 @@ impl Rappel {
                     .iter()
                     .flat_map(|agents| agents.sessions.iter().map(|part| part.id.clone()))
                     .collect(),
+                anew,
                 ..SaveOptions::default()
             };
             let saved = self.save_holding(&options, None, held)?;
             let manifest = saved.checkpoint.manifest;
-            let Some(files) = manifest.files else {
+            let Some(files) = manifest.files.clone() else {
                 return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
             };
             let changes = match known.take() {
@@ -80,7 +82,7 @@ impl Rappel {
                     changes,
                     state: FacetState::Captured,
                     skipped: files.skipped,
-                    partial: manifest.partial_reasons,
+                    partial: manifest.partial_reasons.clone(),
                     git: GitPresent {
                         state: manifest
                             .facets
@@ -94,7 +96,7 @@ impl Rappel {
                         stored: true,
                     },
                 };
-                return Ok((manifest.id, present));
+                return Ok((manifest, present));
             }
             also.extend(unheld);
             also.sort();

@@ -35,6 +35,8 @@ pub struct SaveOptions {
     pub also_git: Option<GitPart>,
     /// Sessions to take although they have ended.
     pub also_sessions: Vec<SessionId>,
+    /// Believe no cache: read everything, and store again what the store cannot give back.
+    pub anew: bool,
 }
 
 impl SaveOptions {

@@ -1,0 +1,211 @@
+//! A restore in a store that is damaged: whatever it displaces, `undo` gives every byte back.
+//!
+//! Each round builds a home whose files are all settled, so that a save reads none of them, and
+//! damages one record of its packs. `RAPPEL_DAMAGE_ROUNDS` limits how many records are tried.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rappel_testing::records::{Record, records};
+use rappel_testing::snapshot;
+use support::World;
+
+/// Bytes that do not compress, and differ for each seed.
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    })
+    .take(length)
+    .collect()
+}
+
+/// A home with a first checkpoint, and some more of a workspace that changed since.
+struct Scene {
+    world: World,
+    start: String,
+    /// The records that the first checkpoint brought.
+    before: HashSet<(PathBuf, usize)>,
+}
+
+impl Scene {
+    /// `change` makes the workspace of each round; round 0 is the first checkpoint's.
+    fn new(change: impl Fn(&World, u8)) -> Self {
+        let world = World::new();
+        let round = |round: u8| {
+            change(&world, round);
+            // A cache believes only in stamps that are older than the clock's tick.
+            std::thread::sleep(Duration::from_millis(30));
+            world.save(&format!("round {round}"))
+        };
+        let start = round(0);
+        let before = records(&world.home).iter().map(place).collect();
+        round(1);
+        round(2);
+        Self { world, start, before }
+    }
+
+    /// Records of objects that the first checkpoint does not need.
+    fn own(&self) -> Vec<Record> {
+        let all = records(&self.world.home).into_iter();
+        let own = |record: &Record| record.holds_objects() && !self.before.contains(&place(record));
+        all.filter(own).collect()
+    }
+}
+
+fn place(record: &Record) -> (PathBuf, usize) {
+    (record.pack.clone(), record.at)
+}
+
+/// Damages record after record. A restore of the first checkpoint then has to succeed, and `undo` to
+/// bring back the very state that `portrait` shows.
+fn damage_each<T: PartialEq + std::fmt::Debug>(
+    change: impl Fn(&World, u8),
+    portrait: impl Fn(&World) -> T,
+) {
+    let most = std::env::var("RAPPEL_DAMAGE_ROUNDS").ok().and_then(|most| most.parse().ok());
+    let count = Scene::new(&change).own().len();
+    for number in 0..count.min(most.unwrap_or(usize::MAX)) {
+        let scene = Scene::new(&change);
+        let (world, own) = (&scene.world, scene.own());
+        // How many blocks there are depends on the threads.
+        let Some(record) = own.get(number) else { continue };
+        let before = portrait(world);
+        record.damage();
+        for arguments in [&["restore", scene.start.as_str(), "-y"][..], &["undo", "-y"]] {
+            let output = world.run(arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {record:?}: {said}");
+            assert_eq!(portrait(world) == before, arguments[0] == "undo", "{record:?}: {said}");
+        }
+    }
+}
+
+/// Small files stored against their former versions, large ones in chunks, links, a tree of many.
+fn files(world: &World, round: u8) {
+    let words: String = noise(9_000, 1).iter().map(|byte| format!("{byte} ")).collect();
+    world.write("src/small.txt", &format!("{words}round {round}\n"));
+    world.write("a.txt", &format!("round {round}\n"));
+    for number in 0..30 {
+        world.write(&format!("many/{number}"), &format!("{number} in round {round}\n"));
+    }
+    let link = world.project.path("link");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(format!("round {round}"), &link).unwrap();
+    if round > 0 {
+        let mut big = noise(1_300_000, 2);
+        big[700_000] = round;
+        std::fs::write(world.project.path("big.bin"), &big).unwrap();
+    }
+}
+
+#[test]
+fn files_come_back_whatever_record_is_damaged() {
+    damage_each(files, |world| world.project.snapshot());
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
+        .args(["--no-optional-locks", "-c", "gc.auto=0"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {words}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Commits, a moved branch, something staged, an unstaged change, and another work tree.
+fn repository(world: &World, round: u8) {
+    let root = world.project.root();
+    let other = world.project.outside().join("other");
+    if round == 0 {
+        git(root, &["init", "-q"]);
+    }
+    for name in ["committed", "staged", "loose"] {
+        world.write(name, &format!("{name} in round {round}\n"));
+        match name {
+            "committed" => {
+                git(root, &["add", "."]);
+                git(root, &["commit", "-q", "-m", &format!("round {round}")]);
+            }
+            "staged" => drop(git(root, &["add", "staged"])),
+            _ => {}
+        }
+    }
+    if round == 0 {
+        git(root, &["worktree", "add", "-q", "-b", "other", other.to_str().unwrap()]);
+    }
+    std::fs::write(other.join("there"), noise(5_000, round.into())).unwrap();
+}
+
+#[test]
+fn repositories_come_back_whatever_record_is_damaged() {
+    damage_each(repository, |world| {
+        let root = world.project.root();
+        let files = snapshot(root).into_iter().filter(|(path, _)| !path.starts_with(".git/"));
+        let said = [
+            &["for-each-ref"][..],
+            &["status", "--porcelain"],
+            &["diff", "--cached"],
+            &["reflog"],
+            &["fsck", "--strict"],
+        ]
+        .map(|arguments| git(root, arguments));
+        (files.collect::<Vec<_>>(), said)
+    });
+}
+
+/// A database of SQLite, which nobody changes between the last save and the restore.
+fn database(world: &World, round: u8) {
+    let database = rusqlite::Connection::open(world.project.path("app.db")).unwrap();
+    database.execute_batch("CREATE TABLE IF NOT EXISTS t (round INTEGER, bytes BLOB)").unwrap();
+    for number in 0..12 {
+        let bytes = noise(4_000, u64::from(round) * 100 + number);
+        database.execute("INSERT INTO t VALUES (?1, ?2)", (round, bytes)).unwrap();
+    }
+}
+
+#[test]
+fn databases_come_back_whatever_record_is_damaged() {
+    damage_each(database, |world| {
+        let database = rusqlite::Connection::open(world.project.path("app.db")).unwrap();
+        let sound: String =
+            database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        let mut rows = database.prepare("SELECT round, bytes FROM t ORDER BY rowid").unwrap();
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        (sound, rows.map(|row| row.unwrap()).collect::<Vec<(u8, Vec<u8>)>>())
+    });
+}
+
+#[test]
+fn a_save_after_known_damage_stores_the_workspace_again() {
+    let scene = Scene::new(files);
+    let world = &scene.world;
+    scene.own().iter().for_each(Record::damage);
+    assert_eq!(world.run(&["verify", "latest"]).status.code(), Some(6));
+    assert_eq!(world.run(&["verify"]).status.code(), Some(6));
+    let saved = world.run(&["save", "after the damage"]);
+    let said = String::from_utf8_lossy(&saved.stderr);
+    assert!(saved.status.success() && said.contains("stored anew"), "{said}");
+    let output = world.run(&["verify", "latest"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let again = world.run(&["save", "once more"]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success() && !said.contains("stored anew"), "{said}");
+    let there = world.project.outside().join("there");
+    world.json(&["restore", "latest", "--to", there.to_str().unwrap()]);
+    assert_eq!(snapshot(&there), world.project.snapshot());
+}
