@@ -91,7 +91,7 @@ impl Read for Rows {
 
 /// What the kernel says about the most memory this process has had.
 fn memory() -> Result<String, Failure> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+    let status = rappel_store::held::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"));
     Ok(line.unwrap_or("unknown").to_owned())
 }

@@ -4,6 +4,8 @@
 //! at HOME, again unchanged, and again after 1 % of the rows of its table `t` changed (its column
 //! `x`, scattered and together). FILE is written to.
 
+#![allow(clippy::disallowed_methods, reason = "it plays the program that uses the database")]
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

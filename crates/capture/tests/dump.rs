@@ -1,6 +1,6 @@
 //! Dumps are stored whole or as a difference, and come out as they went in.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod dump_support;
 

@@ -1,6 +1,6 @@
 //! Restores that work: every kind of change, and nothing else touched.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

@@ -1,6 +1,6 @@
 //! A user who stops a restore while its databases are loaded: nothing is committed, and everything is put back.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

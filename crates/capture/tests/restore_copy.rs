@@ -1,6 +1,6 @@
 //! A whole checkpoint in a folder of its own.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

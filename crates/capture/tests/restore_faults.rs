@@ -1,6 +1,6 @@
 //! Restores that are interrupted: at every operation, in every way, and carried on either way.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

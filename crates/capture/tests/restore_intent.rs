@@ -1,6 +1,6 @@
 //! Intents on disk: damage is found, hostile plans are refused, nothing is guessed.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

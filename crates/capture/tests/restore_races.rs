@@ -1,6 +1,6 @@
 //! Restores during which somebody else is at work: nothing of theirs is lost.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

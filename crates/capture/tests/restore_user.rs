@@ -1,6 +1,6 @@
 //! Restores by an ordinary user, whom closed folders keep out.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod restore_support;
 

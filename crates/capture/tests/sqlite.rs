@@ -3,7 +3,12 @@
 //! Others are other processes throughout: within one process the locks of two users of a file are
 //! the same.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests say what they expect by failing"
+)]
 
 mod sqlite_support;
 
@@ -16,7 +21,9 @@ use std::time::Duration;
 
 use rappel_capture::databases::sqlite::Reachable;
 use rappel_capture::databases::{Error, Fate};
+use rappel_capture::files::{Environment, Request, scan};
 use rappel_store::{Options, Store};
+use rappel_types::config::FilesConfig;
 use rappel_types::database::DatabasePart;
 use sqlite_support::{ABOVE, DATABASE, Place, ROLE, watch};
 
@@ -153,6 +160,16 @@ fn part(role: &str, place: &Place, name: &str, told: &AtomicBool) {
             say("ready");
             wait(told);
         }
+        // Says whether it could write at once.
+        "try" => {
+            let open = rusqlite::Connection::open(place.path(name)).unwrap();
+            say("ready");
+            open.busy_timeout(Duration::ZERO).unwrap();
+            match open.execute_batch("INSERT INTO t VALUES (99, '')") {
+                Ok(()) => say("wrote"),
+                Err(error) => say(error),
+            }
+        }
         // Leaves frames in the log, and ends as if it were killed.
         "leave" => {
             let open = place.open(name);
@@ -240,6 +257,52 @@ fn part(role: &str, place: &Place, name: &str, told: &AtomicBool) {
 }
 
 const JOURNALS: [&str; 3] = ["DELETE", "TRUNCATE", "WAL"];
+
+#[test]
+fn nothing_that_this_process_reads_takes_the_locks_of_a_restore_away() {
+    for journal in JOURNALS {
+        let (place, target) = two_contents(journal);
+        place.store.write(&place.home.join("objects"));
+        let path = place.path("x.db");
+        std::fs::hard_link(&path, place.path("link.db")).unwrap();
+        let older = rappel_store::held::open(&path).unwrap();
+        let mut restoring = place.database("x.db").restoring(place.way("x.db"));
+        restoring.capture(&place.store, None, &watch()).unwrap();
+
+        drop(older);
+        let way = place.way("x.db");
+        for name in ["x.db", "link.db"] {
+            assert!(rappel_store::held::read(place.path(name)).is_err(), "{journal}");
+            assert!(way.root.open_file(&name.parse().unwrap()).is_err(), "{journal}");
+            let busy = place.database(name).digest(never());
+            assert!(matches!(busy, Err(Error::Busy(_))), "{journal}: {busy:?}");
+        }
+        assert_eq!(journal == "WAL", place.path("x.db-shm").exists());
+        assert!(rappel_store::held::read(place.path("x.db-shm")).is_err());
+        let request = Request {
+            root: &place.path(""),
+            config: &FilesConfig::default(),
+            environment: &Environment::default(),
+            excluded: &[],
+            excluded_paths: &[],
+            databases: &[],
+            cache: None,
+            also: &[],
+            maybe_changed: None,
+            cancel: never(),
+            progress: None,
+        };
+        let scanned = scan(request, &place.store).unwrap();
+        assert_eq!(scanned.databases.len(), 2, "{journal}: {:?}", scanned.databases);
+
+        let lines = place.play("try", "x.db").end();
+        assert!(lines.iter().all(|line| line.contains("locked")), "{journal}: {lines:?}");
+        restoring.stage(&place.store, &target).unwrap();
+        restoring.commit().unwrap();
+        drop(restoring);
+        assert_eq!(place.digest("x.db"), Some(target.digest), "{journal}");
+    }
+}
 
 #[test]
 fn no_capture_sees_half_a_transaction() {

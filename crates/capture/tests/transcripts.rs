@@ -1,7 +1,7 @@
 //! What the parsers make of transcripts that were written to the documented shapes, and of anything
 //! else.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 //! Which transcripts belong to a workspace.
 
-#![allow(clippy::unwrap_used, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests may")]
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The bytes of transcripts in a checkpoint, and what a restore makes of them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 use std::io::Write;
 use std::os::unix::fs::symlink;

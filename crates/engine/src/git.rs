@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rappel_capture::files::{Cache, CacheDraft};
 use rappel_capture::git::{self, Before, Captured, Memo, State, WorktreeFiles};
 use rappel_store::content;
+use rappel_store::held;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::git::GitPart;
@@ -294,7 +295,7 @@ impl Rappel {
             let Some(place) = git::Place::find(&folder, environment) else { continue };
             for path in state.files.keys().filter(|path| path.name() == b"index") {
                 let full = place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-                if let Ok(bytes) = std::fs::read(full) {
+                if let Ok(bytes) = held::read(full) {
                     content::store(&Kept(sink), &mut &*bytes, bytes.len() as u64, None)?;
                 }
             }

@@ -55,16 +55,13 @@ impl Rappel {
             text.push_str("\n# Found here; captured even where git ignores it if it is named:\n");
             text.push_str(&format!("# [agents]\n# state_dirs = {unnamed:?}\n"));
         }
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(
-                |error| match error.kind() {
-                    std::io::ErrorKind::AlreadyExists => Error::Usage {
-                        message: format!("{} exists already", path.display()),
-                        hint: Some("edit it, or remove it first".into()),
-                    },
-                    _ => Error::io("create", &path)(error),
-                },
-            )?;
+        let mut file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Usage {
+                message: format!("{} exists already", path.display()),
+                hint: Some("edit it, or remove it first".into()),
+            },
+            _ => Error::io("create", &path)(error),
+        })?;
         file.write_all(text.as_bytes()).map_err(Error::io("write", &path))?;
         let (protected, others): (Vec<_>, Vec<_>) =
             databases.into_iter().partition(Found::is_protected_by_entry);

@@ -78,6 +78,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests hold no database"))]
+
 mod adopt;
 mod agents;
 mod ancestry;

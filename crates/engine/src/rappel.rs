@@ -10,6 +10,7 @@ use rappel_capture::files::{self, Environment, Identity};
 use rappel_capture::git;
 use rappel_store::ambient::{Clock, SystemClock};
 use rappel_store::disk::{Disk, RealDisk};
+use rappel_store::held;
 use rappel_store::index::CheckpointRow;
 use rappel_store::{Store, document};
 use rappel_types::{Config, WorkspaceId};
@@ -272,7 +273,7 @@ fn read_config(root: &Path) -> Result<Config> {
         let source = std::io::Error::other("it is not a file");
         return Err(Error::io("read", path)(source));
     }
-    match std::fs::read_to_string(&path) {
+    match held::read_to_string(&path) {
         Ok(text) => Ok(Config::parse(&text, "rappel.toml")?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
         Err(error) => Err(Error::io("read", path)(error)),

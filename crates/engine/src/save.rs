@@ -11,6 +11,7 @@ use rappel_capture::files::Progress;
 use rappel_capture::restore::Intent;
 use rappel_store::disk::DiskFile;
 use rappel_store::document::{self, Undo};
+use rappel_store::held;
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
@@ -393,13 +394,13 @@ impl Rappel {
 
     /// What the last check noted of that; empty where every checkpoint could be read.
     fn noted_hurt(&self) -> String {
-        std::fs::read_to_string(self.store.home().cache().join(HURT)).unwrap_or_default()
+        held::read_to_string(self.store.home().cache().join(HURT)).unwrap_or_default()
     }
 
     /// Whether everything was stored anew since this damage was found. Otherwise the cache would go
     /// on believing in what they held.
     fn knows_of(&self, id: WorkspaceId, lost: &str) -> bool {
-        std::fs::read(self.lost_path(id)).is_ok_and(|known| known == lost.as_bytes())
+        held::read(self.lost_path(id)).is_ok_and(|known| known == lost.as_bytes())
     }
 
     /// Remembers that. Where it cannot be written, the next save stores everything anew again.

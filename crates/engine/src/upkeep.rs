@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_store::content;
 use rappel_store::gc::{GcOptions, GcReport};
+use rappel_store::held;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::{Nothing, Role, Scratch, Sink, Source, id_of};
 use rappel_store::verify::{RepairReport, Scope, VerifyReport};
@@ -189,7 +190,7 @@ impl Rappel {
             return None;
         }
         let full = self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-        let mut file = std::fs::File::open(full).ok()?;
+        let mut file = held::open(full).ok()?;
         let catcher = Catcher { wanted: *wanted, caught: Mutex::default() };
         content::store(&catcher, &mut file, size, None).ok()?;
         catcher.caught.into_inner().unwrap_or_else(PoisonError::into_inner).remove(wanted)

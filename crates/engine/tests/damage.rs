@@ -1,5 +1,10 @@
 //! Damage is found and named, and what the workspace still has is brought back.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod support;
 

@@ -7,7 +7,12 @@
     clippy::assigning_clones,
     reason = "tables of cases read better so"
 )]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod hostile_home;
 mod support;

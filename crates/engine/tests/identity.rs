@@ -1,5 +1,10 @@
 //! Which folder a history belongs to: moved, renamed, cloned, replaced.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod support;
 

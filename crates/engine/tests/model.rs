@@ -1,6 +1,11 @@
 //! Any tree, any sequence of edits, saves, deletes, gc, restores, undos and lost indexes equals a
 //! simple model kept beside it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod support;
 

@@ -1,5 +1,10 @@
 //! What a save says, and when it returns what is there already.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod support;
 

@@ -27,6 +27,7 @@ use rustix::io::Errno;
 
 use crate::disk::{Disk, Op};
 use crate::error::{Error, Result};
+use crate::held::Handle;
 
 pub use resolve::Mount;
 
@@ -218,10 +219,10 @@ impl Root {
 
     /// Opens a regular file for reading. Anything else is refused, without waiting for the other
     /// end of a pipe.
-    pub fn open_file(&self, path: &RelPath) -> Result<File> {
-        let open = || -> io::Result<File> {
+    pub fn open_file(&self, path: &RelPath) -> Result<Handle> {
+        let open = || -> io::Result<Handle> {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-            let file = File::from(self.open_at(path, flags, Mode::empty())?);
+            let file = Handle::new(self.open_at(path, flags, Mode::empty())?)?;
             if Meta::of(&file)?.kind != Kind::File {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
             }

@@ -564,12 +564,18 @@ fn copy_into(path: &Path, copy: &mut Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// SQLite gives its other files the mode of the database.
+/// SQLite gives its other files the mode of the database. One that exists is not opened: closing
+/// it would take away the locks of another connection of this process (see [`crate::held`]).
 fn create_private(path: &Path) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).map(drop).map_err(Error::io("open", path))
+    let created = match options.write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(Into::into)
+        }
+        other => other.map(drop),
+    };
+    created.map_err(Error::io("open", path))
 }
 
 fn position_text(position: &Position) -> String {

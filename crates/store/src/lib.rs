@@ -16,6 +16,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod gc;
+pub mod held;
 pub mod home;
 pub mod index;
 pub mod lock;

@@ -2,9 +2,9 @@
 //! the way from it never does.
 
 use std::ffi::CString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use rappel_store::held::Handle;
 use rappel_types::RelPath;
 use rustix::io::Errno;
 
@@ -70,7 +70,7 @@ impl Home {
     }
 
     /// Opens a file to read it. The caller looks at what it got.
-    pub fn open_file(&self, path: &RelPath) -> Result<File, Errno> {
+    pub fn open_file(&self, path: &RelPath) -> Result<Handle, Errno> {
         self.root.open_file(path.as_bytes())
     }
 }

@@ -6,10 +6,10 @@ mod codex;
 mod gemini;
 mod memo;
 
-use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use rappel_store::held::Handle;
 use rappel_types::RelPath;
 use rustix::io::Errno;
 use serde_json::Value;
@@ -95,7 +95,7 @@ impl Transcript {
     }
 
     /// Opens it to read it; no link is followed below the agent's home.
-    pub fn open(&self) -> io::Result<File> {
+    pub fn open(&self) -> io::Result<Handle> {
         let home = Home::open(&self.root).map_err(io::Error::other)?;
         let file = home.open_file(&self.path)?;
         if Stamp::of(&rustix::fs::fstat(&file)?).kind() != Kind::File {

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rappel_store::content;
+use rappel_store::held::Handle;
 use rappel_store::sink::Sink;
 use rappel_store::tree;
 use rappel_types::{Content, Entry, Node, ObjectId, RelPath};
@@ -175,7 +176,7 @@ impl Taking<'_> {
 
     /// Reads it; nothing if it was rewritten meanwhile. The outer error is the store's.
     fn take_once(&self, former: Option<&Remembered>) -> Result<io::Result<Option<Remembered>>> {
-        let opened = || -> io::Result<(File, Stamp, u64)> {
+        let opened = || -> io::Result<(Handle, Stamp, u64)> {
             let file = self.home.open_file(&self.transcript.path)?;
             let stamp = Stamp::of(&rustix::fs::fstat(&file)?);
             if stamp.kind() != Kind::File {
@@ -192,7 +193,7 @@ impl Taking<'_> {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(error)),
         };
-        let mut reader = Noting { inner: (&file).take(length), cancel: self.cancel, error: None };
+        let mut reader = Noting { inner: (&*file).take(length), cancel: self.cancel, error: None };
         let base = former.map(Remembered::content);
         let stored = content::store(self.sink, &mut reader, length, base);
         let (content, size) = match (stored, reader.error) {

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use rappel_store::held;
+
 /// The files that are looked into, the first that has the name counts.
 pub const FILES: [&str; 3] = [".env.local", ".env.development", ".env"];
 
@@ -49,7 +51,7 @@ fn read(path: &Path) -> Option<String> {
     if !meta.is_file() || meta.len() > LONGEST {
         return None;
     }
-    Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
+    Some(String::from_utf8_lossy(&held::read(path).ok()?).into_owned())
 }
 
 /// The last line that gives `name` a value counts, as in a shell.

@@ -4,8 +4,9 @@
 //! it, since only its own journal makes a change of many pages one change (`restoring`).
 //!
 //! Not guaranteed: within one process POSIX locks do not tell two users of a file apart. A program
-//! that has a database open through SQLite must not call what is here for that very database, but
-//! for [`Database::fingerprint`]: closing a handle of the file would take SQLite's locks away.
+//! that has a database open through a SQLite of its own must not call what is here for that very
+//! database, but for [`Database::fingerprint`]: closing a handle of the file would take SQLite's
+//! locks away. Our own connections are safe from that ([`rappel_store::held`]).
 
 mod holders;
 mod locks;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 use rappel_store::beneath::Root;
 use rappel_store::content::ChunkList;
+use rappel_store::held::{self, Hold};
 use rappel_store::lock::Patience;
 use rappel_store::sink::{Sink, Source};
 use rappel_types::RelPath;
@@ -130,27 +132,23 @@ impl Database {
     /// A cheap look, by what the file system says of the database, its log and its journal: every
     /// commit writes to one of them. `None` if that is too young to tell the next write apart.
     pub fn fingerprint(&self) -> Result<Option<Fingerprint>> {
-        let failed = |error: rustix::io::Errno| {
-            let error = std::io::Error::from(error);
+        let unseen = |error: std::io::Error| {
             Error::Unavailable(format!("cannot look at {}: {error}", self.path.display()))
         };
-        let folder = self.path.parent().unwrap_or(Path::new("/"));
-        let opened = rustix::fs::open(
-            folder,
-            rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
-        );
-        let folder = match opened {
-            Err(rustix::io::Errno::NOENT) => return Err(absent(&self.path)),
-            other => other.map_err(failed)?,
+        let failed = |error: rustix::io::Errno| unseen(error.into());
+        let folder = match held::open(self.path.parent().unwrap_or(Path::new("/"))) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(absent(&self.path));
+            }
+            other => other.map_err(unseen)?,
         };
-        let trust = Trust::start(&folder).map_err(failed)?;
+        let trust = Trust::start(&*folder).map_err(failed)?;
         let name = self.path.file_name().unwrap_or_default();
         let mut text = String::from("1");
         for suffix in ["", "-wal", "-journal"] {
             let bytes = [name.as_encoded_bytes(), suffix.as_bytes()].concat();
             let Ok(name) = std::ffi::CString::new(bytes) else { return Ok(None) };
-            let found = match look(&folder, &name) {
+            let found = match look(&*folder, &name) {
                 Ok(stamp) if trust.believes(&stamp) => Some(stamp),
                 Ok(_) => return Ok(None),
                 Err(rustix::io::Errno::NOENT) if suffix.is_empty() => {
@@ -260,9 +258,8 @@ impl Database {
 
     /// Begins to bring it to another content.
     ///
-    /// As long as the result lives, nothing else of this process may open and close the database,
-    /// nor read it by [`Self::capture`] or [`Self::digest`]: that would take its locks away. It is
-    /// noticed before anything is written, and the restore ends as a conflict.
+    /// As long as the result lives, [`Self::capture`] and [`Self::digest`] of this process fail as
+    /// with a database that is busy.
     pub fn restoring(&self, way: Way) -> Box<dyn Restoring> {
         Box::new(restoring::SqliteRestoring::new(self.clone(), way))
     }
@@ -275,8 +272,9 @@ impl Database {
         };
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
         let mut options = File::options();
-        let main = options.read(true).write(true).custom_flags(nofollow).open(&self.path);
-        let main = match main {
+        options.read(true).write(true).custom_flags(nofollow);
+        let hold = Hold::of(&self.path);
+        let main = match hold.open(&options, &self.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             other => Some(other.map_err(failed)?),
         };
@@ -291,8 +289,8 @@ impl Database {
                     let shown = self.path.display();
                     return Err(Error::Busy(format!("{shown} cannot be removed now{who}")));
                 }
-                let snapshot =
-                    Snapshot::take(&self.path, Guard::Connection, self.patience, cancel)?;
+                let guard = Guard::Holder(&hold);
+                let snapshot = Snapshot::take(&self.path, guard, self.patience, cancel)?;
                 let nothing = ChunkList::default();
                 let now = pages::take(&snapshot, &self.path, None, &nothing, cancel)?.digest;
                 if now != *expected {

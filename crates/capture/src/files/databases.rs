@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use rappel_store::held::HELD;
 use rappel_types::RelPath;
 
 use super::handle::Root;
@@ -35,9 +36,12 @@ fn has_all_pages(head: &[u8; HEADER], file: &File) -> bool {
     length >= u64::from(size) && (commits != counted_at || pages * u64::from(size) <= length)
 }
 
-/// Whether a database stands at `path`.
+/// Whether a database stands at `path`. Nothing else is ever held.
 pub(crate) fn is_at(root: &Root, path: &[u8]) -> bool {
-    root.open_file(path).is_ok_and(|file| is_one(root, path, &file))
+    match root.open_file(path) {
+        Ok(file) => is_one(root, path, &file),
+        Err(error) => error == HELD,
+    }
 }
 
 /// Whether `name` is that of a database which a restore puts together, or left when it crashed.

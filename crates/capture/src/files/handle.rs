@@ -1,12 +1,14 @@
 //! The workspace's root as an open folder: everything is looked at and opened relative to it, and
 //! no symbolic link on the way is ever followed.
 
+#![allow(clippy::disallowed_methods, reason = "folders, and files that become handles here")]
+
 use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rappel_store::held::Handle;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -108,7 +110,7 @@ impl Root {
     }
 
     /// Opens a file to read it. A pipe or a device does not block; the caller checks what it got.
-    pub fn open_file(&self, path: &[u8]) -> Result<File, Errno> {
+    pub fn open_file(&self, path: &[u8]) -> Result<Handle, Errno> {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         #[cfg(target_os = "linux")]
@@ -116,10 +118,10 @@ impl Root {
             match self.open_beneath(path, flags | OFlags::NOATIME) {
                 // Only the owner may read without leaving a trace.
                 Err(Errno::PERM) => self.quietly.store(false, Ordering::Relaxed),
-                other => return other.map(File::from),
+                other => return Handle::new(other?),
             }
         }
-        self.open_beneath(path, flags).map(File::from)
+        Handle::new(self.open_beneath(path, flags)?)
     }
 
     /// Where the link at `path` points.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rappel_store::content::{self, WHOLE_MAX};
+use rappel_store::held::HELD;
 use rappel_store::sink::Sink;
 use rappel_types::Content;
 use rayon::prelude::*;
@@ -171,6 +172,11 @@ impl Job<'_> {
     fn read_once(&self, task: &Task) -> Result<Outcome> {
         let mut file = match self.root.open_file(&task.path) {
             Ok(file) => file,
+            Err(HELD) if task.as_file => {
+                return Ok(Outcome::Unreadable(databases::IN_USE.into()));
+            }
+            // Nothing else is ever held.
+            Err(HELD) => return Ok(self.look(&task.path).map_or_else(failed, Outcome::Database)),
             Err(error) => return Ok(failed(error)),
         };
         let before = match rustix::fs::fstat(&file) {

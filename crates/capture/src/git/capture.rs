@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gix_index::hash::ObjectId as Oid;
+use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_store::tree;
 use rappel_types::git::{GitPart, NestedPart, RepositoryPart, WorktreePart};
@@ -332,7 +333,7 @@ impl Work<'_> {
             Some(bytes) => Some(bytes.clone()),
             None => {
                 let full = place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-                std::fs::read(full).ok()
+                held::read(full).ok()
             }
         };
         let refs = match place.reftable {

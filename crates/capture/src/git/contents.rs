@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rappel_store::content;
+use rappel_store::held::{self, Handle};
 use rappel_store::sink::Sink;
 use rappel_types::manifest::{Facet, PartialReason};
 use rappel_types::{Content, Node, RelPath};
@@ -47,7 +48,7 @@ impl Work<'_> {
         items: Vec<Item>,
         known: Option<&RepositoryMemo>,
     ) -> Result<Contents> {
-        let dir = File::open(&place.common_dir).map_err(Error::io("open", &place.common_dir))?;
+        let dir = held::open(&place.common_dir).map_err(Error::io("open", &place.common_dir))?;
         let trust = Trust::start(&dir).map_err(Error::io("look at", &place.common_dir))?;
         let old: HashMap<&RelPath, &Remembered> = known
             .iter()
@@ -143,12 +144,17 @@ impl Work<'_> {
 }
 
 /// Opens a file without leaving a trace where that is permitted.
-fn open_quietly(path: &Path) -> std::io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+fn open_quietly(path: &Path) -> std::io::Result<Handle> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::fs::OFlags;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let open = |flags: OFlags| {
+        Handle::open(File::options().read(true).custom_flags(flags.bits().cast_signed()), path)
+    };
     #[cfg(target_os = "linux")]
-    if let Ok(file) = rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
-        return Ok(file.into());
+    if let Ok(file) = open(flags | OFlags::NOATIME) {
+        return Ok(file);
     }
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+    open(flags)
 }

@@ -10,6 +10,7 @@ use rappel_store::Error as StoreError;
 use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::disk::{Disk, Op};
+use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_store::tree;
 use rappel_types::git::GitPlan;
@@ -139,7 +140,7 @@ fn submodule(
     cancel: &AtomicBool,
 ) -> Result<()> {
     gitfile(work_tree, state, source)?;
-    let text = std::fs::read(work_tree.join(".git")).unwrap_or_default();
+    let text = held::read(work_tree.join(".git")).unwrap_or_default();
     let target = text.strip_prefix(b"gitdir: ").unwrap_or_default().trim_ascii_end();
     let target = Path::new(std::ffi::OsStr::from_bytes(target)).to_owned();
     let git_dir = work_tree.join(target);

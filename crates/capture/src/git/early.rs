@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_types::Node;
 use rappel_types::git::GitPart;
@@ -40,7 +41,7 @@ pub fn objects(
         return None;
     }
     let read = |path: &rappel_types::RelPath| {
-        std::fs::read(place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
+        held::read(place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
     };
     let refs = live::refs_of_files(&items, &mut |path| read(path));
     let own: BTreeSet<_> = refs

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gix_index::hash::ObjectId as Oid;
 use rappel_store::content;
+use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_types::path::escape;
 use rappel_types::{Content, Node, ObjectId, RelPath};
@@ -46,7 +47,7 @@ pub(super) fn linked_worktrees(place: &Place) -> Vec<(Vec<u8>, PathBuf)> {
     let names = std::fs::read_dir(&admin).into_iter().flatten().flatten();
     let mut found: Vec<_> = names
         .filter_map(|entry| {
-            let text = std::fs::read(entry.path().join("gitdir")).ok()?;
+            let text = held::read(entry.path().join("gitdir")).ok()?;
             let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
             let folder = entry.path().join(path).parent()?.to_owned();
             Some((entry.file_name().as_bytes().to_vec(), folder))
@@ -113,7 +114,7 @@ pub(super) fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Fa
     }
     let items = looked(common_dir)?;
     Ok(refs_of_files(&items, &mut |path| {
-        std::fs::read(common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
+        held::read(common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
     }))
 }
 
@@ -200,7 +201,7 @@ pub(super) fn gitfile(place: &Place, sink: &dyn Sink) -> Result<Option<Node>> {
     if !path.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
         return Ok(None);
     }
-    let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
+    let bytes = held::read(&path).map_err(Error::io("read", &path))?;
     let (content, size) = content::store(sink, &mut &*bytes, bytes.len() as u64, None)?;
     Ok(Some(Node::File { mode: 0o644, size, content }))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rappel_store::disk::{self, Disk};
+use rappel_store::held;
 use rappel_types::git::GitPart;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,7 @@ impl Memo {
 
     /// The memo at `path`, if there is one that can be read.
     pub fn load(path: &Path) -> Option<Self> {
-        let memo: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let memo: Self = serde_json::from_slice(&held::read(path).ok()?).ok()?;
         (memo.version == VERSION).then_some(memo)
     }
 

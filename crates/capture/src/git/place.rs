@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gix_index::hash::Kind;
+use rappel_store::held;
 use rappel_types::RelPath;
 use rappel_types::git::RepositoryPart;
 
@@ -43,7 +44,7 @@ pub struct Place {
 impl Place {
     /// The repository whose work tree starts at `folder`.
     pub fn find(folder: &Path, environment: &Environment) -> Option<Self> {
-        let open = std::fs::File::open(folder).ok()?;
+        let open = held::open(folder).ok()?;
         let mut reader = Reader::new(Trust::start(&open).ok()?);
         let found = locate(folder, &mut reader)?;
         Self::of(folder, found, reader, environment)
@@ -66,7 +67,7 @@ impl Place {
             Some(name) => {
                 let name = std::ffi::OsStr::from_bytes(name.as_bytes());
                 let git_dir = common_dir.join("worktrees").join(name);
-                let back = std::fs::read(git_dir.join("gitdir")).ok()?;
+                let back = held::read(git_dir.join("gitdir")).ok()?;
                 let back = Path::new(std::ffi::OsStr::from_bytes(back.trim_ascii_end())).to_owned();
                 let leads_here = git_dir.join(back).parent()?.canonicalize().ok()?
                     == folder.canonicalize().ok()?;
@@ -83,7 +84,7 @@ impl Place {
         if !git_dir.join("HEAD").exists() || !common_dir.join("objects").exists() {
             return None;
         }
-        let open = std::fs::File::open(&git_dir).ok()?;
+        let open = held::open(&git_dir).ok()?;
         let reader = Reader::new(Trust::start(&open).ok()?);
         Self::of(&folder, Located { git_dir, common_dir }, reader, environment)
     }

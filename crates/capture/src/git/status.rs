@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use filetime::FileTime;
 use gix_index::entry::{Flags, Mode};
 use gix_index::hash::{Kind, ObjectId as Oid};
+use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_types::git::RepositoryPart;
 use rappel_types::{Action, Node, RelPath};
@@ -389,7 +389,7 @@ impl Question<'_> {
             return target.ok().and_then(|target| self.name(&target)) != Some(entry.id);
         }
         let converts = self.place.converts_line_ends || self.attributes;
-        let Ok(mut file) = File::open(path) else { return true };
+        let Ok(mut file) = held::open(path) else { return true };
         if !converts {
             return self.name_of_file(&mut file, meta.len()) != Some(entry.id);
         }

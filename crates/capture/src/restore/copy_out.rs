@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, Op};
+use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_store::{Error as StoreError, content, tree};
 use rappel_types::{Entry, Node, ObjectId, RelPath};
@@ -278,7 +279,7 @@ fn clear(root: &Root, entries: &[Entry], begun: usize) {
 /// The bits that the process's mask takes away from new files; all of them if that is unknown, so
 /// that each mode is set once more.
 fn creation_mask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = held::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o777)
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rappel_store::beneath::{Identity, Root};
 use rappel_store::disk::{self, Disk, DiskFile, Op};
+use rappel_store::held;
 use rappel_store::lock::Patience;
 use rappel_store::{Error as StoreError, ambient};
 use rappel_types::agents::AgentsPlan;
@@ -344,7 +345,7 @@ impl Intents {
     /// damaged one is of the same workspace.
     pub fn begin(&self, root: &Root, draft: Draft) -> Result<OpenIntent> {
         disk::create_dir(&*self.disk, &self.folder)?;
-        let guard = File::open(&self.folder).map_err(StoreError::io("open", &self.folder))?;
+        let guard = held::open(&self.folder).map_err(StoreError::io("open", &self.folder))?;
         wait_for(&guard, &self.folder, &self.patience)?;
         self.sweep()?;
         if let Some(damaged) = self.damaged_of(draft.workspace)? {
@@ -435,7 +436,7 @@ impl Intents {
 
     /// Whether a process is at work on an intent right now.
     pub fn is_running(&self, id: IntentId) -> bool {
-        let Some(Ok(file)) = self.path_of(id).map(File::open) else { return false };
+        let Some(Ok(file)) = self.path_of(id).map(held::open) else { return false };
         matches!(file.try_lock(), Err(TryLockError::WouldBlock))
     }
 
@@ -449,7 +450,7 @@ impl Intents {
             other => other?,
         };
         let locked = file.file().try_lock();
-        let bytes = std::fs::read(&path).map_err(StoreError::io("read", &path))?;
+        let bytes = held::read(&path).map_err(StoreError::io("read", &path))?;
         let decoded = record::decode(id, &bytes)?;
         match locked {
             Ok(()) => {}
@@ -518,7 +519,7 @@ fn read(path: &Path) -> Result<Option<Intent>, StoreError> {
     let Some(Name { id, workspace }) = Name::of(path) else {
         return Err(StoreError::Damaged("intent: its name is no intent's".into()));
     };
-    let bytes = match std::fs::read(path) {
+    let bytes = match held::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("read", path))?,
     };

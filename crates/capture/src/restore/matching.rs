@@ -1,11 +1,11 @@
 //! Whether what really stands at a path is what a checkpoint holds, to the last byte.
 
-use std::fs::File;
 use std::io::{self, Read};
 
 use rappel_store::Error as StoreError;
 use rappel_store::beneath::{Kind, Meta, Root};
 use rappel_store::content::ChunkList;
+use rappel_store::held::Handle;
 use rappel_store::sink::{Source, id_of};
 use rappel_types::{Content, Node, ObjectId, RelPath};
 
@@ -65,7 +65,7 @@ pub fn matches(
 }
 
 /// Whether a file holds exactly this content.
-fn holds(source: &dyn Source, mut file: File, size: u64, content: &Content) -> io::Result<bool> {
+fn holds(source: &dyn Source, mut file: Handle, size: u64, content: &Content) -> io::Result<bool> {
     match content {
         Content::Whole(id) => {
             let mut bytes = Vec::with_capacity(size as usize + 1);

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use rappel_store::beneath::{Identity, Meta};
+use rappel_store::held;
 use rustix::fs::{AtFlags, Dir, statat};
 use rustix::io::Errno;
 
@@ -28,7 +29,7 @@ pub fn open_for_writing(files: &HashSet<Identity>) -> HashSet<Identity> {
             continue;
         }
         let folder = process.path();
-        let Ok(handles) = std::fs::File::open(folder.join("fd")) else { continue };
+        let Ok(handles) = held::open(folder.join("fd")) else { continue };
         let Ok(names) = Dir::read_from(&handles) else { continue };
         for name in names.flatten() {
             let meta = match statat(&handles, name.file_name(), AtFlags::empty()) {
@@ -41,7 +42,7 @@ pub fn open_for_writing(files: &HashSet<Identity>) -> HashSet<Identity> {
                 continue;
             }
             let number = OsStr::from_bytes(name.file_name().to_bytes());
-            let info = std::fs::read_to_string(folder.join("fdinfo").join(number));
+            let info = held::read_to_string(folder.join("fdinfo").join(number));
             if info.is_ok_and(|info| is_writable(&info)) {
                 found.insert(meta.identity);
             }

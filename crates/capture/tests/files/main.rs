@@ -1,6 +1,11 @@
 //! Scans of real folders: what is taken, what is noticed, what is said about the rest.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests say what they expect by failing"
+)]
 
 mod changes;
 mod databases;

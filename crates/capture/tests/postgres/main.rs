@@ -1,6 +1,6 @@
 //! PostgreSQL, on a real server: what is noticed, captured and put back.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
 mod failing;
 mod mute;

@@ -2,6 +2,7 @@
 //! killed or watched.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
+mod beside_writers;
 mod crash;
 mod faces;
 mod load;

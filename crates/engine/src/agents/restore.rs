@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rappel_store::NewRecord;
 use rappel_store::document::UndoSession;
+use rappel_store::held;
 use rappel_store::index::Index;
 use rappel_store::record::Kind;
 use rappel_types::agents::{
@@ -296,7 +297,7 @@ fn is_ancestor(process: ProcessId) -> bool {
         if pid == process.pid {
             return true;
         }
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+        let Ok(stat) = held::read_to_string(format!("/proc/{pid}/stat")) else { return false };
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
         match parent.and_then(|parent| parent.parse().ok()) {
             // The first process of a container may be the agent.

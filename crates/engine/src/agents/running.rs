@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rappel_store::held;
 use rappel_types::agents::{SessionId, SessionState, ToolCall};
 
 use super::restore::is_gone;
@@ -72,7 +73,7 @@ fn is_background(call: &ToolCall) -> bool {
 
 /// When a process began, in the kernel's ticks since boot; `None` if there is none, or it cannot be told.
 pub fn process_started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = held::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     // One that nobody has taken leave of yet is gone all the same.

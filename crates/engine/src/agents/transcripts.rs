@@ -10,6 +10,7 @@ use rappel_capture::agents::raw;
 use rappel_capture::agents::transcripts::Reader;
 use rappel_capture::files::stamp::Stamp;
 use rappel_store::disk;
+use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_store::tree;
 use rappel_types::agents::SessionId;
@@ -50,7 +51,7 @@ pub(super) struct Known {
 
 impl Memo {
     fn load(path: &Path) -> Self {
-        let read = std::fs::read(path).ok();
+        let read = held::read(path).ok();
         let memo = read.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         memo.filter(|memo| memo.version == VERSION).unwrap_or_default()
     }
@@ -191,7 +192,7 @@ impl Rappel {
 
     /// The reader of a transcript, where it left off.
     pub(super) fn load_reader(&self, id: WorkspaceId, key: &str) -> Option<Reader> {
-        let bytes = std::fs::read(self.reader_path(id, key)).ok()?;
+        let bytes = held::read(self.reader_path(id, key)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rappel_capture::databases::{lookup, postgres};
+use rappel_store::held;
 use rappel_types::RelPath;
 use rappel_types::config::{DatabaseUrl, after_postgres_scheme, after_sqlite_scheme};
 
@@ -222,7 +223,7 @@ impl Rappel {
 fn is_sqlite(path: &Path) -> bool {
     let mut head = [0; 16];
     let ordinary = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
-    let mut read = || std::fs::File::open(path)?.read_exact(&mut head);
+    let mut read = || held::open(path)?.read_exact(&mut head);
     ordinary && read().is_ok() && head == *b"SQLite format 3\0"
 }
 

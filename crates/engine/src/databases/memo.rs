@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rappel_capture::databases::{Captured, Fingerprint};
 use rappel_store::disk::{self, Disk};
+use rappel_store::held;
 use rappel_types::CheckpointId;
 use rappel_types::database::DatabasePart;
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,7 @@ pub struct Memo {
 impl Memo {
     /// What a file says; nothing if that cannot be understood.
     pub fn load(path: &Path) -> Self {
-        let read = std::fs::read(path).ok();
+        let read = held::read(path).ok();
         let memo = read.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         memo.filter(|memo| memo.version == VERSION).unwrap_or_default()
     }

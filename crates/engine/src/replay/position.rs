@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rappel_store::disk;
+use rappel_store::held;
 use rappel_types::CheckpointId;
 use rappel_types::agents::SessionId;
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ impl Rappel {
     }
 
     fn positions(&self) -> Positions {
-        let read = self.positions_path().and_then(|path| std::fs::read(path).ok());
+        let read = self.positions_path().and_then(|path| held::read(path).ok());
         let read = read.and_then(|bytes| serde_json::from_slice::<Positions>(&bytes).ok());
         read.filter(|positions| positions.version == VERSION).unwrap_or_default()
     }

@@ -1,5 +1,10 @@
 //! Agents' sessions through the library.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;

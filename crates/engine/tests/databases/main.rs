@@ -1,5 +1,10 @@
 //! Databases in checkpoints: what is captured of them, and how it comes back with everything else.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod alone;
 mod at_once;

@@ -1,5 +1,10 @@
 //! Repositories, with the real git: what is captured of them, and how it comes back.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly"
+)]
 
 mod bench;
 mod damage;

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::{Kind, Meta, NewFile, Root};
 use crate::disk::Op;
 use crate::error::Result;
+use crate::held::Handle;
 
 impl Root {
     /// Sets the permission bits of a file or folder, never of what a link points to; `None` is the
@@ -41,7 +42,7 @@ impl Root {
                 }
             }
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            let file = self.open_at(path, flags, Mode::empty())?;
+            let file = Handle::new(self.open_at(path, flags, Mode::empty())?)?;
             Ok(fs::fchmod(&file, mode)?)
         })
     }
@@ -57,10 +58,10 @@ impl Root {
             None if durably => self.open_folder(None, OFlags::RDONLY | OFlags::DIRECTORY).ok(),
             _ => None,
         };
+        let handle = handle.and_then(|handle| Handle::new(handle).ok());
         self.set_mode(path, mode)?;
-        let Some(handle) = handle else { return Ok(()) };
+        let Some(file) = handle else { return Ok(()) };
         self.gated("sync", path, |shown| {
-            let file = File::from(handle);
             match Meta::of(&file)?.kind {
                 Kind::Directory => self.disk.gate(&Op::SyncDir(shown))?,
                 _ => self.disk.gate(&Op::Sync(shown))?,

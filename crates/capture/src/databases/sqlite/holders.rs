@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use rappel_store::held;
 use rustix::fs::{AtFlags, Dir, statat};
 
 /// A process that has the database open.
@@ -28,14 +29,14 @@ pub(super) fn list(path: &Path) -> BTreeSet<Holder> {
             continue;
         };
         let folder = process.path();
-        let Ok(handles) = std::fs::File::open(folder.join("fd")) else { continue };
+        let Ok(handles) = held::open(folder.join("fd")) else { continue };
         let Ok(names) = Dir::read_from(&handles) else { continue };
         let holds = names.flatten().any(|name| {
             statat(&handles, name.file_name(), AtFlags::empty())
                 .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (file.dev(), file.ino()))
         });
         if holds && pid != own {
-            let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            let name = held::read_to_string(folder.join("comm")).unwrap_or_default();
             found.insert(Holder { pid, name: name.trim_end().into() });
         }
     }

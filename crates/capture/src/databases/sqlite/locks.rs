@@ -5,9 +5,8 @@
 //! kernel lets the two kinds exclude each other. Nothing else offers them safely, hence the one
 //! unsafe call: `fcntl` with a handle that is open and a structure that lives on the stack.
 //!
-//! Closing a handle of a database still takes away what SQLite holds on it *in this process*. So
-//! whoever has a connection here must keep the handles of its own reading open as long as that
-//! lives ([`super::restoring`]).
+//! Closing a handle of a database still takes away what SQLite holds on it *in this process*:
+//! [`rappel_store::held`] sees to it that none is closed while there is a connection.
 
 #![allow(unsafe_code)]
 

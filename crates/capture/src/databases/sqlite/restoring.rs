@@ -12,7 +12,6 @@
 //!
 //! A backup borrows both connections, so a thread of its own keeps all three.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +22,7 @@ use std::time::Duration;
 use rappel_store::beneath::NewFile;
 use rappel_store::content::ChunkList;
 use rappel_store::disk::DiskFile;
+use rappel_store::held::{Handle, Hold};
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Digest, Ticket};
 use rusqlite::backup::{Backup, StepResult};
@@ -63,10 +63,11 @@ struct Held {
     page_size: u32,
     /// What it looked like once it was held.
     mark: Mark,
-    // Dropped in this order: the connections go before the handles by which the files were read.
+    // Dropped in this order: the hold outlives the connection.
     holder: Holder,
     snapshot: Snapshot,
-    _peeked: File,
+    _peeked: Handle,
+    _hold: Hold,
     staged: Scratch<DiskFile>,
 }
 
@@ -79,7 +80,8 @@ impl SqliteRestoring {
     /// write-ahead log again afterwards.
     fn hold(&self, page_size: Option<u32>, log: bool) -> Result<Box<Held>> {
         let path = &self.database.path;
-        let (peeked, found) = peek(path)?;
+        let held = Hold::of(path);
+        let (peeked, found) = peek(path, &held)?;
         let page_size = page_size.unwrap_or(if found == 0 { USUAL } else { found });
         let disk = self.way.root.disk();
         let create = |_: &_| DiskFile::create_new(disk, &self.way.staging);
@@ -87,7 +89,8 @@ impl SqliteRestoring {
         staged.file.write_at(&empty_page(page_size), 0)?;
         let holder = Holder::start(path, &self.way.staging, self.database.patience, log)?;
         let never = AtomicBool::new(false);
-        let snapshot = Snapshot::take(path, Guard::Connection, self.database.patience, &never)?;
+        let guard = Guard::Holder(&held);
+        let snapshot = Snapshot::take(path, guard, self.database.patience, &never)?;
         // Looked at before the connection was made and after: all three have the same file.
         let same = names(path, &peeked).map_err(unreadable(path))?
             && snapshot.is_at(path).map_err(unreadable(path))?;
@@ -95,7 +98,15 @@ impl SqliteRestoring {
             return Err(changed(path));
         }
         let mark = snapshot.mark().map_err(unreadable(path))?;
-        Ok(Box::new(Held { page_size, mark, staged, holder, snapshot, _peeked: peeked }))
+        Ok(Box::new(Held {
+            page_size,
+            mark,
+            holder,
+            snapshot,
+            _peeked: peeked,
+            _hold: held,
+            staged,
+        }))
     }
 
     /// Holds it anew for pages of another size, if it still holds what was captured.
@@ -303,12 +314,14 @@ fn hold(
 ) -> Result<()> {
     let failed = |error| translate(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_ONLY;
+    #[expect(clippy::disallowed_methods, reason = "nobody else knows the staged file")]
     let pages = Connection::open_with_flags(staged, flags).map_err(failed)?;
-    let mut live = open(path, limit).map_err(failed)?;
+    let mut live = Live::open(path, limit).map_err(failed)?;
+    let live = &mut live.connection;
     // Durable in every mode, with the removal of a journal.
     live.pragma_update(None, "synchronous", "EXTRA").map_err(failed)?;
     {
-        let backup = Backup::new(&pages, &mut live).map_err(failed)?;
+        let backup = Backup::new(&pages, live).map_err(failed)?;
         match backup.step(0).map_err(failed)? {
             StepResult::More => {}
             StepResult::Busy | StepResult::Locked => return Err(busy(path)),
@@ -333,7 +346,8 @@ fn hold(
 /// another size. Whether it had one.
 fn end_log(path: &Path, limit: Duration) -> Result<bool> {
     let failed = |error| translate(path, &error);
-    let live = open(path, limit).map_err(failed)?;
+    let live = Live::open(path, limit).map_err(failed)?;
+    let live = &live.connection;
     let mode: String =
         live.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(failed)?;
     let log = mode.eq_ignore_ascii_case("wal");
@@ -344,20 +358,32 @@ fn end_log(path: &Path, limit: Duration) -> Result<bool> {
 }
 
 fn begin_log(path: &Path, limit: Duration) -> rusqlite::Result<()> {
-    open(path, limit)?.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
+    let live = Live::open(path, limit)?;
+    live.connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
 }
 
-fn open(path: &Path, limit: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let live = Connection::open_with_flags(path, flags)?;
-    live.busy_timeout(limit)?;
-    Ok(live)
+/// A connection to a user's database. Nothing else may be: its locks are safe as long as it lives.
+struct Live {
+    // Dropped in this order.
+    connection: Connection,
+    _hold: Hold,
+}
+
+impl Live {
+    fn open(path: &Path, limit: Duration) -> rusqlite::Result<Self> {
+        let hold = Hold::of(path);
+        let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
+        #[expect(clippy::disallowed_methods, reason = "the one place, and the file is held")]
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(limit)?;
+        Ok(Self { connection, _hold: hold })
+    }
 }
 
 /// Opens the database as anybody would, and so takes back what a crash left half written.
 pub(super) fn settle(path: &Path, limit: Duration) -> Result<()> {
-    open(path, limit)
-        .and_then(|live| live.query_row("PRAGMA user_version", [], |_| Ok(())))
+    Live::open(path, limit)
+        .and_then(|live| live.connection.query_row("PRAGMA user_version", [], |_| Ok(())))
         .map_err(|error| translate(path, &error))
 }
 

@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rappel_store::held::{Handle, Hold};
 use rappel_store::lock::Patience;
 
 use super::companion;
@@ -36,21 +37,40 @@ pub(crate) const HEADER: usize = 100;
 const TRIES: usize = 20;
 
 /// Who keeps writers away while a snapshot is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Guard {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Guard<'a> {
     /// The snapshot itself.
     Own,
-    /// A connection of this process that holds the database for writing.
-    Connection,
+    /// The restore that holds the database for writing.
+    Holder(&'a Hold),
 }
 
-/// One moment of a database. Its handles must outlive a connection that this process has to the
-/// same database (see [`locks`]).
+impl Guard<'_> {
+    fn is_own(self) -> bool {
+        matches!(self, Guard::Own)
+    }
+
+    fn open(self, path: &Path) -> io::Result<Option<Handle>> {
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let mut options = File::options();
+        options.read(true).custom_flags(flags.bits() as i32);
+        let opened = match self {
+            Guard::Own => Handle::open(&options, path),
+            Guard::Holder(hold) => hold.open(&options, path),
+        };
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+}
+
+/// One moment of a database.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    main: File,
-    wal: Option<File>,
-    shm: Option<File>,
+    main: Handle,
+    wal: Option<Handle>,
+    shm: Option<Handle>,
     frames: Frames,
     length: u64,
     /// Bytes in a page; 0 in a file of no bytes.
@@ -71,15 +91,6 @@ pub(super) struct Mark {
     index: Option<Index>,
 }
 
-fn open(path: &Path) -> io::Result<Option<File>> {
-    let nofollow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let opened = File::options().read(true).custom_flags(nofollow.bits() as i32).open(path);
-    match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        other => other.map(Some),
-    }
-}
-
 /// Whether `path` is a name of `file`.
 pub(super) fn names(path: &Path, file: &File) -> io::Result<bool> {
     let named = match std::fs::symlink_metadata(path) {
@@ -91,7 +102,13 @@ pub(super) fn names(path: &Path, file: &File) -> io::Result<bool> {
 }
 
 fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    move |error| Error::Unavailable(format!("cannot read {}: {error}", path.display()))
+    move |error| {
+        let message = format!("cannot read {}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::ResourceBusy => Error::Busy(message),
+            _ => Error::Unavailable(message),
+        }
+    }
 }
 
 /// What a damaged database is told by.
@@ -104,17 +121,18 @@ pub(super) fn damaged(path: &Path, what: &str) -> Error {
 
 impl Snapshot {
     /// Waits for a moment in which nobody writes. `limit` is how long.
-    pub fn take(path: &Path, guard: Guard, limit: Duration, cancel: &AtomicBool) -> Result<Self> {
+    pub fn take(
+        path: &Path,
+        guard: Guard<'_>,
+        limit: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<Self> {
         for _ in 0..TRIES {
             if cancel.load(Ordering::Relaxed) {
                 return Err(rappel_store::Error::Cancelled.into());
             }
             if let Ok(snapshot) = Self::attempt(path, guard, limit, cancel)? {
                 return Ok(snapshot);
-            }
-            // The handles are closed now, and with them went what the connection held.
-            if guard == Guard::Connection {
-                break;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -123,40 +141,43 @@ impl Snapshot {
 
     fn attempt(
         path: &Path,
-        guard: Guard,
+        guard: Guard<'_>,
         limit: Duration,
         cancel: &AtomicBool,
     ) -> Result<Result<Self, Moved>> {
-        let main = open(path).map_err(unreadable(path))?.ok_or_else(|| absent(path))?;
+        let main = guard.open(path).map_err(unreadable(path))?.ok_or_else(|| absent(path))?;
         let meta = main.metadata().map_err(unreadable(path))?;
         if !meta.is_file() {
             return Err(Error::Unavailable(format!("{} is not a regular file", path.display())));
         }
-        if guard == Guard::Own {
+        // From here on, what is locked is let go with this.
+        let mut snapshot = Self {
+            main,
+            wal: None,
+            shm: None,
+            frames: Frames::default(),
+            length: 0,
+            page_size: 0,
+            pages: 0,
+            reserved: 0,
+            encoding: 1,
+        };
+        let main = &snapshot.main;
+        if guard.is_own() {
             wait(path, limit, cancel, || {
                 let taken =
-                    locks::share(&main, locks::PENDING)? && locks::share(&main, locks::SHARED)?;
-                locks::release(&main, locks::PENDING)?;
+                    locks::share(main, locks::PENDING)? && locks::share(main, locks::SHARED)?;
+                locks::release(main, locks::PENDING)?;
                 Ok(taken)
             })?;
         }
         let mut header = [0; HEADER];
         let length = main.metadata().map_err(unreadable(path))?.len();
-        if !names(path, &main).map_err(unreadable(path))? {
+        if !names(path, main).map_err(unreadable(path))? {
             return Ok(Err(Moved));
         }
         if length == 0 {
-            return Ok(Ok(Self {
-                main,
-                wal: None,
-                shm: None,
-                frames: Frames::default(),
-                length,
-                page_size: 0,
-                pages: 0,
-                reserved: 0,
-                encoding: 1,
-            }));
+            return Ok(Ok(snapshot));
         }
         if length < HEADER as u64 {
             return Err(no_database(path));
@@ -166,24 +187,17 @@ impl Snapshot {
             true => damaged(path, "its page size is none"),
             false => no_database(path),
         })?;
-        if guard == Guard::Own && is_hot(&main, path).map_err(unreadable(path))? {
+        if guard.is_own() && is_hot(main, path).map_err(unreadable(path))? {
             return Err(Error::Unavailable(format!(
                 "a program stopped in the middle of a transaction on {}, and left a -journal that says how to take it back: \
                  open the database once, with that program or with sqlite3, and it is whole again",
                 path.display()
             )));
         }
-        let mut snapshot = Self {
-            main,
-            wal: open(&companion(path, "-wal")).map_err(unreadable(path))?,
-            shm: open(&companion(path, "-shm")).map_err(unreadable(path))?,
-            frames: Frames::default(),
-            length,
-            page_size,
-            pages: 0,
-            reserved: 0,
-            encoding: 1,
-        };
+        snapshot.length = length;
+        snapshot.page_size = page_size;
+        snapshot.wal = guard.open(&companion(path, "-wal")).map_err(unreadable(path))?;
+        snapshot.shm = guard.open(&companion(path, "-shm")).map_err(unreadable(path))?;
         if snapshot.find_frames(path, limit, cancel)?.is_err() {
             return Ok(Err(Moved));
         }
@@ -261,7 +275,7 @@ impl Snapshot {
         if length > 0 {
             self.main.read_exact_at(&mut header, 0)?;
         }
-        let index = self.shm.as_ref().map(Index::read).transpose()?.flatten();
+        let index = self.shm.as_ref().map(|shm| Index::read(shm)).transpose()?.flatten();
         Ok(Mark { header, length, index })
     }
 
@@ -311,6 +325,15 @@ impl Snapshot {
     }
 }
 
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // The handles may stay open for longer, in the keeping of a hold. The locks may not: the
+        // holder waits for them.
+        let _ = locks::release(&self.main, locks::ALL);
+        self.release();
+    }
+}
+
 /// Bytes in a page, as a header has it.
 pub(crate) fn page_size(header: &[u8]) -> Option<u32> {
     let size = u32::from(u16::from_be_bytes([*header.get(16)?, *header.get(17)?]));
@@ -321,8 +344,9 @@ pub(crate) fn page_size(header: &[u8]) -> Option<u32> {
 
 /// Bytes in a page of the database at `path`, without waiting for anybody, and the handle by which
 /// that was seen. 0 in a file of no bytes.
-pub(super) fn peek(path: &Path) -> Result<(File, u32)> {
-    let main = open(path).map_err(unreadable(path))?.ok_or_else(|| absent(path))?;
+pub(super) fn peek(path: &Path, hold: &Hold) -> Result<(Handle, u32)> {
+    let opened = Guard::Holder(hold).open(path).map_err(unreadable(path))?;
+    let main = opened.ok_or_else(|| absent(path))?;
     if main.metadata().map_err(unreadable(path))?.len() == 0 {
         return Ok((main, 0));
     }
@@ -342,7 +366,7 @@ fn no_database(path: &Path) -> Error {
 
 /// Whether a transaction was left half written, so that its journal has to be played back first.
 fn is_hot(main: &File, path: &Path) -> io::Result<bool> {
-    let Some(journal) = open(&companion(path, "-journal"))? else { return Ok(false) };
+    let Some(journal) = Guard::Own.open(&companion(path, "-journal"))? else { return Ok(false) };
     let mut first = [0];
     // One that is over is removed, cut to nothing, or has its header overwritten.
     if journal.read_at(&mut first, 0)? == 0 || first == [0] {

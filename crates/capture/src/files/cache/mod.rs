@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rappel_store::disk::{Disk, DiskFile, Op};
+use rappel_store::held;
 use rappel_types::manifest::SelectionRules;
 use rappel_types::{CheckpointId, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
@@ -97,7 +98,7 @@ impl std::fmt::Debug for Cache {
 impl Cache {
     /// Reads the cache at `path`. `None` if there is none, or none that can be used.
     pub fn load(path: &Path) -> Option<Self> {
-        let mut file = File::open(path).ok()?;
+        let mut file = held::open(path).ok()?;
         let length = file.metadata().ok()?.len();
         let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?.checked_add(1)?);
         file.read_to_end(&mut bytes).ok()?;
@@ -157,7 +158,7 @@ impl Cache {
 
     /// Whether the file at `path` is what this was loaded from, or saved to.
     pub fn is_at(&self, path: &Path) -> bool {
-        File::open(path).is_ok_and(|file| self.is_in(&file))
+        held::open(path).is_ok_and(|file| self.is_in(&file))
     }
 
     /// A batch ends with a checksum that all before it goes into, so the end tells.

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rappel_store::held::Handle;
 use rappel_types::path::{escape, unescape};
 use serde::{Deserialize, Serialize};
 
@@ -89,13 +90,11 @@ impl Reader {
 
 /// Opens a file to read it. A pipe would be waited for without end, and a device has no end: only
 /// what is a file once it is open will do.
-pub(super) fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
+pub(super) fn open_regular(path: &Path) -> std::io::Result<Handle> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = Handle::open(options.read(true).custom_flags(flags.bits().cast_signed()), path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(std::io::Error::other("it is not a file")),

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rappel_store::Error as StoreError;
+use rappel_store::held;
 use rappel_types::git::RepositoryPlan;
 
 use super::super::folder::split;
@@ -43,7 +44,7 @@ impl GitDrive<'_> {
             let _ = std::fs::remove_file(&staged);
             match made {
                 Ok(()) => self.locks.push(path),
-                Err(_) if std::fs::read(&path).is_ok_and(|found| found == mark.as_bytes()) => {
+                Err(_) if held::read(&path).is_ok_and(|found| found == mark.as_bytes()) => {
                     self.locks.push(path);
                 }
                 Err(_) if own => {}

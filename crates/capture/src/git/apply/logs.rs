@@ -8,6 +8,7 @@ use std::path::Path;
 use rappel_store::Error as StoreError;
 use rappel_store::beneath::Root;
 use rappel_store::content;
+use rappel_store::held::{self, Handle};
 use rappel_types::git::RepositoryPlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{Action, Node, RelPath};
@@ -39,7 +40,7 @@ impl GitDrive<'_> {
             Way::Forward => (bytes(&action.old)?, bytes(&action.new)?),
             Way::Backward => (bytes(&action.new)?, bytes(&action.old)?),
         };
-        let now = match std::fs::read(&path) {
+        let now = match held::read(&path) {
             // Where `a` was and `a/b` is, or the other way round, there is a folder or a file instead.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => None,
             other => Some(other.map_err(StoreError::io("read", &path))?),
@@ -95,7 +96,7 @@ impl GitDrive<'_> {
             let own = &name.as_bytes()[..name.as_bytes().len() - rest.len()];
             let Ok(log) = RelPath::new([own, b"logs/", rest].concat()) else { continue };
             let full = common.join(std::ffi::OsStr::from_bytes(log.as_bytes()));
-            let Ok(bytes) = std::fs::read(&full) else { continue };
+            let Ok(bytes) = held::read(&full) else { continue };
             let mut kept = bytes.as_slice();
             while let Some(rest) = without_own_entry(kept) {
                 kept = rest;
@@ -107,7 +108,7 @@ impl GitDrive<'_> {
             if kept.is_empty() && !state.files.contains_key(&log) {
                 root.unlink(&log)?;
             } else {
-                let open = std::fs::File::options().write(true).open(&full);
+                let open = Handle::open(std::fs::File::options().write(true), &full);
                 let cut = open.and_then(|file| file.set_len(kept.len() as u64));
                 cut.map_err(StoreError::io("write", &full))?;
             }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use rappel_store::beneath::{Identity, Kind, Meta};
+use rappel_store::held;
 use rappel_types::{Node, RelPath};
 
 use super::super::error::Result;
@@ -50,8 +51,7 @@ impl Drive<'_> {
     /// Reads everything again: the new by its hash, the displaced by the hash of what it should
     /// be. What somebody changed meanwhile goes back, or stays in its slot and is named.
     pub(super) fn verify(&mut self, writers: &HashSet<Identity>) -> Result<()> {
-        let trust =
-            std::fs::File::open(self.job.root.path()).ok().and_then(|root| Trust::start(root).ok());
+        let trust = held::open(self.job.root.path()).ok().and_then(|root| Trust::start(root).ok());
         for at in 0..self.steps.len() {
             let step = self.steps[at].clone();
             for name in [&step.slot, &step.aside] {
