@@ -129,7 +129,9 @@ fn people_are_told_that_it_is_read_only() {
 fn everything_is_left_as_it_was() {
     let (world, id) = worked();
     let index = || {
-        let index = rusqlite::Connection::open(world.home.join("index.db")).unwrap();
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let path = world.home.join("index.db");
+        let index = rusqlite::Connection::open_with_flags(path, flags).unwrap();
         let count = |table: &str| -> u64 {
             index.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };

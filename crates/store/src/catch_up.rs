@@ -89,6 +89,10 @@ impl Store {
         }
         if rebuild {
             self.note_missing_packs()?;
+            self.with_index(|index| {
+                index.empty_wal();
+                Ok(())
+            })?;
         }
         if !held(&self.damage).is_empty() {
             // The next process reads only on from here, and must know all the same.

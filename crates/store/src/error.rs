@@ -116,6 +116,11 @@ impl Error {
         }
     }
 
+    /// Whether the index says what makes no sense, so that it has to be built anew.
+    pub(crate) fn is_spoilt_index(&self) -> bool {
+        matches!(self, Self::Index { source, .. } if crate::index::is_unusable(source))
+    }
+
     /// Whether something could not be opened for writing, so that reading alone may still work.
     pub(crate) fn is_unwritable(&self) -> bool {
         match self {

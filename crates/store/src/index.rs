@@ -2,6 +2,7 @@
 //! documents say. It is never the only place where something is known: delete it, and it is built
 //! again from the packs.
 
+mod checked;
 mod figures;
 mod journal;
 mod queries;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use take_in::{Applied, Batch, apply_batch, decode_recent, is_incomplete, merge_recent};
 
 use crate::error::{Error, Result};
@@ -23,7 +24,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
 /// Questions that are kept ready.
@@ -164,6 +165,8 @@ pub struct PackRow {
 pub struct Index {
     connection: Connection,
     path: PathBuf,
+    /// Which file it is; `None` for one in memory.
+    identity: Option<String>,
     recent: HashMap<i64, Vec<(u32, u64, i32)>>,
     recent_count: usize,
     packs: HashMap<u32, PackId>,
@@ -213,6 +216,7 @@ impl Index {
         Self {
             connection,
             path: path.to_owned(),
+            identity: None,
             recent: HashMap::new(),
             recent_count: 0,
             packs: HashMap::new(),
@@ -224,7 +228,7 @@ impl Index {
     fn try_open(path: &Path) -> Result<Option<Self>> {
         let fail = |source| Error::Index { path: path.to_owned(), source };
         create_private(path)?;
-        let connection = Connection::open(path).map_err(fail)?;
+        let connection = checked::open(path, OpenFlags::default()).map_err(fail)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(fail)?;
         // As many as there are questions: asking must not mean parsing.
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -234,7 +238,7 @@ impl Index {
         connection
             .execute_batch(
                 // Not synced while it is made: one that a power loss leaves half-made is made again.
-                "PRAGMA synchronous=OFF; PRAGMA page_size=1024; PRAGMA journal_mode=WAL;
+                "PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL;
                  PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-8192;",
             )
             .map_err(fail)?;
@@ -243,6 +247,7 @@ impl Index {
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .map_err(fail)?;
+        let identity = identity(path)?;
         let mut index = Self::over(connection, path);
         if tables == 0 && version == 0 {
             let transaction = index.connection.transaction().map_err(fail)?;
@@ -254,15 +259,26 @@ impl Index {
                 for schema in SCHEMAS {
                     transaction.execute_batch(schema).map_err(fail)?;
                 }
+                transaction
+                    .execute("INSERT INTO meta (key, value) VALUES ('identity', ?1)", [&identity])
+                    .map_err(fail)?;
                 transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
             }
             transaction.commit().map_err(fail)?;
-        } else if version != VERSION {
+        } else if version != VERSION
+            || known_identity(&index.connection).map_err(fail)?.as_deref() != Some(&identity)
+        {
             return Ok(None);
         }
+        index.identity = Some(identity);
         index.connection.execute_batch("PRAGMA synchronous=NORMAL").map_err(fail)?;
         index.reload()?;
         Ok(Some(index))
+    }
+
+    /// Whether another process has put another index in the place of this one.
+    pub(crate) fn was_replaced(&self) -> bool {
+        self.identity.is_some() && identity(&self.path).ok() != self.identity
     }
 
     fn fail(&self) -> impl Fn(rusqlite::Error) -> Error + use<> {
@@ -447,13 +463,18 @@ impl Index {
         Ok(())
     }
 
-    /// Empties the write-ahead log when it has grown. Failing is fine: somebody else reads.
+    /// Empties the write-ahead log when it has grown.
     fn shrink_wal(&self) {
         let mut wal = self.path.clone().into_os_string();
         wal.push("-wal");
         if std::fs::metadata(&wal).is_ok_and(|meta| meta.len() > WAL_MAX) {
-            let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            self.empty_wal();
         }
+    }
+
+    /// Moves what is in the write-ahead log to the database. Failing is fine: somebody else reads.
+    pub(crate) fn empty_wal(&self) {
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
     /// Forgets everything, to be filled again from the log, and says that it is incomplete until
@@ -464,7 +485,7 @@ impl Index {
         let transaction = self.connection.transaction().map_err(&fail)?;
         transaction
             .execute_batch(
-                "DELETE FROM meta; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
+                "DELETE FROM meta WHERE key <> 'identity'; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
                  DELETE FROM checkpoint; DELETE FROM document; DELETE FROM event;
                  DELETE FROM snapshot; DELETE FROM held; DELETE FROM session;
                  INSERT INTO meta (key, value) VALUES ('incomplete', 1);",
@@ -547,10 +568,10 @@ impl Index {
 
 /// Copies a database that is only read, with what its write-ahead log adds.
 fn copy_into(path: &Path, copy: &mut Connection) -> rusqlite::Result<()> {
-    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let original = Connection::open_with_flags(path, flags)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let original = checked::open(path, flags)?;
     let version: i64 = original.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version != VERSION {
+    if version != VERSION || known_identity(&original)? != identity(path).ok() {
         return Err(rusqlite::Error::QueryReturnedNoRows);
     }
     let backup = rusqlite::backup::Backup::new(&original, copy)?;
@@ -562,6 +583,24 @@ fn copy_into(path: &Path, copy: &mut Connection) -> rusqlite::Result<()> {
         true => Ok(()),
         false => Err(rusqlite::Error::QueryReturnedNoRows),
     }
+}
+
+/// What tells a file from a copy of it. An index that was copied while it was in use is a mixture:
+/// its pages, its write-ahead log and the packs beside it may be of different moments.
+fn identity(path: &Path) -> Result<String> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(path).map_err(Error::io("read", path))?;
+    let born = meta.created().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    // The number of the device may change with every start of the machine.
+    let besides = born.map_or(u128::from(meta.dev()), |since| since.as_nanos());
+    Ok(format!("{}-{besides}", meta.ino()))
+}
+
+fn known_identity(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE key = 'identity'")?
+        .query_row([], |row| row.get(0))
+        .optional()
 }
 
 /// SQLite gives its other files the mode of the database. One that exists is not opened: closing
@@ -588,11 +627,25 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// Whether a database is past using, so that it has to be built anew.
+/// Whether what a database says makes no sense, so that it has to be built anew. A full disk, a busy
+/// database or a disk that cannot be read are something else.
 pub(crate) fn is_unusable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SchemaChanged};
-    let corrupt =
-        matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | SchemaChanged));
-    corrupt
-        || matches!(error, rusqlite::Error::SqliteFailure(_, Some(text)) if text.contains("no such"))
+    use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_SHORT_READ};
+    match error {
+        E::SqliteFailure(failure, text) => {
+            matches!(failure.code, DatabaseCorrupt | NotADatabase | SchemaChanged)
+                || [SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_SHORT_READ]
+                    .contains(&failure.extended_code)
+                || text.as_ref().is_some_and(|text| text.contains("no such"))
+        }
+        E::FromSqlConversionFailure(..)
+        | E::IntegralValueOutOfRange(..)
+        | E::InvalidColumnType(..)
+        | E::InvalidColumnIndex(_)
+        | E::Utf8Error(..) => true,
+        E::SqlInputError { msg, .. } => msg.contains("no such"),
+        _ => false,
+    }
 }

@@ -1,7 +1,9 @@
 //! The append lock: one writer at a time, waited for with a limit, held only to append.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
+use std::marker::PhantomData;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,12 +82,24 @@ struct Note {
     broken: Option<(u64, u64)>,
 }
 
-/// The held lock; letting go of it is dropping it.
+/// The held lock; letting go of it is dropping it. It stays with the thread that took it.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
     path: PathBuf,
     note: Note,
+    _here: PhantomData<*const ()>,
+}
+
+thread_local! {
+    /// The locks that this thread holds: whoever waited for one of them would wait for itself.
+    static HERE: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        HERE.with_borrow_mut(|held| held.retain(|path| *path != self.path));
+    }
 }
 
 /// What a reader of the log must know of the lock file.
@@ -117,6 +131,14 @@ impl Look {
     }
 }
 
+impl Look {
+    /// What somebody who holds the lock at `path` knows.
+    pub(crate) fn beside_the_lock(path: &Path) -> Result<Self> {
+        let broken = open_existing(path)?.and_then(|file| read_note(&file)?.broken);
+        Ok(Self { _file: None, broken })
+    }
+}
+
 impl Broken for Look {
     fn broken(&self) -> Option<(u64, u64)> {
         self.broken
@@ -144,10 +166,16 @@ impl Lock {
             .and_then(|name| Some(Path::new(&name).file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_default();
         let note = Note { pid: std::process::id(), program, since: Some(now), broken };
-        let mut lock = Self { file, path: path.to_owned(), note };
+        HERE.with_borrow_mut(|held| held.push(path.to_owned()));
+        let mut lock = Self { file, path: path.to_owned(), note, _here: PhantomData };
         // A lock that cannot be annotated is a lock all the same.
         let _ = lock.write_note();
         Ok(lock)
+    }
+
+    /// Whether this thread holds the lock at `path`.
+    pub(crate) fn is_held_here(path: &Path) -> bool {
+        HERE.with_borrow(|held| held.iter().any(|held| held == path))
     }
 
     /// Leaves a note about such a pack, or takes it away.

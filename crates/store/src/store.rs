@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::ambient::Clock;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::home::Home;
-use crate::index::{CheckpointRow, Index, is_unusable};
+use crate::index::{CheckpointRow, Index};
 use crate::lock::{Claim, Lock, Look, Patience, Told};
 use crate::log;
 use crate::pack::{PackId, PackReader};
@@ -28,6 +29,10 @@ pub struct Store {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     index: Mutex<Index>,
+    /// How often another index has taken the place of the one before.
+    incarnation: AtomicU64,
+    /// Whether one is just being filled; only ever set under the lock.
+    renewing: AtomicBool,
     pub(crate) packs: Mutex<HashMap<PackId, Arc<PackReader>>>,
     pub(crate) blocks: Mutex<Blocks>,
     pub(crate) objects: Mutex<Objects>,
@@ -147,6 +152,8 @@ impl Store {
             disk: options.disk,
             clock: options.clock,
             index: Mutex::new(index),
+            incarnation: AtomicU64::new(0),
+            renewing: AtomicBool::new(false),
             packs: Mutex::default(),
             blocks: Mutex::default(),
             objects: Mutex::default(),
@@ -198,17 +205,71 @@ impl Store {
         held(&self.damage).clone()
     }
 
-    /// Works with the index. One that turns out to be spoilt is removed, so that the next process
-    /// builds it anew.
-    pub fn with_index<T>(&self, work: impl FnOnce(&mut Index) -> Result<T>) -> Result<T> {
+    /// Works with the index. One that turns out to be spoilt is built anew, and the work begins
+    /// again.
+    pub fn with_index<T>(&self, mut work: impl FnMut(&mut Index) -> Result<T>) -> Result<T> {
+        let incarnation = self.incarnation.load(Ordering::Acquire);
         let done = work(&mut held(&self.index));
-        if let Err(Error::Index { source, .. }) = &done
-            && is_unusable(source)
-        {
-            // Failing leaves things as they are.
-            let _ = remove_index(&self.home.index());
+        match done {
+            Err(error) if error.is_spoilt_index() => {
+                self.renew_index(incarnation, error)?;
+                work(&mut held(&self.index))
+            }
+            other => other,
         }
-        done
+    }
+
+    /// As [`Store::with_index`] for work that cannot begin again: if the index had to be built anew,
+    /// the whole run has to be done again.
+    pub(crate) fn with_index_once<T>(
+        &self,
+        work: impl FnOnce(&mut Index) -> Result<T>,
+    ) -> Result<T> {
+        let incarnation = self.incarnation.load(Ordering::Acquire);
+        let done = work(&mut held(&self.index));
+        match done {
+            Err(error) if error.is_spoilt_index() => {
+                self.renew_index(incarnation, error)?;
+                Err(Error::Moved)
+            }
+            other => other,
+        }
+    }
+
+    /// Puts a new index in the place of one that is spoilt, and fills it. `why` is what it was found
+    /// spoilt by; it is given back if nothing can be done.
+    fn renew_index(&self, incarnation: u64, why: Error) -> Result<()> {
+        let path = self.home.lock();
+        let here = Lock::is_held_here(&path);
+        let again = here && self.renewing.load(Ordering::Acquire);
+        if self.read_only.is_some() || again {
+            return Err(why);
+        }
+        let _lock = if here { None } else { Some(self.lock()?) };
+        let look = Look::beside_the_lock(&path)?;
+        // Another thread may have done it meanwhile, or another process.
+        if self.incarnation.load(Ordering::Acquire) != incarnation {
+            return Ok(());
+        }
+        self.renewing.store(true, Ordering::Release);
+        let renewed = self.replace_index().and_then(|()| self.catch_up(&look));
+        self.renewing.store(false, Ordering::Release);
+        renewed.map(drop)
+    }
+
+    fn replace_index(&self) -> Result<()> {
+        let path = self.home.index();
+        let mut index = held(&self.index);
+        let other = match index.was_replaced() && path.exists() {
+            true => Index::open(&path)?,
+            false => None,
+        };
+        *index = match other {
+            Some(other) => other,
+            None => create_index(&path)?,
+        };
+        self.incarnation.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Asks the index something. While somebody is taking something in that comes in several steps
@@ -321,12 +382,15 @@ fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
     {
         return Ok((index, false));
     }
+    Ok((create_index(&path)?, true))
+}
+
+/// An empty index in the place of one that may be there. Only under the lock.
+fn create_index(path: &Path) -> Result<Index> {
     // Also without a database: SQLite would take a log that was left behind for that of a new one.
-    remove_index(&path)?;
-    match Index::open(&path)? {
-        Some(index) => Ok((index, true)),
-        None => Err(Error::Damaged(format!("{} cannot be rebuilt", path.display()))),
-    }
+    remove_index(path)?;
+    Index::open(path)?
+        .ok_or_else(|| Error::Damaged(format!("{} cannot be rebuilt", path.display())))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -498,7 +498,7 @@ impl Store {
         }
         let sequence = tail.sequence + 1;
         let (records, _) =
-            self.with_index(|index| index.at_one_moment(|index| make(index, sequence)))?;
+            self.with_index_once(|index| index.at_one_moment(|index| make(index, sequence)))?;
         Ok((lock, tail, records))
     }
 

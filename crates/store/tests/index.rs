@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Files, World, check_saved, files, gc_now, ids, load, noise, save};
+use common::{Files, World, check_saved, files, gc_now, ids, noise, save};
 use rappel_store::sink::{Source, id_of};
 use rappel_types::CheckpointId;
 
@@ -74,31 +74,79 @@ fn an_index_whose_log_was_left_behind_is_built_again() {
     check(&world, &all, "only the database deleted");
 }
 
+/// Spoils a page, given the whole database and the page's number.
+type SpoilPage = fn(&mut [u8], usize);
+
+const SPOILS: [(&str, SpoilPage); 5] = [
+    ("a flipped bit", |bytes, page| bytes[page * PAGE + page * 37 % PAGE] ^= 1 << (page % 8)),
+    ("zeros", |bytes, page| bytes[page * PAGE..][..PAGE].fill(0)),
+    ("garbage", |bytes, page| {
+        bytes[page * PAGE..][..PAGE].copy_from_slice(&noise(page as u64, PAGE));
+    }),
+    ("another page", |bytes, page| {
+        let other = (page + 1) % (bytes.len() / PAGE);
+        bytes.copy_within(other * PAGE..(other + 1) * PAGE, page * PAGE);
+    }),
+    ("its second half of zeros", |bytes, page| bytes[page * PAGE + PAGE / 2..][..PAGE / 2].fill(0)),
+];
+const PAGE: usize = 1024;
+
 #[test]
-fn an_index_that_turns_out_to_be_spoilt_heals_with_the_next_process() {
+fn whatever_page_is_spoilt_everything_is_found_all_the_same() {
     let (world, all) = home();
     let path = world.home.path().join("index.db");
     drop(world.index());
-    let whole = std::fs::read(&path).unwrap();
-    for page in 1..whole.len() / 1024 {
-        world.forget_index();
+    let mut whole = std::fs::read(&path).unwrap();
+    assert!(whole.len() > 30 * PAGE, "{}", whole.len());
+    for page in 0..whole.len() / PAGE {
+        let (what, spoil) = SPOILS[page % SPOILS.len()];
         let mut spoilt = whole.clone();
-        spoilt[page * 1024..(page + 1) * 1024].fill(0xa5);
+        spoil(&mut spoilt, page);
+        // In place: a copy would not be believed anyway.
         std::fs::write(&path, spoilt).unwrap();
-        // Somewhere in a day's work the page is needed, or it never is.
-        let noticed = world.try_open().and_then(|store| {
-            common::try_save(&store, &files(&[("x", b"x")]))?;
-            for (id, _) in &all {
-                load(&store, id)?;
-            }
-            Ok(())
-        });
-        if noticed.is_err() {
-            let store = world.open();
-            assert!(ids(&store).len() >= all.len(), "page {page}");
-            check_saved(&store, &all);
+        for beside in ["index.db-wal", "index.db-shm"] {
+            let _ = std::fs::remove_file(world.home.path().join(beside));
         }
+        let store = world.open();
+        assert_eq!(ids(&store).len(), all.len(), "page {page}: {what}");
+        check_saved(&store, &all);
+        assert!(store.damage().is_empty(), "page {page}: {what}: {:?}", store.damage());
+        drop(store);
+        // It was noticed and is another file now, or the page was not needed.
+        drop(world.index());
+        whole = std::fs::read(&path).unwrap();
     }
+}
+
+#[test]
+fn a_log_of_the_index_that_is_spoilt_costs_nothing() {
+    let (world, all) = home();
+    let beside = |suffix: &str| world.home.path().join(format!("index.db{suffix}"));
+    let (database, log) = (beside(""), beside("-wal"));
+    let whole = [&database, &log].map(|path| std::fs::read(path).unwrap());
+    assert!(whole[1].len() > 8 * PAGE, "{}", whole[1].len());
+    for part in 0..16 {
+        let mut spoilt = whole[1].clone();
+        let at = spoilt.len() * part / 16;
+        spoilt[at] ^= 1 << (part % 8);
+        std::fs::write(&database, &whole[0]).unwrap();
+        std::fs::write(&log, spoilt).unwrap();
+        let _ = std::fs::remove_file(beside("-shm"));
+        check(&world, &all, &format!("byte {at} of the log"));
+    }
+}
+
+#[test]
+fn a_copy_of_a_home_builds_an_index_of_its_own() {
+    let (world, all) = home();
+    // What a copy of a home in use has: an index of one moment beside packs of another.
+    let path = world.home.path().join("index.db");
+    drop(world.index());
+    world.index().execute_batch("DELETE FROM checkpoint; DELETE FROM object").unwrap();
+    let lying = std::fs::read(&path).unwrap();
+    world.forget_index();
+    std::fs::write(&path, lying).unwrap();
+    check(&world, &all, "a copied index");
 }
 
 #[test]

@@ -97,9 +97,14 @@ impl World {
         check(&self.open());
     }
 
-    /// The index as a database, all of it in the one file.
+    /// The index as a database, all of it in the one file. What is changed there has the right
+    /// checksums.
     pub fn index(&self) -> rusqlite::Connection {
-        let database = rusqlite::Connection::open(self.home.path().join("index.db")).unwrap();
+        drop(self.open());
+        let path = self.home.path().join("index.db");
+        let flags = rusqlite::OpenFlags::default();
+        let database =
+            rusqlite::Connection::open_with_flags_and_vfs(path, flags, c"rappel").unwrap();
         database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         database
     }
