@@ -74,8 +74,21 @@ pub struct How<'a> {
     pub patience: Duration,
     /// Whether others are made to.
     pub terminate_connections: bool,
+    /// Which names that come without their schema are found while it is loaded.
+    pub names: Names,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
+}
+
+/// Which names that come without their schema are found while a dump is loaded. The dump itself qualifies all of its
+/// names; functions that it calls may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Names {
+    /// Those of the server itself. [`Error::NameMissing`] says that one was missing.
+    #[default]
+    OfTheServer,
+    /// Also those in schemas of the user's search path where only the loading user and superusers may create objects.
+    Trusted,
 }
 
 /// Who watches while a database is read.

@@ -247,6 +247,23 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 
+    /// What is said of a database whose functions look for a name that was not found, where the error is that.
+    pub(crate) fn names_missing(&self) -> Option<String> {
+        use rappel_capture::databases::Error as Database;
+        use rappel_capture::restore::Error as Restore;
+        // A restore that could not be taken back waits for `recover`.
+        let Self::Restore(error @ (Restore::Database { .. } | Restore::RolledBack { .. })) = self
+        else {
+            return None;
+        };
+        let Database::NameMissing(words) = database_cause(error)? else { return None };
+        let first = words.lines().next().unwrap_or_default();
+        Some(format!(
+            "a function names something without its schema ({first}); the dump was loaded with a search_path of \
+             schemas where only its user and superusers may create objects"
+        ))
+    }
+
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -1,5 +1,6 @@
 //! Everything unfinished: what it is, and how to end it.
 
+use rappel_capture::databases::Names;
 use rappel_capture::restore::{self, IntentId, Job, Outcome};
 use rappel_store::beneath::Root;
 use rappel_store::document::{Undo, UndoKind};
@@ -131,7 +132,19 @@ impl Rappel {
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
     pub fn recover(&mut self, options: &RecoverOptions) -> Result<Recovered> {
-        let RecoverOptions { finish, skip_databases, terminate_connections } = *options;
+        match self.recover_with(*options, Names::OfTheServer) {
+            Err(error) if error.names_missing().is_some() => {
+                let said = error.names_missing();
+                let mut recovered = self.recover_with(*options, Names::Trusted)?;
+                recovered.warnings.extend(said);
+                Ok(recovered)
+            }
+            other => other,
+        }
+    }
+
+    fn recover_with(&mut self, options: RecoverOptions, names: Names) -> Result<Recovered> {
+        let RecoverOptions { finish, skip_databases, terminate_connections } = options;
         if skip_databases && !finish {
             return Err(Error::Usage {
                 message: "databases can only be left out of a restore that is finished".into(),
@@ -177,7 +190,7 @@ impl Rappel {
         }
         let opened = self.intents().take(id)?;
         let wanted = if finish { &fates.open[..] } else { &[] };
-        let mut held = self.hold_again(&target, wanted, terminate_connections)?;
+        let mut held = self.hold_again(&target, wanted, terminate_connections, names)?;
         let options = SaveOptions {
             message: Some("Pre-recover auto-save".into()),
             trigger: Some(Trigger::PreRestore),

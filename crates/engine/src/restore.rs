@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use rappel_capture::databases::DatabaseDrive;
 use rappel_capture::databases::copy_out::write_out;
+use rappel_capture::databases::{DatabaseDrive, Names};
 use rappel_capture::files::{Restored, Selector};
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
@@ -264,7 +264,8 @@ impl Rappel {
     }
 
     /// Goes to a checkpoint's state, within a limit, and remembers the way back. `narrow` may take
-    /// something out of the plan that was confirmed.
+    /// something out of the plan that was confirmed. A database that lacks a name is loaded once more, from the
+    /// beginning: what was held and saved for the first attempt others may have changed by then.
     pub(crate) fn go_to(
         &mut self,
         target: &Target,
@@ -273,6 +274,25 @@ impl Rappel {
         expected: Option<&str>,
         narrow: &dyn Fn(Plan) -> Result<Plan>,
     ) -> Result<RestoreReport> {
+        let go = (kind, expected, narrow);
+        match self.go_with(target, limit, go, Names::OfTheServer) {
+            Err(error) if error.names_missing().is_some() => {
+                let said = error.names_missing();
+                let mut report = self.go_with(target, limit, go, Names::Trusted)?;
+                report.warnings.extend(said);
+                Ok(report)
+            }
+            other => other,
+        }
+    }
+
+    fn go_with(
+        &mut self,
+        target: &Target,
+        limit: &Limit<'_>,
+        (kind, expected, narrow): (UndoKind, Option<&str>, &dyn Fn(Plan) -> Result<Plan>),
+        names: Names,
+    ) -> Result<RestoreReport> {
         let start = Instant::now();
         let workspace = self.require_known()?;
         let _turn = self.turn_to_restore(workspace)?;
@@ -280,7 +300,7 @@ impl Rappel {
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
-        let Prepared { safety, present, held, planned, .. } = self.prepare(target, limit)?;
+        let Prepared { safety, present, held, planned, .. } = self.prepare(target, limit, names)?;
         let Planned { plan, git, databases, agents } = planned;
         let safety = safety.id;
         let hash = plan_hash(&target.manifest.id, &plan);

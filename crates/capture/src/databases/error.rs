@@ -30,6 +30,10 @@ pub enum Error {
         /// What to do.
         hint: Option<String>,
     },
+    /// A function that the dump calls names something without its schema, and it was not found. Nothing was done; it
+    /// may be found with [`super::Names::Trusted`].
+    #[error("{0}")]
+    NameMissing(String),
     /// The connection was lost in the middle of a commit: it may or may not have happened.
     #[error("{0}")]
     Unknown(String),

@@ -4,7 +4,8 @@
 //! - [`program`]: running the programs; [`session`]: a `psql` that is told one thing after the other;
 //! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store; [`definition`]: what a dump leaves out;
 //! - [`restoring`]: a dump out of the store, in one transaction; with [`check`] and [`demands`] (may it?), [`lock`]
-//!   (holding writers off), [`inventory`] (did anything slip in?), `clear.sql` (dropping what is there, to what [`origin`]'s dump takes for granted) and [`fate`] (was it
+//!   (holding writers off), [`inventory`] (did anything slip in?), [`trusted`] (where may names be
+//!   looked for?), `clear.sql` (dropping what is there, to what [`origin`]'s dump takes for granted) and [`fate`] (was it
 //!   committed?); [`create`]: a database that was dropped.
 //!
 //! Restoring a dump means running it: with the rights of the URL's user, in the server. What is a
@@ -25,6 +26,7 @@ pub mod restoring;
 pub mod session;
 mod source;
 mod tables;
+pub mod trusted;
 pub mod url;
 
 use std::sync::atomic::AtomicBool;

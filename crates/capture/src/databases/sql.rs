@@ -19,5 +19,21 @@ fn is_bracket(command: &[u8]) -> bool {
     word == b"\\restrict" || word == b"\\unrestrict"
 }
 
+/// A name or text as SQL has it.
+pub fn literal(text: &str) -> String {
+    // E'' means the same whatever standard_conforming_strings says.
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
 /// No command of interest is longer.
 const COMMAND_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_in_statements() {
+        assert_eq!(literal(r"it's a \ "), r"E'it''s a \\ '");
+    }
+}

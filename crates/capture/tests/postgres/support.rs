@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
-use rappel_capture::databases::{Captured, Result, Watch};
+use rappel_capture::databases::{Captured, Error, Names, Result, Watch};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::DatabasePart;
 
@@ -38,14 +38,27 @@ pub fn capture(database: &Database, store: &MemoryStore) -> Captured {
     database.capture(store, None, &Pace::default()).unwrap()
 }
 
-/// A restore from beginning to end.
+/// A restore from beginning to end: once more with trusted names where one is missing.
 pub fn restore(
     database: &Database,
     store: &MemoryStore,
     target: &DatabasePart,
 ) -> Result<Captured> {
     database.check(store, target, false)?;
-    let mut restoring = database.restoring(patient())?;
+    match restore_with(database, store, target, Names::OfTheServer) {
+        Err(Error::NameMissing(_)) => restore_with(database, store, target, Names::Trusted),
+        other => other,
+    }
+}
+
+/// One attempt of it.
+pub fn restore_with(
+    database: &Database,
+    store: &MemoryStore,
+    target: &DatabasePart,
+    names: Names,
+) -> Result<Captured> {
+    let mut restoring = database.restoring(Options { names, ..patient() })?;
     let safety = restoring.capture(store, Some(target), &Watch::nobody())?;
     restoring.stage(store, target)?;
     restoring.commit()?;

@@ -6,6 +6,7 @@ mod beside_writers;
 mod crash;
 mod faces;
 mod load;
+mod names;
 mod redis;
 mod refusals;
 mod scene;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rappel_capture::databases::{
-    DatabaseDrive, Error as DatabaseError, Held, How, Restoring, Watch,
+    DatabaseDrive, Error as DatabaseError, Held, How, Names, Restoring, Watch,
 };
 use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Scratch;
@@ -121,6 +121,8 @@ pub(crate) struct Holdings {
     terminate_connections: bool,
     /// Whether one that cannot be held ends it all.
     strict: bool,
+    /// Which names without a schema are found while they are loaded.
+    pub names: Names,
     conflicts: Vec<Conflict>,
     pub(super) warnings: Vec<String>,
 }
@@ -146,8 +148,8 @@ impl Holdings {
     }
 
     /// None yet, for a recovery: one that cannot be held ends it.
-    pub fn strict(terminate_connections: bool) -> Self {
-        Self { terminate_connections, strict: true, ..Self::default() }
+    pub fn strict(terminate_connections: bool, names: Names) -> Self {
+        Self { terminate_connections, strict: true, names, ..Self::default() }
     }
 
     /// Lets go of all of them: others may write again.
@@ -177,7 +179,7 @@ impl Rappel {
         holdings: &mut Holdings,
         meant: impl Fn(&Holding) -> bool,
     ) -> Result<()> {
-        let how = self.how(holdings.terminate_connections);
+        let how = self.how(holdings.terminate_connections, holdings.names);
         for holding in holdings.all.iter_mut().filter(|holding| meant(holding)) {
             match holding.named.database.restoring(&how) {
                 Ok(restoring) => holding.restoring = Some(restoring),
@@ -226,13 +228,14 @@ impl Rappel {
         warnings: &mut Vec<String>,
     ) -> Result<DatabaseDrive> {
         let mut all = Vec::new();
+        let names = held.names;
         for (place, holding) in held.all.into_iter().enumerate() {
             let name = &holding.named.name;
             let from = holding.now.map(|now| now.digest);
             let (restoring, from) = match holding.restoring {
                 Some(restoring) => (restoring, from),
                 None => self
-                    .made_anew(&holding.named, &holding.target, warnings)
+                    .made_anew(&holding.named, &holding.target, names, warnings)
                     .map_err(|error| Error::Database { name: name.clone(), error })?,
             };
             let plan = DatabasePlan {
@@ -254,11 +257,12 @@ impl Rappel {
         &self,
         named: &Named,
         target: &DatabasePart,
+        names: Names,
         warnings: &mut Vec<String>,
     ) -> rappel_capture::databases::Result<(Box<dyn Restoring>, Option<Digest>)> {
         let notes = named.database.create(target)?;
         warnings.extend(notes.iter().map(|note| format!("database {}: {note}", named.name)));
-        let mut restoring = named.database.restoring(&self.how(false))?;
+        let mut restoring = named.database.restoring(&self.how(false, names))?;
         let scratch = Scratch::over(self.source());
         let bytes = AtomicU64::default();
         let watch = Watch { cancel: &self.options.cancel, bytes: &bytes };
@@ -288,8 +292,8 @@ impl Rappel {
     }
 
     /// How a restore takes hold of databases.
-    pub(super) fn how(&self, terminate_connections: bool) -> How<'_> {
-        How { patience: PATIENCE, terminate_connections, cancel: &self.options.cancel }
+    pub(super) fn how(&self, terminate_connections: bool, names: Names) -> How<'_> {
+        How { patience: PATIENCE, terminate_connections, names, cancel: &self.options.cancel }
     }
 
     /// How a restore reads databases.

@@ -1,6 +1,6 @@
 //! The databases of a restore that was interrupted: what became of each, and carrying them on.
 
-use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held};
+use rappel_capture::databases::{DatabaseDrive, Error as DatabaseError, Fate, Held, Names};
 use rappel_capture::restore::Intent;
 use rappel_store::sink::Scratch;
 use rappel_types::database::{DatabaseKind, DatabasePlan};
@@ -130,8 +130,9 @@ impl Rappel {
         target: &CheckpointId,
         open: &[(usize, DatabasePlan)],
         terminate_connections: bool,
+        names: Names,
     ) -> Result<Holdings> {
-        let mut holdings = Holdings::strict(terminate_connections);
+        let mut holdings = Holdings::strict(terminate_connections, names);
         let target = self.manifest_of(target)?;
         for (_, plan) in open {
             let parts = target.iter().flat_map(|target| &target.databases);
@@ -154,7 +155,7 @@ impl Rappel {
     ) -> Result<(DatabaseDrive, Vec<Conflict>)> {
         let mut left = Vec::new();
         let mut all = Vec::new();
-        let mut held = held.all;
+        let (names, mut held) = (held.names, held.all);
         for (place, plan) in open {
             let at = held.iter().position(|holding| holding.named.name == plan.name);
             let Some(holding) = at.map(|at| held.remove(at)) else {
@@ -175,7 +176,7 @@ impl Rappel {
             let restoring = match restoring {
                 Some(restoring) => restoring,
                 None => {
-                    let made = self.made_anew(&named, &target, warnings);
+                    let made = self.made_anew(&named, &target, names, warnings);
                     made.map_err(|error| Error::Database { name: named.name.clone(), error })?.0
                 }
             };

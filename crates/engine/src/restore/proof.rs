@@ -4,6 +4,7 @@
 //! Where it cannot, the safety checkpoint is made again from the workspace's bytes. Only if that does
 //! not help either is the restore refused, with nothing moved.
 
+use rappel_capture::databases::Names;
 use rappel_capture::restore::{self, Intent};
 use rappel_store::proof::Proof;
 use rappel_types::plan::Conflict;
@@ -39,10 +40,15 @@ enum Goes {
 
 impl Rappel {
     /// Saves the present and plans the restore, until all that the plan displaces is known to be held.
-    pub(super) fn prepare(&mut self, target: &Target, limit: &Limit<'_>) -> Result<Prepared> {
+    pub(super) fn prepare(
+        &mut self,
+        target: &Target,
+        limit: &Limit<'_>,
+        names: Names,
+    ) -> Result<Prepared> {
         // What an earlier command of this process read says nothing about the disk of now.
         self.store.forget_open_packs();
-        match self.prepare_once(target, limit, false) {
+        match self.prepare_once(target, limit, names, false) {
             Ok(prepared) if prepared.unproven.is_empty() => return Ok(prepared),
             Ok(Prepared { unproven, .. }) => {
                 tracing::warn!(
@@ -56,16 +62,23 @@ impl Rappel {
             }
             Err(error) => return Err(error),
         }
-        let prepared = self.prepare_once(target, limit, true)?;
+        let prepared = self.prepare_once(target, limit, names, true)?;
         match prepared.unproven.is_empty() {
             true => Ok(prepared),
             false => Err(refused(&prepared.unproven)),
         }
     }
 
-    fn prepare_once(&mut self, target: &Target, limit: &Limit<'_>, anew: bool) -> Result<Prepared> {
+    fn prepare_once(
+        &mut self,
+        target: &Target,
+        limit: &Limit<'_>,
+        names: Names,
+        anew: bool,
+    ) -> Result<Prepared> {
         let wish = limit.databases();
         let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
+        held.names = names;
         let (safety, present) = self.save_present(target, &mut held, anew)?;
         let databases = plan_databases(&mut held, wish.as_ref());
         let planned = self.plan(self.source(), &present, target, limit, databases)?;

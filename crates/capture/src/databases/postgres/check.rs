@@ -80,13 +80,13 @@ fn refused(message: String, hint: impl Into<String>) -> Error {
     Error::Refused { message, hint: Some(hint.into()) }
 }
 
-fn array(names: &BTreeSet<String>) -> String {
+pub(super) fn array(names: &BTreeSet<String>) -> String {
     let names: Vec<_> = names.iter().map(|name| literal(name)).collect();
     format!("ARRAY[{}]::text[]", names.join(", "))
 }
 
 /// The names that a query finds, for people. It yields one column of names.
-fn names(session: &mut Session, query: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn names(session: &mut Session, query: &str) -> Result<Vec<String>, Failure> {
     let rows = session
         .rows(&format!("SELECT pg_catalog.json_build_array(name) FROM ({query}) found (name);"))?;
     let text = |row: Vec<serde_json::Value>| row.first()?.as_str().map(str::to_owned);

@@ -204,7 +204,7 @@ fn outcome(mut answer: Vec<String>) -> Result<(), String> {
 }
 
 /// The names of a list, without their quotes.
-fn list(text: &str) -> Vec<String> {
+pub(super) fn list(text: &str) -> Vec<String> {
     let (mut names, mut name, mut quoted) = (Vec::new(), String::new(), false);
     let mut rest = text.chars().peekable();
     while let Some(next) = rest.next() {

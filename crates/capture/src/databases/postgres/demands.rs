@@ -1,6 +1,6 @@
 //! What a dump asks of the server that it is loaded into: roles, extensions, tablespaces, rights, and room for locks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::Write;
 
@@ -23,8 +23,19 @@ pub struct Demands {
     pub tablespaces: BTreeSet<String>,
     /// Whether it defines event triggers, which only superusers may.
     pub event_triggers: bool,
+    /// Who may create objects in its schemas. In one that it gives to nobody, only the loading user may.
+    pub creators: BTreeMap<String, BTreeSet<Creator>>,
     /// How many things it creates.
     pub creates: u64,
+}
+
+/// Somebody who may create objects in a schema.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Creator {
+    /// All roles (`PUBLIC`).
+    Everybody,
+    /// One role.
+    Role(String),
 }
 
 impl Write for Demands {
@@ -72,8 +83,20 @@ impl Demands {
         match first.unwrap_or_default().to_ascii_lowercase().as_str() {
             "create" => self.creation(&tokens(&text)),
             "alter" => self.alteration(&tokens(&text)),
-            "grant" => self.named_behind(&tokens(&text), "to"),
-            "revoke" => self.named_behind(&tokens(&text), "from"),
+            "grant" => {
+                let tokens = tokens(&text);
+                self.named_behind(&tokens, "to");
+                if let Some((schema, creator)) = creation_in_schema(&tokens, "to") {
+                    self.creators.entry(schema).or_default().insert(creator);
+                }
+            }
+            "revoke" => {
+                let tokens = tokens(&text);
+                self.named_behind(&tokens, "from");
+                if let Some((schema, creator)) = creation_in_schema(&tokens, "from") {
+                    self.creators.entry(schema).or_default().remove(&creator);
+                }
+            }
             "set" => self.setting(&tokens(&text)),
             _ => {}
         }
@@ -90,6 +113,11 @@ impl Demands {
             }
             [_, event, trigger, ..] if event.is("event") && trigger.is("trigger") => {
                 self.event_triggers = true;
+            }
+            [_, kind, name, ..] if kind.is("schema") => {
+                if let Some(name) = named(name) {
+                    self.creators.entry(name).or_default();
+                }
             }
             [_, kind, ..] if kind.is("policy") => self.named_behind(tokens, "to"),
             [_, user, mapping, of, name, ..]
@@ -123,6 +151,12 @@ impl Demands {
                 }
                 _ => self.owners.extend(role(name)),
             }
+            if let [_, kind, schema, ..] = tokens
+                && kind.is("schema")
+                && let (Some(schema), Some(owner)) = (named(schema), role(name))
+            {
+                self.creators.entry(schema).or_default().insert(Creator::Role(owner));
+            }
         } else if tokens.iter().any(|token| token.is("constraint")) {
             self.creates += 1;
         }
@@ -135,7 +169,7 @@ impl Demands {
             {
                 self.roles.extend(role(name).filter(|_| !name.is("default")));
             }
-            [_, setting, Token::Sign('='), name, ..] if setting.is("default_tablespace") => {
+            [.., setting, Token::Sign('='), name, _] if setting.is("default_tablespace") => {
                 self.tablespaces.extend(named(name).filter(|name| !name.is_empty()));
             }
             _ => {}
@@ -152,6 +186,25 @@ impl Demands {
                 break;
             }
         }
+    }
+}
+
+/// Whom a statement lets create objects in which schema (`GRANT CREATE ON SCHEMA s TO r`), or does not any more.
+fn creation_in_schema(tokens: &[Token], preposition: &str) -> Option<(String, Creator)> {
+    let on = tokens.iter().position(|token| token.is("on"))?;
+    let (rights, rest) = tokens.split_at(on);
+    match rest {
+        [_, kind, schema, to, grantee, ..]
+            if kind.is("schema")
+                && to.is(preposition)
+                && rights.iter().any(|right| right.is("create") || right.is("all")) =>
+        {
+            let everybody = grantee.is("public");
+            let creator =
+                if everybody { Creator::Everybody } else { Creator::Role(named(grantee)?) };
+            Some((named(schema)?, creator))
+        }
+        _ => None,
     }
 }
 
@@ -213,7 +266,13 @@ mod tests {
             ALTER SCHEMA public OWNER TO "First";
             ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (a > 1);
             GRANT SELECT("to",b) ON TABLE public.t TO reader WITH GRANT OPTION;
+            CREATE SCHEMA "The own";
+            CREATE SCHEMA s;
+            ALTER SCHEMA s OWNER TO "First";
             GRANT ALL ON SCHEMA s TO PUBLIC;
+            GRANT USAGE ON SCHEMA public TO reader;
+            REVOKE USAGE ON SCHEMA s FROM PUBLIC;
+            GRANT CREATE,USAGE ON SCHEMA public TO "Two";
             REVOKE ALL ON FUNCTION f(text) FROM revoked;
             SET SESSION AUTHORIZATION grantor;
             RESET SESSION AUTHORIZATION;
@@ -231,7 +290,12 @@ GRANT x TO nobody;
             demands.write_all(piece).unwrap();
         }
         let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(" ");
-        assert_eq!(list(&demands.owners), "The \"Owner\"");
+        assert_eq!(list(&demands.owners), "First The \"Owner\"");
+        let role = |name: &str| Creator::Role(name.to_owned());
+        let creators = |schema: &str| demands.creators[schema].iter().cloned().collect::<Vec<_>>();
+        assert_eq!(creators("The own"), []);
+        assert_eq!(creators("s"), [Creator::Everybody, role("First")]);
+        assert_eq!(creators("public"), [role("First"), role("Two")]);
         assert_eq!(demands.public_owner.as_deref(), Some("First"));
         assert_eq!(
             list(&demands.roles),
@@ -240,6 +304,6 @@ GRANT x TO nobody;
         assert_eq!(list(&demands.extensions), "uuid-ossp");
         assert_eq!(list(&demands.tablespaces), "fast");
         assert!(demands.event_triggers);
-        assert_eq!(demands.creates, 7);
+        assert_eq!(demands.creates, 9);
     }
 }

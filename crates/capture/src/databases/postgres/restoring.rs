@@ -21,11 +21,11 @@ use rappel_types::database::{DatabasePart, Ticket};
 use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
 use super::super::sql::Rewriter;
-use super::super::{Captured, Fate, Restoring, Watch};
+use super::super::{Captured, Fate, Names, Restoring, Watch};
 use super::inventory::{self, Inventory};
 use super::session::{Failure, Session};
 use super::source::watched;
-use super::{Database, fate, lock, origin};
+use super::{Database, fate, lock, origin, trusted};
 
 /// How a restore behaves towards others.
 #[derive(Debug, Clone)]
@@ -34,11 +34,17 @@ pub struct Options {
     pub lock_timeout: Duration,
     /// Whether it ends the other connections first.
     pub terminate_connections: bool,
+    /// Which names without a schema are found.
+    pub names: Names,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { lock_timeout: Duration::from_secs(10), terminate_connections: false }
+        Self {
+            lock_timeout: Duration::from_secs(10),
+            terminate_connections: false,
+            names: Names::OfTheServer,
+        }
     }
 }
 
@@ -156,6 +162,16 @@ impl Restore {
             }
             Some("53100") => "free some space on the server's disk",
             Some("42501") => "connect as a superuser",
+            Some(code) if MISSING.contains(&code) => match self.options.names {
+                Names::OfTheServer => {
+                    return Error::NameMissing(format!("{place}: {}", failure.words));
+                }
+                Names::Trusted => {
+                    "it is in no schema of the user's search_path where only the user and superusers may \
+                     create objects; let the function that names it set its own search_path \
+                     (ALTER FUNCTION … SET search_path), or revoke CREATE on the schema"
+                }
+            },
             Some(_) => "nothing was changed; the message above is the server's",
         };
         Error::Refused {
@@ -165,9 +181,12 @@ impl Restore {
     }
 
     fn load(&mut self, source: &dyn Source, target: &DatabasePart) -> Result<()> {
-        self.session.ask(SEARCH_PATH)?;
-        self.session.ask("\\o /dev/null")?;
-        if let Err(error) = feed(&mut self.session, source, target) {
+        let path = match self.options.names {
+            Names::OfTheServer => Vec::new(),
+            Names::Trusted => trusted::path(&mut self.session, source, target)?,
+        };
+        self.session.ask(LOADING)?;
+        if let Err(error) = feed(&mut self.session, source, target, &path) {
             // What psql says comes first: it is why it stopped listening.
             return Err(match self.session.broken() {
                 Some(failure) => self.not_loaded(failure),
@@ -179,22 +198,42 @@ impl Restore {
     }
 }
 
-/// Functions that an index, a constraint or a generated column calls find what they found when it was made. What the
-/// dump itself names has its schema with it.
-const SEARCH_PATH: &str = "\
-SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', NULLIF(reset_val, '')), true)
-FROM pg_catalog.pg_settings WHERE name = 'search_path';";
+/// The errors of a name that was not found: of a function or operator, a table, any other object, a schema.
+const MISSING: [&str; 4] = ["42883", "42P01", "42704", "3F000"];
+
+/// A dump is read as it was written: with no schema but the server's own, so that no function of the same name takes
+/// the place of the one that is meant, and with values as the server writes them. All of it ends with the transaction.
+const LOADING: &str = "\
+SET LOCAL search_path = '';
+SET LOCAL array_nulls = on;
+SET LOCAL transform_null_equals = off;
+\\o /dev/null";
 
 /// What was deferred is decided now, so that the commit has nothing left to fail by.
-const LOADED: &str = "\\o\nSET client_encoding = 'UTF8';\nSET CONSTRAINTS ALL IMMEDIATE;";
+const LOADED: &str = "\\o\nSET LOCAL client_encoding = 'UTF8';\nSET CONSTRAINTS ALL IMMEDIATE;";
 
-/// Writes a dump to a session, as far as that listens.
-fn feed(session: &mut Session, source: &dyn Source, target: &DatabasePart) -> Result<()> {
-    let mut feed = Feed { rewriter: Rewriter::new(session.input()), refused: None };
+/// Writes a dump to a session, as far as that listens. What its functions call is looked for in the schemas of `path`.
+fn feed(
+    session: &mut Session,
+    source: &dyn Source,
+    target: &DatabasePart,
+    path: &[String],
+) -> Result<()> {
+    let rewriter = Rewriter::new(session.input()).with_path(path);
+    rewritten(source, target, rewriter).map(drop)
+}
+
+/// Passes a dump through a rewriter, and gives back where it went.
+pub(super) fn rewritten<W: Write>(
+    source: &dyn Source,
+    target: &DatabasePart,
+    rewriter: Rewriter<W>,
+) -> Result<W> {
+    let mut feed = Feed { rewriter, refused: None };
     let fed = dump::write_to(source, &Stored::from(target), &mut feed);
     match feed.refused {
         Some(error) => Err(error),
-        None => fed.and_then(|()| feed.rewriter.finish().map(drop)),
+        None => fed.and_then(|()| feed.rewriter.finish()),
     }
 }
 

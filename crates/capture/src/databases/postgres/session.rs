@@ -16,6 +16,8 @@ use serde_json::Value;
 use super::super::error::{Error, Result};
 use super::program::{Programs, Running};
 
+pub use super::super::sql::literal;
+
 /// The code of a database that does not exist.
 const NO_DATABASE: &str = "3D000";
 /// Our own for a session that was ended because the user wants to stop.
@@ -261,12 +263,6 @@ fn error_code(line: &str) -> Option<String> {
     (code.len() == 5 && code.chars().all(fits)).then(|| code.to_owned())
 }
 
-/// A name or text as SQL has it.
-pub fn literal(text: &str) -> String {
-    // E'' means the same whatever standard_conforming_strings says.
-    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,10 +273,5 @@ mod tests {
             error_code("psql:<stdin>:3: ERROR:  55P03: canceling statement due to lock timeout");
         assert_eq!(code.as_deref(), Some("55P03"));
         assert_eq!(error_code("psql: error: FATAL:  database \"x\" does not exist"), None);
-    }
-
-    #[test]
-    fn texts_in_statements() {
-        assert_eq!(literal(r"it's a \ "), r"E'it''s a \\ '");
     }
 }

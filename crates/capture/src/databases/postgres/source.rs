@@ -37,6 +37,7 @@ impl Database for Postgres {
         self.restoring(Options {
             lock_timeout: how.patience,
             terminate_connections: how.terminate_connections,
+            names: how.names,
         })
     }
 

@@ -224,7 +224,7 @@ impl Lexer {
             return;
         }
         let statement = std::mem::take(&mut self.statement);
-        let mut words = statement.words.iter().map(Vec::as_slice);
+        let mut words = statement.words.iter().map(Vec::as_slice).filter(|word| *word != b"local");
         if words.next() == Some(b"set") && words.next() == Some(b"standard_conforming_strings") {
             match words.next() {
                 Some(b"off") => self.standard = false,

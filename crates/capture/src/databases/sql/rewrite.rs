@@ -1,10 +1,14 @@
 //! Makes a dump fit into a transaction that somebody else owns: its own `BEGIN` and `COMMIT` and its
-//! timeouts and search path are left out, and commands to `psql`, which would run on this side, are refused.
+//! timeouts and search path are left out, its settings end with the transaction, and commands to `psql`, which would
+//! run on this side, are refused.
+//!
+//! Its loader sets an empty search path. With [`Rewriter::with_path`], statements that call functions get another one;
+//! statements that only define something keep the empty one, so that what they name cannot become something else.
 
 use std::io::Write;
 
 use super::lexer::{Event, HEAD, Lexer, Part};
-use super::{COMMAND_MAX, is_bracket};
+use super::{COMMAND_MAX, is_bracket, literal};
 use crate::databases::error::{Error, Result};
 
 /// Passes a dump on to `out`, without what must not be in it.
@@ -15,6 +19,9 @@ pub struct Rewriter<W> {
     held: Vec<u8>,
     fate: Fate,
     command: Vec<u8>,
+    /// What sets the search path for statements that call functions, and whether it is set.
+    path: Option<String>,
+    is_set: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +31,7 @@ enum Fate {
     Drops,
 }
 
-/// With it, functions that an index or a constraint calls would not find what they call themselves.
+/// It would outlast the transaction.
 const NO_SEARCH_PATH: &[u8] = b"SELECT pg_catalog.set_config('search_path', '', false);";
 
 fn refused(what: &str) -> Error {
@@ -42,12 +49,36 @@ impl<W: Write> Rewriter<W> {
     /// Passes on to `out`.
     pub fn new(out: W) -> Self {
         let (held, command) = (Vec::new(), Vec::new());
-        Self { out, lexer: Lexer::default(), held, fate: Fate::Open, command }
+        let (lexer, fate) = (Lexer::default(), Fate::Open);
+        Self { out, lexer, held, fate, command, path: None, is_set: false }
+    }
+
+    /// The same, where functions that are called look for names in the schemas of `path`.
+    #[must_use]
+    pub fn with_path(mut self, path: &[String]) -> Self {
+        let names: Vec<_> = path.iter().map(|name| literal(name)).collect();
+        self.path =
+            (!names.is_empty()).then(|| format!("SET LOCAL search_path = {};\n", names.join(", ")));
+        self
     }
 
     /// Takes the next bytes of the dump.
     pub fn feed(&mut self, block: &[u8]) -> Result<()> {
-        let Self { out, lexer, held, fate, command } = self;
+        let Self { out, lexer, held, fate, command, path, is_set } = self;
+        let mut pass = |out: &mut W, held: &mut Vec<u8>, fate: Fate, lexer: &Lexer| {
+            if fate == Fate::Passes {
+                if let Some(path) = path
+                    && calls_functions(lexer) != *is_set
+                {
+                    *is_set = !*is_set;
+                    let text = if *is_set { path } else { EMPTY_PATH };
+                    out.write_all(text.as_bytes()).map_err(failed)?;
+                }
+                pass_on(out, held, lexer).map_err(failed)?;
+            }
+            held.clear();
+            Ok(())
+        };
         lexer.feed(block, |lexer, event| match event {
             Event::Stretch(Part::Command, range) => {
                 command.extend_from_slice(&block[range]);
@@ -71,7 +102,7 @@ impl<W: Write> Rewriter<W> {
                         return Ok(());
                     }
                     *fate = decide(lexer, false)?;
-                    return pass(out, held, *fate);
+                    return pass(out, held, *fate, lexer);
                 }
                 if *fate == Fate::Passes {
                     out.write_all(&block[range]).map_err(failed)?;
@@ -81,7 +112,7 @@ impl<W: Write> Rewriter<W> {
             Event::End(Part::Statement) => {
                 if *fate == Fate::Open {
                     *fate = decide(lexer, true)?;
-                    pass(out, held, *fate)?;
+                    pass(out, held, *fate, lexer)?;
                 }
                 *fate = Fate::Open;
                 Ok(())
@@ -108,12 +139,38 @@ fn not_a_bracket(command: &[u8]) -> Error {
     refused(&format!("holds the command {word:?} to psql"))
 }
 
-fn pass(out: &mut impl Write, held: &mut Vec<u8>, fate: Fate) -> Result<()> {
-    if fate == Fate::Passes {
-        out.write_all(held).map_err(failed)?;
+const EMPTY_PATH: &str = "SET LOCAL search_path = '';\n";
+
+/// Passes the beginning of a statement on. A setting is made to end with the transaction: behind a pooler, another
+/// client gets the connection then.
+fn pass_on(out: &mut impl Write, held: &[u8], lexer: &Lexer) -> std::io::Result<()> {
+    let mut words = lexer.words();
+    let others: [&[u8]; 6] =
+        [b"session", b"local", b"constraints", b"transaction", b"role", b"time"];
+    let is_setting = words.next() == Some(b"set")
+        && words.next().is_some_and(|setting| !others.contains(&setting));
+    match held.split_at_checked(b"set".len()) {
+        Some((_, rest)) if is_setting => {
+            out.write_all(b"SET LOCAL")?;
+            out.write_all(rest)
+        }
+        _ => out.write_all(held),
     }
-    held.clear();
-    Ok(())
+}
+
+/// Whether a statement calls the functions of a schema: those of checks, indexes and queries. A generated column and a
+/// partition key are planned when they are made. Other statements of a dump only define something.
+fn calls_functions(lexer: &Lexer) -> bool {
+    let mut words = lexer.words();
+    let has = |text: &str| memchr::memmem::find(lexer.head(), text.as_bytes()).is_some();
+    match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
+        (b"copy" | b"refresh", _) | (b"create", b"index" | b"unique") => true,
+        (b"alter", b"table") => has("ADD CONSTRAINT "),
+        (b"create", b"table" | b"unlogged") => {
+            has(" GENERATED ALWAYS AS (") || has("\nPARTITION BY ")
+        }
+        _ => false,
+    }
 }
 
 /// What becomes of a statement, of which at least the first words are known.
@@ -172,7 +229,7 @@ mod tests {
             -- BEGIN;\n/* COMMIT; */ /* c */BEGIN;\nSELECT 'BEGIN;';\nSELECT \"COMMIT;\";\n";
         assert_eq!(
             rewrite(text).unwrap(),
-            "\n\nSET row_security = off;\n\n\n\n\nSELECT pg_catalog.lo_open('1', 131072);\n\n\
+            "\n\nSET LOCAL row_security = off;\n\n\n\n\nSELECT pg_catalog.lo_open('1', 131072);\n\n\
             -- BEGIN;\n/* COMMIT; */ /* c */\nSELECT 'BEGIN;';\nSELECT \"COMMIT;\";\n",
         );
     }
@@ -183,6 +240,31 @@ mod tests {
         assert_eq!(rewrite(text).unwrap(), "\nSELECT 1;\n");
         let other = "SELECT pg_catalog.set_config('search_path', 'a', false);\n";
         assert_eq!(rewrite(other).unwrap(), other);
+    }
+
+    #[test]
+    fn settings_end_with_the_transaction() {
+        let text = "SET default_tablespace = '';\nset a.b TO 1;\nSET SESSION AUTHORIZATION x;\n";
+        assert_eq!(
+            rewrite(text).unwrap(),
+            "SET LOCAL default_tablespace = '';\nSET LOCAL a.b TO 1;\nSET SESSION AUTHORIZATION x;\n"
+        );
+    }
+
+    #[test]
+    fn only_statements_that_call_functions_get_a_path() {
+        let text = "CREATE TABLE t (a int CHECK (f(a)));\nCOPY t (a) FROM stdin;\n1\n\\.\n\
+            CREATE UNIQUE INDEX i ON t (g(a));\nCREATE VIEW v AS SELECT 1;\n\
+            ALTER TABLE ONLY t ALTER COLUMN a SET DEFAULT h();\n\
+            ALTER TABLE ONLY t\n    ADD CONSTRAINT c CHECK (h());\n";
+        let mut rewriter = Rewriter::new(Vec::new()).with_path(&["a'b".to_owned(), "c".to_owned()]);
+        rewriter.feed(text.as_bytes()).unwrap();
+        let path = "SET LOCAL search_path = E'a''b', E'c';\n";
+        let expected = text
+            .replace("COPY", &format!("{path}COPY"))
+            .replace("CREATE VIEW", &format!("{EMPTY_PATH}CREATE VIEW"))
+            .replace("ALTER TABLE ONLY t\n", &format!("{path}ALTER TABLE ONLY t\n"));
+        assert_eq!(String::from_utf8(rewriter.finish().unwrap()).unwrap(), expected);
     }
 
     #[test]
@@ -198,7 +280,7 @@ mod tests {
             "/* /* nested; */ \\! */ SELECT $1, 1 - 2, 3 / 4;\n",
             "COPY public.t (a) FROM stdin;\nBEGIN;\n\\! rm\n\\.x\n\\\\.\n\\.\n\nSELECT 1;\n",
             "COPY public.t (a) FROM stdin;\n\\.\nSELECT 1;",
-            "SET standard_conforming_strings = off;\nSELECT 'it\\'s; \\! ';\n",
+            "SET LOCAL standard_conforming_strings = off;\nSELECT 'it\\'s; \\! ';\n",
             "--\n-- no end",
             "",
         ] {
