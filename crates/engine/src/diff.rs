@@ -2,7 +2,7 @@
 
 mod agents;
 mod databases;
-mod git;
+pub(crate) mod git;
 
 use rappel_store::beneath::Root;
 use rappel_store::content;

@@ -183,6 +183,11 @@ pub enum Error {
         /// What it would be now.
         found: String,
     },
+    /// Another restore, undo or redo went by since an undo or redo was planned.
+    #[error(
+        "another restore, undo or redo of this workspace went by meanwhile; nothing was changed"
+    )]
+    Stepped,
     /// The folder at the workspace's path is another one than the history is of.
     #[error("{} is not the folder that this history is of", root.display())]
     ForeignWorkspace {
@@ -297,6 +302,7 @@ impl Error {
                 _ => ErrorKind::Usage,
             },
             Self::PlanChanged { .. }
+            | Self::Stepped
             | Self::ForeignWorkspace { .. }
             | Self::PastReturn { .. }
             | Self::Changed { .. } => ErrorKind::Conflict,

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use rappel_store::content;
-use rappel_store::document::UndoKind;
 use rappel_store::sink::Sink;
 use rappel_types::{Action, ActionKind, Facet, Node, Plan, Reference, RelPath};
 use similar::TextDiff;
 
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::restore::{Limit, RestoreOptions, RestoreReport};
+use crate::restore::{Course, Limit, RestoreOptions, RestoreReport};
 
 /// Lines of context around a hunk.
 const CONTEXT: usize = 3;
@@ -80,7 +79,8 @@ impl Rappel {
         let mixed = self.mix(&report.full_plan, chosen)?;
         let narrow = |plan: Plan| Ok(narrowed(plan, chosen, &mixed));
         let limit = Limit::Options(options);
-        self.go_to(&target, &limit, UndoKind::Restore, expected.as_deref(), &narrow)
+        let course = Course { narrow: &narrow, ..Course::restore(expected.as_deref()) };
+        self.go_to(&target, &limit, &course)
     }
 
     /// Stores the content of every path of which only some hunks were chosen.

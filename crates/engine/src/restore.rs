@@ -71,6 +71,25 @@ pub(crate) enum Limit<'a> {
     },
 }
 
+/// How a restore is gone about.
+pub(crate) struct Course<'a> {
+    /// What it counts as.
+    pub kind: UndoKind,
+    /// The plan that was confirmed.
+    pub expected: Option<&'a str>,
+    /// May take something out of that plan.
+    pub narrow: &'a dyn Fn(Plan) -> Result<Plan>,
+    /// The commit of the restore, undo or redo that must still be the last one; 0 is none.
+    pub after: Option<u64>,
+}
+
+impl<'a> Course<'a> {
+    /// An ordinary restore.
+    pub fn restore(expected: Option<&'a str>) -> Self {
+        Self { kind: UndoKind::Restore, expected, narrow: &Ok, after: None }
+    }
+}
+
 impl Limit<'_> {
     fn databases(&self) -> Option<DatabaseWish> {
         match self {
@@ -158,7 +177,7 @@ impl Rappel {
         options.check_facets()?;
         self.check_paths_early(&target, options)?;
         let expected = options.expected.as_deref();
-        self.go_to(&target, &Limit::Options(options), UndoKind::Restore, expected, &Ok)
+        self.go_to(&target, &Limit::Options(options), &Course::restore(expected))
     }
 
     /// Carries out what [`Rappel::plan_restore`] planned with these options, or nothing if that is not what it would do
@@ -263,22 +282,19 @@ impl Rappel {
         Ok(Target { manifest: self.store.manifest(row)? })
     }
 
-    /// Goes to a checkpoint's state, within a limit, and remembers the way back. `narrow` may take
-    /// something out of the plan that was confirmed. A database that lacks a name is loaded once more, from the
-    /// beginning: what was held and saved for the first attempt others may have changed by then.
+    /// Goes to a checkpoint's state, within a limit, and remembers the way back. A database that lacks a name is
+    /// loaded once more, from the beginning: what was held and saved for the first attempt others may have changed
+    /// by then.
     pub(crate) fn go_to(
         &mut self,
         target: &Target,
         limit: &Limit<'_>,
-        kind: UndoKind,
-        expected: Option<&str>,
-        narrow: &dyn Fn(Plan) -> Result<Plan>,
+        course: &Course<'_>,
     ) -> Result<RestoreReport> {
-        let go = (kind, expected, narrow);
-        match self.go_with(target, limit, go, Names::OfTheServer) {
+        match self.go_with(target, limit, course, Names::OfTheServer) {
             Err(error) if error.names_missing().is_some() => {
                 let said = error.names_missing();
-                let mut report = self.go_with(target, limit, go, Names::Trusted)?;
+                let mut report = self.go_with(target, limit, course, Names::Trusted)?;
                 report.warnings.extend(said);
                 Ok(report)
             }
@@ -290,13 +306,19 @@ impl Rappel {
         &mut self,
         target: &Target,
         limit: &Limit<'_>,
-        (kind, expected, narrow): (UndoKind, Option<&str>, &dyn Fn(Plan) -> Result<Plan>),
+        course: &Course<'_>,
         names: Names,
     ) -> Result<RestoreReport> {
         let start = Instant::now();
+        let Course { kind, expected, narrow, after } = *course;
         let workspace = self.require_known()?;
         let _turn = self.turn_to_restore(workspace)?;
         self.refuse_if_unfinished()?;
+        if let Some(after) = after
+            && self.last_step()? != after
+        {
+            return Err(Error::Stepped);
+        }
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;

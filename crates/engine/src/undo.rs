@@ -1,19 +1,21 @@
 //! Undo and redo: any number of steps back and forward again.
 //!
 //! If the last restore is the last thing that happened, undo takes back just what it touched.
-//! Otherwise it goes to the newest checkpoint that differs from now, and each further undo goes
-//! further back. Redo takes back the last undo. A new restore ends what can be redone.
+//! Otherwise it goes to the nearest ancestor that differs from now, by parents, and each further undo
+//! goes further back. Redo takes back the last undo. A new restore ends what can be redone.
+
+mod history;
 
 use std::collections::{BTreeMap, HashSet};
 
 use rappel_store::document::{Undo, UndoDatabase, UndoGit, UndoKind, UndoSession};
 use rappel_store::index::CheckpointRow;
-use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::database::Digest;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Entry, Facet, Manifest, ObjectId, RelPath, Timestamp, Trigger};
+use rappel_types::reference::Base;
+use rappel_types::{CheckpointId, Entry, Facet, Manifest, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
 use crate::agents::AgentsWish;
@@ -21,7 +23,9 @@ use crate::databases::DatabaseWish;
 use crate::error::{Error, Result};
 use crate::git::{GitPresent, GitWish};
 use crate::rappel::Rappel;
-use crate::restore::{Limit, RestoreOptions, RestoreReport};
+use crate::restore::{Course, Limit, RestoreOptions, RestoreReport};
+use crate::save::parent_of;
+use history::Past;
 
 /// What an undo or redo would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,6 +60,36 @@ pub struct Step {
     transcripts: bool,
     #[serde(skip)]
     kind: UndoKind,
+    /// The commit of the last restore, undo or redo when this was found out; 0 is none.
+    #[serde(skip)]
+    after: u64,
+}
+
+impl Step {
+    /// A step that takes back what was done, to the checkpoint of `row`.
+    fn of(
+        undo: Undo,
+        kind: UndoKind,
+        description: String,
+        row: &CheckpointRow,
+        after: u64,
+    ) -> Self {
+        Self {
+            description,
+            to: undo.from,
+            moment: Timestamp::from_millis(row.created_at),
+            asks: false,
+            paths: Some(undo.paths.into_iter().collect()),
+            left_as: Some(undo.to),
+            mixed: undo.mixed,
+            git: undo.git,
+            databases: undo.databases,
+            sessions: undo.sessions,
+            transcripts: undo.transcripts,
+            kind,
+            after,
+        }
+    }
 }
 
 /// The present, as far as it was looked at.
@@ -67,70 +101,18 @@ struct Now<'a> {
     scratch: Scratch<'a>,
 }
 
-/// A restore, undo or redo of the past.
-struct Past {
-    /// The commit it was born with.
-    birth: u64,
-    /// What it did.
-    undo: Undo,
-    /// The checkpoint that the user restored, if that is what stands by it or was taken back by it.
-    restored: Option<CheckpointId>,
-}
-
-/// What the documents say can be undone and redone.
-#[derive(Default)]
-struct History {
-    /// Restores that were not undone, oldest first.
-    restores: Vec<Past>,
-    /// Undos that were not redone, oldest first.
-    undone: Vec<Past>,
-    /// Safety checkpoints that undo and redo made.
-    safeties: HashSet<CheckpointId>,
-}
-
 impl Rappel {
-    fn history(&self) -> Result<History> {
-        let id = match self.require_known() {
-            Err(Error::NoCheckpoint { .. }) => return Ok(History::default()),
-            known => known?,
-        };
-        let rows = self.store.look_up(|i| i.documents(Kind::Undo, Some(&id.to_string())))?;
-        let mut history = History::default();
-        for row in rows {
-            let Ok(undo) = serde_json::from_str::<Undo>(&row.json) else { continue };
-            let birth = row.birth;
-            match undo.kind {
-                UndoKind::Restore => {
-                    let restored = Some(undo.to.clone());
-                    history.restores.push(Past { birth, undo, restored });
-                    history.undone.clear();
-                }
-                UndoKind::Undo => {
-                    history.safeties.insert(undo.from.clone());
-                    let taken_back = history.restores.pop_if(|last| last.undo.from == undo.to);
-                    let restored = taken_back.and_then(|past| past.restored);
-                    history.undone.push(Past { birth, undo, restored });
-                }
-                UndoKind::Redo => {
-                    history.safeties.insert(undo.from.clone());
-                    if let Some(redone) = history.undone.pop() {
-                        // What was undone stands again, and can be undone again.
-                        history.restores.push(Past {
-                            birth: redone.birth.max(birth),
-                            undo: Undo { from: redone.undo.to, ..undo },
-                            restored: redone.restored,
-                        });
-                    }
-                }
-            }
-        }
-        Ok(history)
-    }
-
     /// What `undo` would do now.
     pub fn next_undo(&self) -> Result<Step> {
+        self.next_undo_over(false)
+    }
+
+    /// The same; with `overwrite`, paths that an undo has kept because they were edited count as not
+    /// undone yet.
+    pub fn next_undo_over(&self, overwrite: bool) -> Result<Step> {
         self.refuse_if_unfinished()?;
-        let history = self.history()?;
+        let mut history = self.history()?;
+        let after = history.last();
         let rows = self.rows()?;
         if rows.is_empty() {
             return Err(Error::NotThere {
@@ -138,39 +120,25 @@ impl Rappel {
                 hint: "rappel save makes the first checkpoint".into(),
             });
         }
-        // Checkpoints that count as "something else happened".
-        let newest_other = rows
-            .iter()
-            .rev()
-            .find(|row| row.holds_files && row.trigger != Trigger::PreRestore.as_str());
-        if let Some(Past { birth, undo: last, restored }) = history.restores.last()
-            && newest_other.is_none_or(|row| row.birth < *birth)
-            && let Some(row) = self.store.checkpoint(&last.from)?
-        {
-            return Ok(Step {
-                description: match restored {
-                    Some(restored) => format!("takes back the restore of {restored}"),
-                    None => format!("goes back to {} again", last.from),
-                },
-                to: last.from.clone(),
-                moment: Timestamp::from_millis(row.created_at),
-                asks: false,
-                paths: Some(last.paths.iter().cloned().collect()),
-                left_as: Some(last.to.clone()),
-                mixed: last.mixed.clone(),
-                git: last.git.clone(),
-                databases: last.databases.clone(),
-                sessions: last.sessions.clone(),
-                transcripts: last.transcripts,
-                kind: UndoKind::Undo,
-            });
+        let news = self.last_news(&rows, &history)?;
+        while let Some(past) = history.restores.pop() {
+            let Some(row) = self.store.checkpoint(&past.undo.from)? else { break };
+            if news.is_some_and(|news| news > past.birth) {
+                break;
+            }
+            let description = match (&past.restored, past.is_rest) {
+                (Some(restored), false) => format!("takes back the restore of {restored}"),
+                (Some(restored), true) => {
+                    format!("takes back the rest of the restore of {restored}")
+                }
+                (None, _) => format!("goes back to {} again", past.undo.from),
+            };
+            let step = Step::of(past.undo, UndoKind::Undo, description, &row, after);
+            if !past.is_rest || self.changes_something(&step, overwrite)? {
+                return Ok(step);
+            }
         }
-        let below = history.undone.last().and_then(|Past { birth, undo, .. }| {
-            let unbroken = newest_other.is_none_or(|row| row.birth < *birth);
-            let at = rows.iter().find(|row| row.id == undo.to)?;
-            unbroken.then_some(at.sequence)
-        });
-        let row = self.newest_that_differs(&rows, &history, below)?;
+        let row = self.nearest_that_differs()?;
         Ok(Step {
             description: format!("goes back to {}", row.id),
             to: row.id,
@@ -184,28 +152,46 @@ impl Rappel {
             sessions: Vec::new(),
             transcripts: false,
             kind: UndoKind::Undo,
+            after,
         })
     }
 
-    fn newest_that_differs(
-        &self,
-        rows: &[CheckpointRow],
-        history: &History,
-        below: Option<u64>,
-    ) -> Result<CheckpointRow> {
+    /// Whether anything is left to do for a step.
+    fn changes_something(&self, step: &Step, overwrite: bool) -> Result<bool> {
+        let plan = self.plan_step(step, overwrite, &RestoreOptions::default())?.full_plan;
+        Ok(!plan.is_empty() || !plan.conflicts.is_empty())
+    }
+
+    /// The nearest checkpoint on the way back from where the workspace stands that holds anything
+    /// else than there is now.
+    fn nearest_that_differs(&self) -> Result<CheckpointRow> {
+        let id = self.require_known()?;
+        let ancestry = self.ancestry()?;
+        let rows = ancestry.rows();
+        let position = self.store.look_up(|index| {
+            let newest = index.newest(id)?;
+            parent_of(index, id, newest.as_ref())
+        })?;
+        let here = rows.iter().find(|row| Some(&row.id) == position.as_ref()).or(rows.last());
+        let holds_files = |row: &CheckpointRow| row.holds_files;
         let mut now = self.now_of_everything()?;
-        for row in rows.iter().rev() {
-            let candidate = row.holds_files
-                && below.is_none_or(|below| row.sequence < below)
-                && !history.safeties.contains(&row.id);
-            if !candidate {
-                continue;
-            }
-            if self.differs(&self.store.manifest(row)?, &mut now)? {
+        let mut next = here.and_then(|here| match here.holds_files {
+            true => Some(here),
+            false => ancestry.parent(here, holds_files),
+        });
+        while let Some(row) = next {
+            // What rules keep out of a restore may differ for good.
+            if self.differs(&self.store.manifest(row)?, &mut now)? && self.would_change(&row.id)? {
                 return Ok(row.clone());
             }
+            next = ancestry.parent(row, holds_files);
         }
         Err(Error::Nothing { message: "there is nothing further back to go to".into() })
+    }
+
+    fn would_change(&self, to: &CheckpointId) -> Result<bool> {
+        let plan = self.plan_restore(&exactly(to), &RestoreOptions::default())?.full_plan;
+        Ok(!plan.is_empty() || !plan.conflicts.is_empty())
     }
 
     /// Everything as it is now, in memory only.
@@ -251,23 +237,11 @@ impl Rappel {
                 message: format!("{}, which redo would go to, was deleted", last.from),
             });
         };
-        Ok(Step {
-            description: match restored {
-                Some(restored) => format!("takes back the undo: {restored} is restored again"),
-                None => format!("takes back the undo that went to {}", last.to),
-            },
-            to: last.from.clone(),
-            moment: Timestamp::from_millis(row.created_at),
-            asks: false,
-            paths: Some(last.paths.iter().cloned().collect()),
-            left_as: Some(last.to.clone()),
-            mixed: last.mixed.clone(),
-            git: last.git.clone(),
-            databases: last.databases.clone(),
-            sessions: last.sessions.clone(),
-            transcripts: last.transcripts,
-            kind: UndoKind::Redo,
-        })
+        let description = match restored {
+            Some(restored) => format!("takes back the undo: {restored} is restored again"),
+            None => format!("takes back the undo that went to {}", last.to),
+        };
+        Ok(Step::of(last.clone(), UndoKind::Redo, description, &row, history.last()))
     }
 
     /// Carries out an undo or redo. A path that was edited since is kept and listed, unless
@@ -282,14 +256,17 @@ impl Rappel {
         let row = self.store.checkpoint(&step.to)?.ok_or_else(deleted)?;
         let target = self.target_of(&row)?;
         self.borrow_config(&target.manifest);
-        let kind = step.kind;
-        let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
-            let expected = options.expected.as_deref();
-            return self.go_to(&target, &Limit::Options(options), kind, expected, &Ok);
+        let course = Course {
+            kind: step.kind,
+            expected: options.expected.as_deref(),
+            narrow: &Ok,
+            after: Some(step.after),
         };
-        let expected = options.expected.as_deref();
+        let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
+            return self.go_to(&target, &Limit::Options(options), &course);
+        };
         let limit = self.limit_of(step, (&paths, !edited.is_empty()), overwrite, options)?;
-        let mut report = self.go_to(&target, &limit, kind, expected, &Ok)?;
+        let mut report = self.go_to(&target, &limit, &course)?;
         report.conflicts.extend(edited);
         if let Some(done) = &mut report.done {
             done.recovery_complete = report.conflicts.is_empty();
@@ -404,8 +381,7 @@ impl Rappel {
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
         let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
-            let base = rappel_types::reference::Base::Id(step.to.clone());
-            return self.plan_restore(&rappel_types::Reference { base, back: 0 }, options);
+            return self.plan_restore(&exactly(&step.to), options);
         };
         let limit = self.limit_of(step, (&paths, !edited.is_empty()), overwrite, options)?;
         let mut report = self.plan_exactly(&step.to, &limit)?;
@@ -443,6 +419,11 @@ impl Rappel {
             .map(|change| change.path)
             .collect())
     }
+}
+
+/// Just this checkpoint.
+fn exactly(id: &CheckpointId) -> Reference {
+    Reference { base: Base::Id(id.clone()), back: 0 }
 }
 
 /// Whether a difference is only about a folder being there or its mode: nothing anybody typed.

@@ -254,3 +254,23 @@ fn what_a_restore_made_is_taken_back_whatever_the_rules_were_before() {
     world.undo();
     assert!(!world.exists(".loki"));
 }
+
+#[test]
+fn of_two_undos_at_once_one_is_a_step() {
+    let world = World::new(Project::new().file("a", "1"));
+    for text in ["2", "3"] {
+        world.save(text);
+        world.write("a", text);
+    }
+    world.save("last");
+    let (mut first, mut second) = (world.open(), world.open());
+    let (step, same) = (first.next_undo().unwrap(), second.next_undo().unwrap());
+    assert_eq!(step, same);
+    first.step(&step, false, &RestoreOptions::default()).unwrap();
+    let error = second.step(&same, false, &RestoreOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(world.read("a"), "2");
+    world.redo();
+    assert_eq!(world.read("a"), "3");
+    assert!(world.open().next_redo().is_err(), "there was one step");
+}

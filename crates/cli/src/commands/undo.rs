@@ -14,8 +14,8 @@ use crate::progress;
 /// Take back the last restore, or go back one checkpoint
 ///
 /// If a restore is the last thing that happened, just what it touched is put back, without a
-/// question. Otherwise the newest checkpoint that differs from now is restored, after a
-/// confirmation. Again goes further back; `rappel redo` goes forward.
+/// question. Otherwise the nearest earlier checkpoint of this line of work that differs from now is
+/// restored, after a confirmation. Again goes further back; `rappel redo` goes forward.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(after_help = "\
@@ -42,7 +42,7 @@ struct Answer<'a> {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let step = progress::spinner(context, "Comparing", || rappel.next_undo())?;
+    let step = progress::spinner(context, "Comparing", || rappel.next_undo_over(args.overwrite))?;
     take("undo", &step, args, rappel, context)
 }
 

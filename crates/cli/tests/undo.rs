@@ -1,0 +1,134 @@
+//! `undo`: by parents, in parts, and after saves that changed nothing.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use std::process::Command;
+
+use support::World;
+
+impl World {
+    /// Saves `a.txt` with this content.
+    fn saved(&self, text: &str) -> String {
+        self.write("a.txt", text);
+        self.save(text)
+    }
+
+    /// Runs it and gives the exit code.
+    fn code(&self, arguments: &[&str]) -> i32 {
+        self.run(arguments).status.code().unwrap()
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .current_dir(self.project.root())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {arguments:?}: {words}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn undo_goes_to_the_parent_and_not_to_a_sibling() {
+    let world = World::new();
+    for text in ["one", "two", "three"] {
+        world.saved(text);
+    }
+    for expected in ["two", "one"] {
+        assert_eq!(world.code(&["undo", "-y"]), 0);
+        assert_eq!(world.read("a.txt"), expected);
+    }
+    world.saved("four");
+    assert_eq!(world.code(&["undo", "-y"]), 0);
+    assert_eq!(world.read("a.txt"), "one", "the fork's parent");
+    assert_eq!(world.code(&["undo", "-y"]), 1, "there is nothing before it");
+    assert_eq!(world.code(&["redo", "-y"]), 0);
+    assert_eq!(world.read("a.txt"), "four");
+}
+
+#[test]
+fn a_checkpoint_of_the_same_state_does_not_hide_the_restore() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "first"]);
+    let one = world.saved("one");
+    world.git(&["commit", "-q", "-a", "-m", "second"]);
+    world.saved("two");
+    let head = world.git(&["rev-parse", "HEAD"]);
+    assert_eq!(world.code(&["restore", &one, "-y"]), 0);
+    assert_ne!(world.git(&["rev-parse", "HEAD"]), head);
+    world.save("the same once more");
+    world.save("and again");
+    // Without a question.
+    assert_eq!(world.code(&["undo"]), 0);
+    assert_eq!((world.read("a.txt"), world.git(&["rev-parse", "HEAD"])), ("two".into(), head));
+
+    assert_eq!(world.code(&["restore", &one, "-y"]), 0);
+    world.saved("something else");
+    assert_eq!(world.code(&["undo"]), 4, "it is no longer the last thing that happened");
+    assert_eq!(world.code(&["undo", "-y"]), 0);
+    assert_eq!(world.read("a.txt"), "one");
+}
+
+#[test]
+fn an_undo_in_part_leaves_the_rest() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "first"]);
+    world.write("src/main.rs", "one");
+    let one = world.saved("one");
+    world.write("src/main.rs", "two");
+    world.write("a.txt", "two");
+    world.git(&["commit", "-q", "-a", "-m", "second"]);
+    world.save("two");
+    let head = world.git(&["rev-parse", "HEAD"]);
+    let files = || (world.read("a.txt"), world.read("src/main.rs"));
+    assert_eq!(world.code(&["restore", &one, "-y"]), 0);
+
+    assert_eq!(world.code(&["undo", "--path", "a.txt"]), 0);
+    assert_eq!(files(), ("two".into(), "one".into()));
+    assert_eq!(world.code(&["undo", "--only", "files"]), 0);
+    assert_eq!(files(), ("two".into(), "two".into()));
+    assert_ne!(world.git(&["rev-parse", "HEAD"]), head);
+    let output = world.run(&["undo"]);
+    let said = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("the rest of the restore"), "{said}");
+    assert_eq!(world.git(&["rev-parse", "HEAD"]), head);
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert_eq!(world.code(&["undo"]), 4, "further back");
+    // Forward again, part by part.
+    for _ in 0..3 {
+        assert_eq!(world.code(&["redo"]), 0);
+    }
+    assert_eq!(files(), ("one".into(), "one".into()));
+    assert_ne!(world.git(&["rev-parse", "HEAD"]), head);
+}
+
+#[test]
+fn overwrite_means_what_the_last_undo_kept() {
+    let world = World::new();
+    world.write("src/main.rs", "one");
+    let one = world.saved("one");
+    world.write("src/main.rs", "two");
+    world.saved("two");
+    assert_eq!(world.code(&["restore", &one, "-y"]), 0);
+    world.write("a.txt", "edited since");
+    assert_eq!(world.code(&["undo"]), 7);
+    assert_eq!(
+        (world.read("a.txt"), world.read("src/main.rs")),
+        ("edited since".into(), "two".into())
+    );
+    assert_eq!(world.code(&["undo", "--overwrite"]), 0);
+    assert_eq!((world.read("a.txt"), world.read("src/main.rs")), ("two".into(), "two".into()));
+    assert_eq!(world.code(&["redo"]), 0);
+    assert_eq!(world.read("a.txt"), "edited since");
+}
