@@ -1,8 +1,10 @@
 //! Git as part of a checkpoint.
 
+mod busy;
 mod describe;
 mod plan;
 mod take_back;
+mod unread;
 mod worktrees;
 
 use std::cell::RefCell;

@@ -332,6 +332,9 @@ impl Rappel {
             return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
         }
         let plan = narrow(plan)?;
+        if plan.conflicts.is_empty() {
+            self.refuse_while_git_works(&plan, &present.git.states)?;
+        }
         let ended = match limit {
             Limit::Options(options) if options.terminate_sessions && plan.conflicts.is_empty() => {
                 self.end_agents(options.own_session.as_ref())?

@@ -189,6 +189,8 @@ impl FirstCommit {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_NO_LAZY_FETCH", "1")
+            // Where the repository cannot be read, the one around it is another.
+            .envs(root.parent().map(|above| ("GIT_CEILING_DIRECTORIES", above)))
             .current_dir(root)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

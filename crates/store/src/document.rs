@@ -150,6 +150,9 @@ pub struct UndoWorktree {
     /// Whether all of it was made, or taken away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
+    /// Whether the file at its `.git` was put there, or taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link: bool,
     /// Otherwise the paths that it touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<RelPath>,

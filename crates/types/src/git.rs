@@ -120,6 +120,16 @@ impl GitPlan {
     }
 }
 
+impl GitPlan {
+    /// Whether it has a step that readers of intents before version 5 do not know.
+    pub fn is_of_today(&self) -> bool {
+        let linked = |one: &WorktreePlan| one.relink || one.unlink;
+        self.repositories
+            .iter()
+            .any(|one| one.mends || one.spoils || one.worktrees.iter().any(linked))
+    }
+}
+
 /// What a restore does to one repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
@@ -145,6 +155,12 @@ pub struct RepositoryPlan {
     /// Whether refs move by the tables that they are kept in, which are among the files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tables: bool,
+    /// Whether git cannot read the repository before its files are put back: they come first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mends: bool,
+    /// Whether git cannot read it after that: an undo. Then they come last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spoils: bool,
     /// Refs and HEADs that move, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RefMove>,
@@ -183,6 +199,7 @@ pub struct RefMove {
 
 /// Another work tree that a restore brings back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub struct WorktreePlan {
     /// Its name in the repository.
     pub name: String,
@@ -193,6 +210,12 @@ pub struct WorktreePlan {
     /// Whether its folder goes, because a restore made it that is taken back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remove: bool,
+    /// Whether its folder is there without the file at `.git`, which is put back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relink: bool,
+    /// Whether that file goes, because a restore put it there that is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlink: bool,
     /// All its files, where the folder is made anew or goes.
     pub tree: ObjectId,
     /// What changes in it, where the folder is there.
@@ -203,6 +226,6 @@ pub struct WorktreePlan {
 impl WorktreePlan {
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
-        !self.create && !self.remove && self.actions.is_empty()
+        !(self.create || self.remove || self.relink || self.unlink) && self.actions.is_empty()
     }
 }

@@ -25,7 +25,7 @@ use super::live;
 use super::program::Trouble;
 use super::remove;
 use super::state::State;
-use crate::restore::drive::Drive;
+use crate::restore::drive::{Drive, is_structural};
 use crate::restore::intent::{Header, OpenIntent};
 use crate::restore::steps::Way;
 use crate::restore::{Error, Job, Outcome, Result};
@@ -112,36 +112,53 @@ impl<'a> GitDrive<'a> {
             }
             return self.conflict(plan, &reason);
         }
-        if plan.remove {
-            remove::delete(&path_of(&plan.common_dir), self.header.id, self.job.root.disk())?;
+        let done = if plan.remove {
+            remove::delete(&path_of(&plan.common_dir), self.header.id, self.job.root.disk())
         } else if plan.create {
-            self.create(plan)?;
+            self.create(plan)
         } else {
-            self.repository(plan, intent)?;
-        }
+            self.repository(plan, intent)
+        };
+        self.unless_in_the_way(plan, done)?;
         for worktree in leaving {
             remove::delete(&path_of(&worktree.path), self.header.id, self.job.root.disk())?;
         }
-        self.link(plan)?;
+        let done = self.link(plan);
+        self.unless_in_the_way(plan, done)?;
         for worktree in others {
-            self.worktree(plan, worktree, intent)?;
+            let done = self.worktree(plan, worktree, intent);
+            self.unless_in_the_way(plan, done)?;
         }
         Ok(())
     }
 
     fn backward(&mut self, plan: &RepositoryPlan, intent: &mut OpenIntent) -> Result<()> {
-        self.link(plan)?;
-        if plan.remove {
-            self.bring_repository_back(plan)?;
+        let done = self.link(plan);
+        self.unless_in_the_way(plan, done)?;
+        let done = if plan.remove {
+            self.bring_repository_back(plan)
         } else if plan.create {
-            self.discard(plan)?;
+            self.discard(plan)
         } else {
-            self.repository(plan, intent)?;
-        }
+            self.repository(plan, intent)
+        };
+        self.unless_in_the_way(plan, done)?;
         for worktree in &plan.worktrees {
-            self.worktree(plan, worktree, intent)?;
+            let done = self.worktree(plan, worktree, intent);
+            self.unless_in_the_way(plan, done)?;
         }
         Ok(())
+    }
+
+    /// A file where a folder has to be, or the other way round, is somebody's change: a restore is
+    /// taken back for it, a recovery goes on without what it concerns.
+    fn unless_in_the_way(&mut self, plan: &RepositoryPlan, done: Result<()>) -> Result<()> {
+        match done {
+            Err(Error::Store(error)) if is_structural(&error) => {
+                self.conflict(plan, &error.to_string())
+            }
+            other => other,
+        }
     }
 
     fn state_of(&self, plan: &RepositoryPlan) -> Option<&State> {
@@ -150,24 +167,36 @@ impl<'a> GitDrive<'a> {
 
     fn repository(&mut self, plan: &RepositoryPlan, intent: &mut OpenIntent) -> Result<()> {
         let common = path_of(&plan.common_dir);
-        if !common.join("HEAD").exists() {
+        if !common.is_dir() {
             return self.conflict(plan, "its git folder is gone meanwhile");
         }
         if let Some(state) = self.state_of(plan)
             && !(plan.refs.is_empty() && plan.files.is_empty())
         {
-            objects::bring_objects(&common, state, self.job.source)?;
+            objects::bring_objects(plan, state, self.job.source, self.fresh)?;
         }
         // What was never begun, because somebody else has the lock, needs no lock to be taken back.
         let stands = !self.fresh && self.stands(plan, &common)?;
         self.lock(plan, &common, stands)?;
-        self.refs(plan, &common)?;
-        if !plan.files.is_empty() {
-            let root = Root::open(&common, self.job.root.disk().clone())?;
-            self.drive(&root, &plan.files, intent)?;
-            for action in &plan.files {
-                create::distrust_index(&common, action.path.as_bytes());
-            }
+        // Git can be asked only while it can read the repository.
+        let files_first = match self.way {
+            Way::Forward => plan.mends,
+            Way::Backward => plan.spoils,
+        };
+        let refs_first = match self.way {
+            Way::Forward => plan.spoils,
+            Way::Backward => plan.mends,
+        };
+        if files_first {
+            self.files(plan, &common, intent)?;
+        }
+        // The files follow the refs, so where one of them has, the refs have been moved.
+        let moved = refs_first && !self.fresh && !self.is_untouched(plan, &common)?;
+        if !moved {
+            self.refs(plan, &common)?;
+        }
+        if !files_first {
+            self.files(plan, &common, intent)?;
         }
         for log in &plan.logs {
             if let Some(conflict) = self.log(&common, log)? {
@@ -175,6 +204,42 @@ impl<'a> GitDrive<'a> {
             }
         }
         self.unlog(plan, &common)
+    }
+
+    /// The files of git's folder, indexes and what git cannot read among them.
+    fn files(&mut self, plan: &RepositoryPlan, common: &Path, at: &mut OpenIntent) -> Result<()> {
+        if plan.files.is_empty() {
+            return Ok(());
+        }
+        let root = Root::open(common, self.job.root.disk().clone())?;
+        self.drive(&root, &plan.files, at)?;
+        for action in &plan.files {
+            create::distrust_index(common, action.path.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// Whether every file is as it was before this way was taken.
+    fn is_untouched(&self, plan: &RepositoryPlan, common: &Path) -> Result<bool> {
+        let root = Root::open(common, self.job.root.disk().clone())?;
+        let before = |action: &Action| match self.way {
+            Way::Forward => action.old.clone(),
+            Way::Backward => action.new.clone(),
+        };
+        let mut all = plan.files.iter().map(|action| self.is_at(&root, action, before(action)));
+        all.try_fold(true, |all, one| Ok(all && one?))
+    }
+
+    fn is_at(
+        &self,
+        root: &Root,
+        action: &Action,
+        node: Option<rappel_types::Node>,
+    ) -> Result<bool> {
+        match node {
+            Some(node) => crate::restore::is_at(root, self.job.source, &action.path, &node),
+            None => Ok(root.stat(&action.path).is_ok_and(|found| found.is_none())),
+        }
     }
 
     /// Whether refs and files are already as they will be.
@@ -192,11 +257,8 @@ impl<'a> GitDrive<'a> {
         }
         let root = Root::open(common, self.job.root.disk().clone())?;
         for action in &plan.files {
-            let stands = match if forward { &action.new } else { &action.old } {
-                Some(node) => crate::restore::is_at(&root, self.job.source, &action.path, node)?,
-                None => root.stat(&action.path)?.is_none(),
-            };
-            if !stands {
+            let node = if forward { &action.new } else { &action.old };
+            if !self.is_at(&root, action, node.clone())? {
                 return Ok(false);
             }
         }
@@ -333,6 +395,10 @@ impl<'a> GitDrive<'a> {
         intent: &mut OpenIntent,
     ) -> Result<()> {
         let folder = path_of(&worktree.path);
+        let admin = path_of(&plan.common_dir).join("worktrees").join(path_of(&worktree.name));
+        if worktree.relink || worktree.unlink {
+            create::link_worktree(&folder, &admin, worktree.relink == (self.way == Way::Forward))?;
+        }
         if !worktree.create && !worktree.remove {
             if worktree.actions.is_empty() {
                 return Ok(());
@@ -340,7 +406,6 @@ impl<'a> GitDrive<'a> {
             let root = Root::open(&folder, self.job.root.disk().clone())?;
             return self.drive(&root, &worktree.actions, intent);
         }
-        let admin = path_of(&plan.common_dir).join("worktrees").join(path_of(&worktree.name));
         let (job, id) = (&self.job, self.header.id);
         if self.way == Way::Forward {
             return create::worktree(&folder, &admin, &worktree.tree, id, job);

@@ -140,7 +140,7 @@ pub fn take_commits(
     let commits: BTreeSet<Oid> = wanted.difference(staged).copied().collect();
     let mut input: String = commits.iter().map(|oid| format!("{oid}\n")).collect();
     input.extend(settled.iter().map(|oid| format!("^{oid}\n")));
-    let git = Git::at(&place.git_dir);
+    let git = place.git();
     let changes = ["log", "--stdin", "--format=%H %T", "--raw", "-t", "-r", "-m", "--root"];
     let plainly = ["--no-abbrev", "--no-renames", "--no-show-signature", "--ignore-missing"];
     let Ok(answer) = git.ask(&[&changes[..], &plainly[..]].concat(), input.as_bytes()) else {
@@ -201,7 +201,7 @@ pub fn take(
         input.push_str(&format!("^{oid}\n"));
     }
     let mut unseen = wanted.clone();
-    let git = Git::at(&place.git_dir);
+    let git = place.git();
     let mut args = vec!["rev-list", "--objects", "--ignore-missing", "--missing=print", "--stdin"];
     if place.reftable {
         args.push("--reflog");
@@ -363,7 +363,7 @@ pub fn gather(
         let names = list.chunks_exact(place.hash.len_in_bytes());
         wanted.extend(names.filter_map(|name| Oid::try_from(name).ok()));
     }
-    let git = Git::at(&place.git_dir);
+    let git = place.git();
     let input: String = wanted.iter().map(|oid| format!("{oid}\n")).collect();
     let check = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
     let answer = git.ask(&check, input.as_bytes())?;

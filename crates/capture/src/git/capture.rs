@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gix_index::hash::ObjectId as Oid;
@@ -23,7 +24,10 @@ use super::live;
 use super::memo::{Memo, RepositoryMemo};
 use super::objects::{Indexes, Needed};
 use super::place::Place;
+use super::program::Trouble;
 use super::refs::{self, Target};
+use super::spoilt;
+use super::stand_in::StandIn;
 use super::state::{State, key_of};
 use super::status::{self, Index};
 use crate::error::{Error, Result};
@@ -280,9 +284,8 @@ impl Work<'_> {
         let request = self.request;
         let folder = live::folder_of(request.root, path);
         let found = astray.cloned().or_else(|| Place::find(&folder, request.environment));
-        let place = found.ok_or_else(|| {
-            Failure::Git(super::program::Trouble::Failed("it cannot be read".into()))
-        })?;
+        let place =
+            found.ok_or_else(|| Failure::Git(Trouble::Failed("it cannot be read".into())))?;
         let items = folder::list(&place.common_dir)?;
         if request.before.folders.get(&place.common_dir).is_some_and(|before| *before != items) {
             self.moved = true;
@@ -336,9 +339,23 @@ impl Work<'_> {
                 held::read(full).ok()
             }
         };
-        let refs = match place.reftable {
-            true => live::refs_of_tables(&place.git_dir, &place.common_dir)?,
-            false => live::refs_of_files(&read.items, &mut text),
+        let listed = read.items.iter().map(|item| (&item.path, &item.node));
+        let (refs, spoilt) = match place.reftable {
+            true => (live::refs_of_tables(&place.git_dir, &place.common_dir)?, BTreeSet::new()),
+            false => live::refs_of_files(listed.clone(), &mut text),
+        };
+        let troubles = self.partial.len();
+        let spoilt = spoilt::unreadable(place, &listed, spoilt, &mut text);
+        let readable;
+        let place = match spoilt.is_empty() {
+            true => place,
+            false => {
+                self.trouble(path, spoilt::told(&spoilt));
+                let stand_in = StandIn::new(&place.git_dir, &place.common_dir, place.hash);
+                let stand_in = stand_in.map_err(Error::io("stand in for", &place.git_dir))?;
+                readable = Place { stand_in: Some(Arc::new(stand_in)), ..place.clone() };
+                &readable
+            }
         };
         let mut named: BTreeSet<Oid> = BTreeSet::new();
         for item in &read.items {
@@ -359,7 +376,6 @@ impl Work<'_> {
             })
             .collect();
         named.extend(own_refs.iter().copied());
-        let troubles = self.partial.len();
         let (part, sink) = (self.prior_part().filter(|_| self.prior.is_none()), self.sink);
         let (Indexes { own: index, staged, sparse }, prior) = rayon::join(
             || Indexes::read(place, &read.items),
@@ -399,7 +415,14 @@ impl Work<'_> {
             };
             (objects, stored.join(), lists.join())
         });
-        objects?;
+        match objects {
+            // What the home has of them is still worth having.
+            Err(Failure::Git(Trouble::Failed(words))) => {
+                state.bundles = self.prior(path).unwrap_or_default().bundles;
+                self.trouble(path, format!("git could not give its objects: {words}"));
+            }
+            other => other?,
+        }
         let died = |_| Error::Conflict {
             path: place.git_dir.clone(),
             reason: "a thread died while it was being captured".into(),

@@ -288,7 +288,7 @@ pub fn worktree(
     remove_all(&staged)?;
     let entries = tree::read(job.source, tree)?;
     let link = staged.join(".git");
-    let text = [b"gitdir: ", admin.as_os_str().as_bytes(), b"\n"].concat();
+    let text = link_text(admin);
     let made = write_entries(&staged, disk, job.source, entries, job.cancel)
         .and_then(|_| Ok(std::fs::write(&link, text).map_err(StoreError::io("write", &link))?))
         .and_then(|()| Ok(Root::open(&staged, disk.clone())?.sync_all()?))
@@ -301,6 +301,23 @@ pub fn worktree(
         let _ = remove_all(&staged);
     }
     made
+}
+
+/// The file at `.git` of a linked work tree.
+fn link_text(admin: &Path) -> Vec<u8> {
+    [b"gitdir: ", admin.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// Puts the file at `.git` of a linked work tree there, unless something is, or takes just that away.
+pub fn link_worktree(folder: &Path, admin: &Path, put: bool) -> Result<()> {
+    let (link, text) = (folder.join(".git"), link_text(admin));
+    let here = link.symlink_metadata().is_ok();
+    let done = match put {
+        true if !here => std::fs::write(&link, text),
+        false if held::read(&link).is_ok_and(|found| found == text) => std::fs::remove_file(&link),
+        _ => Ok(()),
+    };
+    Ok(done.map_err(StoreError::io("link", &link))?)
 }
 
 /// Takes away a linked work tree that this restore made, if nobody has worked in it; otherwise says
@@ -362,7 +379,13 @@ pub(super) fn rename(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()>
 
 pub(super) fn remove_all(path: &Path) -> Result<()> {
     match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        // What would be below a file is not there.
+        Err(error)
+            if !matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
             Err(StoreError::io("remove", path)(error).into())
         }
         _ => Ok(()),

@@ -43,7 +43,11 @@ pub fn objects(
     let read = |path: &rappel_types::RelPath| {
         held::read(place.common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
     };
-    let refs = live::refs_of_files(&items, &mut |path| read(path));
+    let listed = items.iter().map(|item| (&item.path, &item.node));
+    let (refs, spoilt) = live::refs_of_files(listed, &mut |path| read(path));
+    if !spoilt.is_empty() {
+        return None;
+    }
     let own: BTreeSet<_> = refs
         .values()
         .filter_map(|target| match target {

@@ -129,6 +129,11 @@ fn level(root: &Path, prefix: &[u8], common: bool, items: &mut Vec<Item>) -> Res
                     whole(root, &path, items)?;
                 }
             }
+            // A folder in the place of a file, which git cannot read.
+            Kind::Folder if is_file_of_git(&name) => {
+                items.push(Item { path: path.clone(), stamp });
+                whole(root, &path, items)?;
+            }
             Kind::File | Kind::Symlink if !MOMENTARY.contains(&&*name) => {
                 items.push(Item { path, stamp });
             }
@@ -136,6 +141,12 @@ fn level(root: &Path, prefix: &[u8], common: bool, items: &mut Vec<Item>) -> Res
         }
     }
     Ok(())
+}
+
+/// Whether a name in git's folder is always that of a file.
+fn is_file_of_git(name: &[u8]) -> bool {
+    matches!(name, b"config" | b"config.worktree" | b"description" | b"shallow")
+        || !matches!(role(name), Role::Setup | Role::LargeFile | Role::Log)
 }
 
 /// The objects of Git LFS that are here.

@@ -1,6 +1,6 @@
 //! What a repository says of itself right now: its refs, where HEAD stands, its work trees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -57,35 +57,49 @@ pub(super) fn linked_worktrees(place: &Place) -> Vec<(Vec<u8>, PathBuf)> {
     found
 }
 
-pub(super) fn refs_of_files(
-    items: &[Remembered],
+/// What the refs are that lie in files, and which of these files git cannot read.
+pub(super) fn refs_of_files<'i>(
+    items: impl Iterator<Item = (&'i RelPath, &'i Node)> + Clone,
     text: &mut dyn FnMut(&RelPath) -> Option<Vec<u8>>,
-) -> Refs {
-    let mut found = Refs::new();
-    for item in items {
-        if item.path.as_bytes() == b"packed-refs" {
-            found
-                .extend(text(&item.path).map(|text| refs::parse_packed(&text)).unwrap_or_default());
+) -> (Refs, BTreeSet<RelPath>) {
+    let (mut found, mut spoilt) = (Refs::new(), BTreeSet::new());
+    let is_packed = |path: &RelPath| path.as_bytes() == b"packed-refs";
+    if let Some((path, _)) = items.clone().find(|(path, _)| is_packed(path))
+        && let Some(text) = text(path)
+    {
+        found.extend(refs::parse_packed(&text));
+        if !refs::is_whole_packed(&text) {
+            spoilt.insert(path.clone());
         }
     }
-    for item in items {
-        let role = folder::role(item.path.as_bytes());
-        let target = match &item.node {
-            _ if item.path.as_bytes() == b"packed-refs" => None,
-            Node::File { .. } if matches!(role, Role::Head | Role::Refs) => {
-                text(&item.path).and_then(|text| refs::parse_loose(&text))
-            }
+    for (path, node) in items {
+        let role = folder::role(path.as_bytes());
+        if is_packed(path) || !matches!(role, Role::Head | Role::Refs) {
+            continue;
+        }
+        let target = match node {
+            Node::File { .. } => text(path).and_then(|text| refs::parse_loose(&text)),
             // The oldest way of a symbolic ref.
-            Node::Symlink { target } if matches!(role, Role::Head | Role::Refs) => {
-                Some(Target::Symbolic(target.clone()))
-            }
-            _ => None,
+            Node::Symlink { target } => Some(Target::Symbolic(target.clone())),
+            Node::Directory { .. } => continue,
         };
-        if let Some(target) = target {
-            found.insert(item.path.clone(), target);
+        match target {
+            Some(target) => drop(found.insert(path.clone(), target)),
+            None => drop(spoilt.insert(path.clone())),
         }
     }
-    found
+    // Half a name is no branch to be on.
+    let is_nowhere = |(path, target): (&RelPath, &Target)| match target {
+        Target::Symbolic(name) if folder::role(path.as_bytes()) == Role::Head => {
+            !name.starts_with(b"refs/heads/")
+                && !RelPath::new(&**name).is_ok_and(|name| found.contains_key(&name))
+        }
+        _ => false,
+    };
+    let nowhere = found.iter().filter(|one| is_nowhere(*one)).map(|(path, _)| path.clone());
+    spoilt.extend(nowhere.collect::<Vec<_>>());
+    found.retain(|path, _| !spoilt.contains(path) || folder::role(path.as_bytes()) != Role::Head);
+    (found, spoilt)
 }
 
 /// Git's folder right now, without a look into its files.
@@ -113,9 +127,11 @@ pub(super) fn current_refs(git_dir: &Path, common_dir: &Path) -> Result<Refs, Fa
         return refs_of_tables(git_dir, common_dir);
     }
     let items = looked(common_dir)?;
-    Ok(refs_of_files(&items, &mut |path| {
+    let items = items.iter().map(|item| (&item.path, &item.node));
+    let mut text = |path: &RelPath| {
         held::read(common_dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()))).ok()
-    }))
+    };
+    Ok(refs_of_files(items, &mut text).0)
 }
 
 /// Refs that are kept in tables, as git tells them.

@@ -23,6 +23,8 @@ pub mod plan;
 pub mod program;
 pub mod refs;
 pub mod remove;
+pub mod spoilt;
+mod stand_in;
 pub mod state;
 pub mod status;
 

@@ -171,7 +171,7 @@ impl<'a> Work<'a> {
     }
 
     /// What is held of a repository: by the newest checkpoint, or taken already.
-    fn prior(&self, path: Option<&RelPath>) -> Option<State> {
+    pub(super) fn prior(&self, path: Option<&RelPath>) -> Option<State> {
         let states = self.prior.as_ref().map_or(&[][..], |states| states);
         let found = states.iter().find(|state| state.path.as_ref() == path);
         found.or_else(|| self.request.early.filter(|_| path.is_none())).cloned()

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gix_index::hash::Kind;
 use rappel_store::held;
@@ -11,6 +12,7 @@ use rappel_types::git::RepositoryPart;
 use super::apply::path_of;
 use super::live::folder_of;
 use super::program::Git;
+use super::stand_in::StandIn;
 use crate::files::Environment;
 use crate::files::git::config::{Places, Settings};
 use crate::files::git::consulted::Reader;
@@ -39,6 +41,8 @@ pub struct Place {
     pub file_mode: bool,
     /// Whether names that differ in nothing but case are one.
     pub ignore_case: bool,
+    /// What git is given instead of a repository that it cannot read.
+    pub stand_in: Option<Arc<StandIn>>,
 }
 
 impl Place {
@@ -115,7 +119,16 @@ impl Place {
             converts_line_ends: settings.converts_line_ends,
             file_mode: !settings.ignores_file_mode,
             ignore_case: settings.ignore_case,
+            stand_in: None,
         })
+    }
+
+    /// Git, to be asked about objects and the index.
+    pub fn git(&self) -> Git<'_> {
+        match &self.stand_in {
+            Some(stand_in) => stand_in.git(),
+            None => Git::at(&self.git_dir),
+        }
     }
 
     /// The name of this work tree among the linked ones; `None` for the main one.

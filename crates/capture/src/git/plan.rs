@@ -35,6 +35,8 @@ pub struct Wish {
     pub leaving: BTreeSet<Vec<u8>>,
     /// Whether names that differ in nothing but case are one on this file system.
     pub ignore_case: bool,
+    /// Files that git cannot read on one of the two sides: they change as files, whatever they are for.
+    pub spoilt: BTreeSet<RelPath>,
 }
 
 /// A plan for one repository, and what to say about it.
@@ -73,6 +75,11 @@ pub fn plan(present: &State, target: &State, wish: &Wish) -> Planned {
             settled.insert(name);
             continue;
         }
+        // What changes as a file is not moved by git.
+        if wish.spoilt.contains(name) {
+            settled.insert(name);
+            continue;
+        }
         if !asked(name) {
             continue;
         }
@@ -82,9 +89,11 @@ pub fn plan(present: &State, target: &State, wish: &Wish) -> Planned {
             continue;
         }
         let stays = match (&wish.prune, new) {
+            // The checkpoint could not read it. A work tree without one is none.
+            _ if new.is_none() && role(name.as_bytes()) == Role::Head => true,
             (_, Some(_)) | (Prune::All, None) => false,
             (Prune::Only(these), None) => !these.contains(name),
-            (Prune::Nothing, None) => !is_private(name),
+            (Prune::Nothing, None) => !is_private(name) && unborn(target).as_ref() != Some(name),
         };
         if stays {
             planned.kept.push((name.clone(), "it was made after the checkpoint".into()));
@@ -99,6 +108,18 @@ pub fn plan(present: &State, target: &State, wish: &Wish) -> Planned {
     }
     conflicting_names(present, wish.ignore_case, &mut planned);
     files(present, target, &own, wish, &settled, &mut planned.plan);
+    // An index without a file in it fits a branch that has no commit, not one that stays.
+    if let Some(branch) = unborn(target)
+        && planned.kept.iter().any(|(name, _)| *name == branch)
+    {
+        let is_index = |action: &Action| {
+            action.path.as_bytes().strip_prefix(&*own) == Some(b"index".as_slice())
+        };
+        let stays = planned.plan.files.iter().find(|action| is_index(action));
+        let reason = "its branch stays".to_owned();
+        planned.kept.extend(stays.map(|action| (action.path.clone(), reason)));
+        planned.plan.files.retain(|action| !is_index(action));
+    }
     planned
 }
 
@@ -158,6 +179,14 @@ fn own_prefix(state: &State) -> Vec<u8> {
         Some(name) => [b"worktrees/", name.as_bytes(), b"/"].concat(),
         None => Vec::new(),
     }
+}
+
+/// The branch that HEAD named before it had a commit: that it had none is how it was.
+pub fn unborn(state: &State) -> Option<RelPath> {
+    let head = RelPath::new([&*own_prefix(state), b"HEAD"].concat()).ok()?;
+    let Target::Symbolic(branch) = state.refs.get(&head)? else { return None };
+    let branch = RelPath::new(&**branch).ok()?;
+    (!state.refs.contains_key(&branch)).then_some(branch)
 }
 
 /// Refs of an operation under way, which come and go with it.
@@ -271,6 +300,7 @@ fn files(
             // The folder of a work tree that is gone comes back whole, and goes whole.
             _ if returns && gone(present, worktree) => Some(false),
             _ if worktree.is_some_and(|worktree| wish.leaving.contains(worktree)) => Some(false),
+            _ if wish.spoilt.contains(path) => Some(false),
             Role::Log => {
                 let name = rest.strip_prefix(b"logs/").unwrap_or_default();
                 let mut full = path.as_bytes()[..path.as_bytes().len() - rest.len()].to_vec();
@@ -293,11 +323,27 @@ fn files(
         if is_log { plan.logs.push(action) } else { plan.files.push(action) }
     }
     with_folders(present, target, &mut plan.files);
+    logs_of_comings_and_goings(present, target, plan);
     // What its folder brings back need not be moved.
     plan.refs.retain(|step| {
         let (worktree, _) = split(step.name.as_bytes());
         !(worktree.is_some() && gone(present, worktree))
     });
+}
+
+/// Git deletes a log with its ref, on the way there or on the way back: one that is the same on both
+/// sides is brought back then.
+fn logs_of_comings_and_goings(present: &State, target: &State, plan: &mut RepositoryPlan) {
+    for step in plan.refs.iter().filter(|step| step.old.is_none() || step.new.is_none()) {
+        let (_, rest) = split(step.name.as_bytes());
+        let own = &step.name.as_bytes()[..step.name.as_bytes().len() - rest.len()];
+        let Ok(log) = RelPath::new([own, b"logs/", rest].concat()) else { continue };
+        let (old, new) = (present.files.get(&log), target.files.get(&log));
+        if old == new && matches!(old, Some(Node::File { .. })) {
+            plan.logs.push(action(&log, old, new));
+        }
+    }
+    plan.logs.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
 /// Whether git's folder of a linked work tree is not there, or nothing but a folder.

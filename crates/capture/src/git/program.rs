@@ -25,6 +25,12 @@ impl std::fmt::Display for Trouble {
     }
 }
 
+/// Whether there is a git program to be run.
+pub fn is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("git").is_file())
+}
+
 /// Settings that keep git from running or changing anything of the user's.
 const HARMLESS: [&str; 10] = [
     "core.fsmonitor=false",
@@ -46,12 +52,14 @@ pub struct Git<'a> {
     pub git_dir: &'a Path,
     /// Another index than the work tree's.
     pub index: Option<&'a Path>,
+    /// Another folder of objects than the one in `git_dir`.
+    pub objects: Option<&'a Path>,
 }
 
 impl<'a> Git<'a> {
     /// Git on the repository whose folder this is.
     pub fn at(git_dir: &'a Path) -> Self {
-        Self { git_dir, index: None }
+        Self { git_dir, index: None, objects: None }
     }
 
     fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
@@ -68,6 +76,7 @@ impl<'a> Git<'a> {
             // No command of ours looks at a work tree, and a submodule's may be gone.
             .env("GIT_WORK_TREE", self.git_dir)
             .envs(self.index.map(|index| ("GIT_INDEX_FILE", index)))
+            .envs(self.objects.map(|objects| ("GIT_OBJECT_DIRECTORY", objects)))
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_ATTR_NOSYSTEM", "1")

@@ -40,6 +40,18 @@ pub fn parse_packed(bytes: &[u8]) -> Vec<(RelPath, Target)> {
         .collect()
 }
 
+/// Whether git can read `packed-refs`: one line that it does not understand, and it reads none.
+pub fn is_whole_packed(bytes: &[u8]) -> bool {
+    let Some(lines) = bytes.strip_suffix(b"\n") else { return bytes.is_empty() };
+    lines.split(|&b| b == b'\n').all(|line| match line.first() {
+        Some(b'#') => true,
+        Some(b'^') => Oid::from_hex(&line[1..]).is_ok(),
+        _ => line.iter().position(|&b| b == b' ').is_some_and(|space| {
+            Oid::from_hex(&line[..space]).is_ok() && RelPath::new(&line[space + 1..]).is_ok()
+        }),
+    })
+}
+
 /// Refs as they are stored in a checkpoint: a line each, `ID NAME` or `ref: TARGET NAME`. No ref has
 /// a blank in its name.
 pub fn encode(refs: &Refs) -> Vec<u8> {

@@ -239,7 +239,8 @@ const KEPT: Flags = Flags::ASSUME_VALID.union(Flags::SKIP_WORKTREE).union(Flags:
 /// What is staged, as git itself says, renames being one path.
 pub fn staged(place: &Place, head: Option<&Oid>) -> Result<BTreeSet<RelPath>, Trouble> {
     let whole = whole_index(place)?;
-    let git = Git { index: whole.as_ref().map(NamedTempFile::path), ..Git::at(&place.git_dir) };
+    let git = place.git();
+    let git = Git { index: whole.as_ref().map(NamedTempFile::path).or(git.index), ..git };
     let head = head.map_or_else(
         || gix_index::hash::ObjectId::empty_tree(place.hash).to_string(),
         ToString::to_string,

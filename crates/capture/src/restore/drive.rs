@@ -373,7 +373,7 @@ fn assumed(step: &Step) -> Need {
 
 /// Whether an error says that files and folders are not what they were, rather than that the disk
 /// failed.
-fn is_structural(error: &StoreError) -> bool {
+pub(crate) fn is_structural(error: &StoreError) -> bool {
     use rustix::io::Errno;
     const KNOWN: [Errno; 8] = [
         Errno::NOENT,

@@ -25,6 +25,8 @@ const VERSION_WITH_GIT: u8 = 2;
 const VERSION_WITH_DATABASES: u8 = 3;
 /// What a reader that knows nothing of agents must not carry out.
 const VERSION_WITH_AGENTS: u8 = 4;
+/// What a reader that does not know in which order a spoilt repository is mended must not carry out.
+const VERSION_WITH_MENDING: u8 = 5;
 const KIND_HEADER: u8 = 1;
 const KIND_MARK: u8 = 2;
 const KIND_DATABASE_BEGUN: u8 = 3;
@@ -58,6 +60,7 @@ pub fn encode(header: &Header) -> Result<Vec<u8>> {
         return Err(Error::Damaged("the plan is too large to be written down".into()));
     }
     let version = match header {
+        Header { git, .. } if git.is_of_today() => VERSION_WITH_MENDING,
         Header { agents, .. } if !agents.is_empty() => VERSION_WITH_AGENTS,
         Header { databases, .. } if !databases.is_empty() => VERSION_WITH_DATABASES,
         Header { git, .. } if !git.is_empty() => VERSION_WITH_GIT,
@@ -122,7 +125,7 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         return Err(cursor.bad("it has no magic"));
     }
     match cursor.byte()? {
-        VERSION | VERSION_WITH_GIT | VERSION_WITH_DATABASES | VERSION_WITH_AGENTS => {}
+        VERSION..=VERSION_WITH_MENDING => {}
         // A later version would have been written with a checksum of its own; a damaged byte
         // looks the same, so this is damage unless the rest makes sense to whoever wrote it.
         found => return Err(cursor.bad(&format!("it has version {found}, which is unknown"))),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rappel_capture::git::plan::{Planned, Prune, Wish, plan, with_tables};
-use rappel_capture::git::program::Git;
+use rappel_capture::git::plan::{Planned, Prune, Wish, plan, unborn, with_tables};
+use rappel_capture::git::program::{Git, is_installed};
 use rappel_capture::git::status;
 use rappel_capture::git::{Place, State, apply::path_of, folder_of};
 use rappel_store::document::UndoGit;
@@ -17,6 +17,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
 
 use super::describe::{describe, named, short_name, shown};
+use super::unread::Unread;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -117,6 +118,10 @@ impl Rappel {
                 planned.edited.extend(shown.ok().map(|path| Conflict { path, reason }));
                 continue;
             }
+            if let Some(conflict) = self.in_the_way(path) {
+                planned.conflicts.push(conflict);
+                continue;
+            }
             match (here, place) {
                 (Some(here), Some(place)) => {
                     let sides = (here, &there);
@@ -129,8 +134,27 @@ impl Rappel {
                 )),
             }
         }
+        if !planned.plan.is_empty() && !is_installed() {
+            let words = "the git program is not installed, so git is left as it is".into();
+            return Ok(GitPlanned { warnings: vec![words], ..GitPlanned::default() });
+        }
         planned.summarise();
         Ok(planned)
+    }
+
+    /// A file or a link where the folder of a repository has to be.
+    fn in_the_way(&self, path: Option<&RelPath>) -> Option<Conflict> {
+        let path = path?;
+        let mut folders: Vec<RelPath> = path.ancestors().collect();
+        folders.push(path.clone());
+        let taken = |folder: &RelPath| {
+            let meta = folder_of(&self.root, Some(folder)).symlink_metadata().ok()?;
+            let what = if meta.is_symlink() { "a link" } else { "a file" };
+            (!meta.is_dir()).then_some(what)
+        };
+        let (at, what) = folders.into_iter().find_map(|at| taken(&at).map(|what| (at, what)))?;
+        let reason = format!("{what} stands where {} has to be; move it aside", named(Some(path)));
+        Some(Conflict { path: at, reason })
     }
 
     fn plan_repository(
@@ -141,14 +165,15 @@ impl Rappel {
         wish: &GitWish,
         planned: &mut GitPlanned,
     ) -> Result<()> {
-        let returning = Self::returning(here, there, wish, &mut planned.warnings);
+        let returning = Self::returning((here, there), &place.common_dir, wish, planned);
         let mut own = Wish {
             prune: if wish.prune { Prune::All } else { Prune::Nothing },
             ignore_case: place.ignore_case,
             ..Wish::default()
         };
         let as_bytes = |name: &str| path_of(name).as_os_str().as_bytes().to_vec();
-        own.worktrees = returning.iter().map(|one| as_bytes(&one.part.name)).collect();
+        let with_state = returning.iter().filter(|one| one.asked);
+        own.worktrees = with_state.map(|one| as_bytes(&one.part.name)).collect();
         let left = wish.left_at(there.path.as_ref());
         let mut leaving = Vec::new();
         if let Some(touched) = wish.touched_at(there.path.as_ref()) {
@@ -171,7 +196,22 @@ impl Rappel {
             own.prune = Prune::Only(refs.clone());
             own.only = Some(refs);
         }
+        let unread = Unread::find(source, (here, there), place, &own.worktrees, (wish, left));
+        own.spoilt = unread.paths();
+        let mended;
+        let here = match unread.mends() {
+            true => {
+                mended = State { refs: unread.mend.refs.clone(), ..here.clone() };
+                &mended
+            }
+            false => here,
+        };
         let Planned { plan: mut one, conflicts, kept } = plan(here, there, &own);
+        (one.mends, one.spoils) = (unread.mends(), unread.spoils());
+        planned.say_unread(unread, there.path.as_ref());
+        if wish.touched.is_none() {
+            planned.say_what_stays((here, there), &own.spoilt);
+        }
         // Where git only looked at the files again, that is no reason to touch anything.
         let only_looked = |action: &Action| status::is_same_index(action, place.hash, source);
         if one.refs.is_empty() && one.logs.is_empty() && one.files.iter().all(only_looked) {
@@ -192,9 +232,12 @@ impl Rappel {
         }
         planned.conflicts.extend(conflicts);
         let git = Git::at(&place.git_dir);
+        let prefix = there.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
         for step in &one.refs {
-            let said = describe(step, &git);
-            let prefix = there.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+            let mut said = describe(step, &git);
+            if step.new.is_none() && unborn(there).as_ref() == Some(&step.name) {
+                said.text = said.text.replace("deleted,", "back to before its first commit,");
+            }
             planned.details.push(format!("{prefix}{}: {}", short_name(&step.name), said.text));
             planned.details.extend(said.titles.into_iter().map(|title| format!("  {title}")));
             planned.actions.push(shown(step, &said.text));
@@ -220,16 +263,18 @@ impl Rappel {
         if one.files.iter().any(|action| action.path.name() == b"index") {
             let staged = there.part.staged.len();
             planned.details.push(match staged {
-                0 => "index: as it was, nothing staged".to_owned(),
-                1 => format!("index: as it was, {} staged", there.part.staged[0]),
-                more => format!("index: as it was, {more} files staged"),
+                0 => format!("{prefix}index: as it was, nothing staged"),
+                1 => format!("{prefix}index: as it was, {} staged", there.part.staged[0]),
+                more => format!("{prefix}index: as it was, {more} files staged"),
             });
         }
         match (&here.part.operation, &there.part.operation) {
-            (None, Some(then)) => planned.details.push(format!("{then}: under way again")),
-            (Some(now), None) => planned.details.push(format!("{now}: no longer under way")),
+            (None, Some(then)) => planned.details.push(format!("{prefix}{then}: under way again")),
+            (Some(now), None) => {
+                planned.details.push(format!("{prefix}{now}: no longer under way"));
+            }
             (Some(now), Some(then)) if now != then => {
-                planned.details.push(format!("{then} under way instead of {now}"));
+                planned.details.push(format!("{prefix}{then} under way instead of {now}"));
             }
             _ => {}
         }
@@ -294,7 +339,7 @@ impl Rappel {
             ..RepositoryPlan::default()
         };
         let nothing = State::default();
-        for returning in Self::returning(&nothing, there, wish, &mut planned.warnings) {
+        for returning in Self::returning((&nothing, there), &common, wish, planned) {
             self.plan_worktree(source, &returning, None, &mut one, planned)?;
         }
         planned.plan.repositories.push(one);
@@ -332,6 +377,9 @@ impl GitPlanned {
             0 => {}
             1 => parts.push("1 repository taken away".to_owned()),
             many => parts.push(format!("{many} repositories taken away")),
+        }
+        if self.plan.repositories.iter().any(|one| one.mends) {
+            parts.push("what git cannot read is put back".into());
         }
         if parts.is_empty() {
             parts.push("index and operations as they were".into());

@@ -49,6 +49,7 @@ fn of_worktree(plan: &WorktreePlan) -> UndoWorktree {
     UndoWorktree {
         name: plan.name.clone(),
         whole: plan.create || plan.remove,
+        link: plan.relink || plan.unlink,
         paths: plan.actions.iter().map(|action| action.path.clone()).collect(),
     }
 }
@@ -176,6 +177,8 @@ impl Rappel {
                 path: part.path.clone(),
                 create: false,
                 remove: true,
+                relink: false,
+                unlink: false,
                 tree: files.tree,
                 actions: Vec::new(),
             });

@@ -2,12 +2,15 @@
 //! asked for are brought to their other state.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rappel_capture::git::State;
 use rappel_capture::git::apply::path_of;
 use rappel_capture::restore::{RootProbe, Scope, Side, plan_files};
 use rappel_store::beneath::Root;
+use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_store::tree::{self, Change};
 use rappel_types::git::{RepositoryPlan, WorktreePart, WorktreePlan};
@@ -20,14 +23,17 @@ use crate::error::Result;
 use crate::rappel::Rappel;
 use crate::restore::recorded_selector;
 
+/// So many files that change in a work tree are named.
+const NAMED: usize = 20;
+
 impl Rappel {
-    /// The other work trees that a restore brings back: those that are gone, and those asked for.
-    /// Of an undo: just those that are taken back.
+    /// The other work trees that a restore brings back: those that are gone, those that lost their
+    /// link, and those asked for. Of an undo: just those that are taken back.
     pub(super) fn returning(
-        here: &State,
-        there: &State,
+        (here, there): (&State, &State),
+        common_dir: &Path,
         wish: &GitWish,
-        warnings: &mut Vec<String>,
+        planned: &mut GitPlanned,
     ) -> Vec<Returning> {
         let mut found = Vec::new();
         if there.part.linked.is_some() {
@@ -36,36 +42,86 @@ impl Rappel {
         let touched = wish.touched_at(there.path.as_ref());
         for part in &there.part.worktrees {
             let Some(files) = &part.files else { continue };
-            let folder = path_of(&part.path);
-            let is_gone = match std::fs::read_dir(&folder) {
-                Ok(mut entries) => entries.next().is_none(),
-                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-            };
+            let admin = common_dir.join("worktrees").join(path_of(&part.name));
+            let stands = Stands::at(&path_of(&part.path), &admin);
             let touched =
                 touched.map(|touched| touched.worktrees.iter().find(|one| one.name == part.name));
             let asked = match touched {
-                Some(touched) => touched.is_some(),
+                Some(touched) => touched.is_some_and(|one| one.whole || !one.paths.is_empty()),
                 None => wish.worktrees.iter().any(|name| name == "all" || *name == part.name),
             };
+            let linked = touched.map(|touched| touched.is_some_and(|one| one.link));
             let known = here.part.worktrees.iter().find(|now| now.name == part.name);
-            let is_there = known.is_some_and(|now| now.path == part.path) && !is_gone;
-            let unasked = touched.is_none() && is_gone;
+            let is_known = known.is_some_and(|now| now.path == part.path);
             // Where a folder stood empty, there is nothing to bring back to it.
             let empty = touched.is_some() && files.count == 0;
-            if (unasked || (asked && (is_gone || is_there))) && !empty {
-                let (part, files) = (part.clone(), files.clone());
-                let now = known.and_then(|now| now.files.clone());
-                let paths = touched.flatten().filter(|one| !one.whole);
-                let paths = paths.map(|one| one.paths.iter().cloned().collect());
-                found.push(Returning { part, files, create: is_gone, now, paths });
-            } else if asked && touched.is_none() && !is_gone {
+            let mut returning = Returning {
+                part: part.clone(),
+                files: files.clone(),
+                create: false,
+                relink: false,
+                unlink: false,
+                asked,
+                now: known.and_then(|now| now.files.clone()),
+                paths: touched.flatten().filter(|one| !one.whole).map(|one| {
+                    let paths = one.paths.iter();
+                    paths.cloned().collect()
+                }),
+            };
+            let (name, place) = (&part.name, &part.path);
+            match stands {
+                Stands::Gone => {
+                    returning.create = touched.is_none() || asked;
+                    returning.asked = returning.create;
+                    if !returning.create || empty {
+                        continue;
+                    }
+                }
+                Stands::Linked | Stands::Unlinked if is_known => {
+                    let is_linked = stands == Stands::Linked;
+                    returning.relink = !is_linked && linked.unwrap_or(true);
+                    returning.unlink = is_linked && linked.unwrap_or(false);
+                    let links = returning.relink || returning.unlink;
+                    if !links && (!asked || empty) {
+                        continue;
+                    }
+                    if !asked {
+                        returning.paths = Some(HashSet::new());
+                    }
+                }
+                Stands::Taken(what) if asked && touched.is_none() => {
+                    if let Ok(path) = RelPath::new([b"worktrees/", name.as_bytes()].concat()) {
+                        let reason =
+                            format!("{what} stands in the place of the work tree, {place}");
+                        planned.conflicts.push(Conflict { path, reason });
+                    }
+                    continue;
+                }
+                _ if touched.is_some() => continue,
+                Stands::Taken(what) => {
+                    planned.warnings.push(format!(
+                        "the work tree {name} was in {place}, where {what} stands now; it is not brought back"
+                    ));
+                    continue;
+                }
                 // What no safety checkpoint holds is not overwritten.
-                warnings.push(format!(
-                    "the work tree {} in {} was not linked to its repository when the restore \
-                     began, so its files stay as they are; restore again to bring them back too",
-                    part.name, part.path
-                ));
+                _ if asked => {
+                    planned.warnings.push(format!(
+                        "the work tree {name} in {place} was not linked to its repository when the restore \
+                         began, so its files stay as they are; restore again to bring them back too"
+                    ));
+                    continue;
+                }
+                Stands::Unlinked => {
+                    planned.warnings.push(format!(
+                        "the work tree {name} was in {place}; a folder with files stands there that belongs \
+                         to no repository, and it stays as it is"
+                    ));
+                    continue;
+                }
+                Stands::Linked => continue,
             }
+            found.push(returning);
         }
         found
     }
@@ -78,7 +134,7 @@ impl Rappel {
         one: &mut RepositoryPlan,
         planned: &mut GitPlanned,
     ) -> Result<()> {
-        let Returning { part, files, create, now, paths } = returning;
+        let Returning { part, files, create, relink, unlink, now, paths, .. } = returning;
         let mut actions = Vec::new();
         if let (false, Some(now)) = (*create, now) {
             let folder = path_of(&part.path);
@@ -97,18 +153,46 @@ impl Rappel {
             planned.conflicts.extend(plan.conflicts);
             planned.warnings.extend(plan.warnings);
         }
-        let what = match create {
-            true => format!("made again with {} files", files.count),
-            false => format!("{} files change", actions.len()),
-        };
-        if *create || !actions.is_empty() {
-            planned.details.push(format!("work tree {} in {}: {what}", part.name, part.path));
+        let mut what = Vec::new();
+        if *create {
+            what.push(format!("made again with {} files", files.count));
+        }
+        if *relink {
+            what.push("linked again to its repository".into());
+        }
+        if *unlink {
+            what.push("not linked to its repository, as it was".into());
+        }
+        match actions.len() {
+            0 => {}
+            1 => what.push("1 file changes".into()),
+            many => what.push(format!("{many} files change")),
+        }
+        if !what.is_empty() {
+            let prefix = one.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+            let what = what.join(", ");
+            planned
+                .details
+                .push(format!("{prefix}work tree {} in {}: {what}", part.name, part.path));
+        }
+        planned.details.extend(actions.iter().take(NAMED).map(|action| {
+            let what = match action.action {
+                ActionKind::Create => "created",
+                ActionKind::Delete => "deleted",
+                _ => "overwritten",
+            };
+            format!("  {}: {what}", action.path)
+        }));
+        if actions.len() > NAMED {
+            planned.details.push(format!("  and {} more", actions.len() - NAMED));
         }
         one.worktrees.push(WorktreePlan {
             name: part.name.clone(),
             path: part.path.clone(),
             create: *create,
             remove: false,
+            relink: *relink,
+            unlink: *unlink,
             tree: files.tree,
             actions,
         });
@@ -132,11 +216,63 @@ impl Rappel {
     }
 }
 
+/// What stands where another work tree was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// Nothing, or an empty folder.
+    Gone,
+    /// A folder that leads to its repository.
+    Linked,
+    /// A folder with files that leads nowhere.
+    Unlinked,
+    /// Something else, in words.
+    Taken(&'static str),
+}
+
+impl Stands {
+    fn at(folder: &Path, admin: &Path) -> Self {
+        use std::io::ErrorKind::NotFound;
+        let here = match folder.symlink_metadata() {
+            Ok(here) => here,
+            Err(error) if error.kind() == NotFound => return Self::Gone,
+            Err(_) => return Self::Taken("something that is no folder"),
+        };
+        if here.is_symlink() {
+            return Self::Taken("a link");
+        }
+        if !here.is_dir() {
+            return Self::Taken("a file");
+        }
+        match std::fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => return Self::Gone,
+            Ok(false) => {}
+            Err(_) => return Self::Taken("a folder that cannot be read"),
+        }
+        match held::read(folder.join(".git")) {
+            Err(error) if error.kind() == NotFound => Self::Unlinked,
+            Ok(text) => {
+                let leads = text.strip_prefix(b"gitdir: ").unwrap_or_default().trim_ascii_end();
+                let leads = folder.join(OsStr::from_bytes(leads));
+                let real = |path: &Path| path.canonicalize().ok();
+                let is_ours =
+                    leads == admin || real(&leads).is_some_and(|at| Some(at) == real(admin));
+                if is_ours { Self::Linked } else { Self::Taken("another repository's work tree") }
+            }
+            Err(_) => Self::Taken("another repository"),
+        }
+    }
+}
+
 /// Another work tree that a restore brings back.
+#[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub(super) struct Returning {
     pub part: WorktreePart,
     files: FilesPart,
     create: bool,
+    relink: bool,
+    unlink: bool,
+    /// Whether HEAD, index and files come with it.
+    pub asked: bool,
     now: Option<FilesPart>,
     /// If given: only these paths.
     paths: Option<HashSet<RelPath>>,

@@ -8,11 +8,13 @@
 
 mod bench;
 mod damage;
+mod in_the_way;
 mod kinds;
 mod model;
 mod objects;
 mod quiet;
 mod rules;
+mod spoilt;
 #[path = "../support/mod.rs"]
 mod support;
 mod undo;

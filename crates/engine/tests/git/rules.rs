@@ -342,3 +342,82 @@ fn a_work_tree_that_was_seen_only_in_part_authorises_no_delete() {
     assert_eq!(std::fs::read(folder.join("x")).unwrap(), b"feature\n");
     assert!(folder.join("later").exists() && folder.join("busy").exists());
 }
+
+#[test]
+fn a_git_at_work_stops_every_restore_in_its_work_tree() {
+    let bench = Bench::new();
+    let other = bench.outside("other");
+    bench.git(&["worktree", "add", "-q", "-b", "other", arg(&other)]);
+    let saved = bench.save();
+    let lock = bench.git_dir().join("index.lock");
+    std::fs::write(&lock, "").unwrap();
+    // Nothing to change is nothing to stop.
+    bench.restore(&saved);
+    bench.world.write("c", "other files alone\n");
+    for options in [RestoreOptions::default(), only(Facet::Files)] {
+        let error = bench.restore_with(&saved, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        assert!(error.to_string().contains("index.lock"), "{error}");
+        assert_eq!(bench.world.read("c"), "other files alone\n");
+    }
+    std::fs::rename(&lock, bench.git_dir().join("worktrees/other/index.lock")).unwrap();
+    std::fs::write(other.join("a"), "changed\n").unwrap();
+    let worktrees = vec!["other".to_owned()];
+    let options = RestoreOptions { worktrees, ..RestoreOptions::default() };
+    let error = bench.restore_with(&saved, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert_eq!(std::fs::read_to_string(other.join("a")).unwrap(), "changed\n");
+    std::fs::remove_file(bench.git_dir().join("worktrees/other/index.lock")).unwrap();
+    bench.restore_with(&saved, &options).unwrap();
+    assert_eq!(bench.world.read("c"), "dirty\n");
+}
+
+#[test]
+fn before_the_first_commit() {
+    for staged in [false, true] {
+        let bench = Bench::empty();
+        bench.world.write("a", "one\n");
+        if staged {
+            bench.git(&["add", "a"]);
+        }
+        let said = |bench: &Bench| {
+            let words = |arguments: &[&str]| bench.attempt(arguments).stdout;
+            (words(&["status", "--porcelain=v2", "--branch"]), words(&["for-each-ref"]))
+        };
+        let (then, saved) = (said(&bench), bench.save());
+        bench.commit("a", "two\n");
+        bench.commit("b", "more\n");
+        let after = bench.portrait();
+        let plan = bench.world.open().plan_restore(&reference(&saved), &RestoreOptions::default());
+        let details = plan.unwrap().details;
+        assert!(details[0].starts_with("main: back to before its first commit"), "{details:?}");
+        bench.restore(&saved);
+        assert_eq!(said(&bench), then);
+        bench.undo();
+        assert_same(&bench.portrait(), &after, "undone");
+        bench.redo();
+        assert_eq!(said(&bench), then);
+        bench.undo();
+        // Another work tree stands on it: it stays, and the index with it.
+        bench.git(&["checkout", "-q", "-b", "side"]);
+        bench.git(&["worktree", "add", "-q", arg(&bench.outside("w")), "main"]);
+        bench.git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
+        bench.restore(&saved);
+        assert_eq!(bench.text(&["ls-files"]), "a\nb");
+    }
+}
+
+#[test]
+fn a_line_about_a_nested_repository_says_which() {
+    let bench = Bench::new();
+    let inner = bench.root().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    git(&inner, &["init", "-q"]);
+    std::fs::write(inner.join("i"), "i\n").unwrap();
+    git(&inner, &["add", "i"]);
+    git(&inner, &["commit", "-q", "-m", "i"]);
+    let saved = bench.save();
+    git(&inner, &["rm", "-q", "--cached", "i"]);
+    let plan = bench.world.open().plan_restore(&reference(&saved), &RestoreOptions::default());
+    assert_eq!(plan.unwrap().details, ["inner: index: as it was, nothing staged"]);
+}

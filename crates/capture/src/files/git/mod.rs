@@ -271,7 +271,8 @@ pub(crate) struct Place {
     pub common_dir: PathBuf,
 }
 
-/// The repository whose work tree starts at `folder`.
+/// The repository whose work tree starts at `folder`. One that git does not take for one any more,
+/// because a part of it is lost, still counts: otherwise nothing of it would be kept.
 pub(crate) fn locate(folder: &Path, reader: &mut Reader) -> Option<Place> {
     let path_in = |bytes: &[u8], base: &Path| {
         let end = bytes.iter().rposition(|b| !matches!(b, b'\n' | b'\r')).map_or(0, |at| at + 1);
@@ -284,14 +285,13 @@ pub(crate) fn locate(folder: &Path, reader: &mut Reader) -> Option<Place> {
     } else {
         path_in(reader.read(&dot_git)?.strip_prefix(b"gitdir: ")?, folder)?
     };
-    if !reader.exists(&git_dir.join("HEAD")) {
-        return None;
-    }
     let common_dir = match reader.read(&git_dir.join("commondir")) {
         Some(bytes) => path_in(&bytes, &git_dir)?,
         None => git_dir.clone(),
     };
-    reader.exists(&common_dir.join("objects")).then_some(Place { git_dir, common_dir })
+    let parts = [git_dir.join("HEAD"), common_dir.join("objects"), common_dir.join("refs")];
+    let there = parts.iter().filter(|part| reader.exists(part)).count();
+    (there >= 2).then_some(Place { git_dir, common_dir })
 }
 
 /// The nearest folder above `root` (an absolute path without links) that has a `.git`, and the way

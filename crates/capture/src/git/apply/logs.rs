@@ -56,7 +56,7 @@ impl GitDrive<'_> {
         if now == to {
             return Ok(None);
         }
-        if now.is_some() && !grew_from(&from) && !grew_from(&to) {
+        if now.is_some() && !grew_from(&from) && !grew_from(&to) && !grew_from(&None) {
             let reason = "it was written to meanwhile; it is left as it is".into();
             return Ok(Some(Conflict { path: action.path.clone(), reason }));
         }

@@ -1,27 +1,42 @@
 //! Bringing back objects. They only add to a repository.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use gix_index::hash::ObjectId as Oid;
+use gix_index::hash::{Kind, ObjectId as Oid};
+use rappel_store::Error as StoreError;
+use rappel_store::sink::Source;
+use rappel_types::git::RepositoryPlan;
 
 use super::super::bundles::{Known, bytes_of};
 use super::super::create;
 use super::super::program::Git;
+use super::super::stand_in::StandIn;
 use super::super::state::State;
-use super::trouble;
+use super::{path_of, trouble};
 use crate::restore::Result;
 
 /// Brings back what the repository lacks of a state's objects.
 pub fn bring_objects(
-    git_dir: &Path,
+    plan: &RepositoryPlan,
     state: &State,
-    source: &dyn rappel_store::sink::Source,
+    source: &dyn Source,
+    fresh: bool,
 ) -> Result<()> {
-    let git = Git::at(git_dir);
     // A bundle's name is a hash of the kind that names its objects.
     let Some(width) = state.bundles.first().map(|bundle| bundle.name.len() / 2) else {
         return Ok(());
+    };
+    let common = path_of(&plan.common_dir);
+    let stand_in;
+    // Whatever became of HEAD since a restore was interrupted, objects are no reason to stop.
+    let git = match plan.mends || plan.spoils || !fresh {
+        true => {
+            let hash = if width == 32 { Kind::Sha256 } else { Kind::Sha1 };
+            let made = StandIn::new(&path_of(&plan.git_dir), &common, hash);
+            stand_in = made.map_err(StoreError::io("stand in for", &common))?;
+            stand_in.git()
+        }
+        false => Git::at(&common),
     };
     let mut input = Vec::new();
     for bundle in &state.bundles {

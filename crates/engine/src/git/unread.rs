@@ -1,0 +1,119 @@
+//! What of a repository git cannot read, before a restore or after an undo, and how that is said.
+
+use std::collections::BTreeSet;
+
+use rappel_capture::git::folder::{Role, role, split};
+use rappel_capture::git::spoilt::{Mend, live_text, mend};
+use rappel_capture::git::{Place, State};
+use rappel_store::content;
+use rappel_store::sink::Source;
+use rappel_types::plan::Conflict;
+use rappel_types::{Node, RelPath};
+
+use super::describe::named;
+use super::plan::{GitPlanned, GitWish};
+
+/// What git cannot read on either side of a restore.
+#[derive(Default)]
+pub(super) struct Unread {
+    /// What it cannot read now.
+    pub mend: Mend,
+    /// What it could not read before the restore that is taken back.
+    spoil: BTreeSet<RelPath>,
+    /// Of that, what was changed since.
+    edited: BTreeSet<RelPath>,
+}
+
+impl Unread {
+    pub fn find(
+        source: &dyn Source,
+        (here, there): (&State, &State),
+        place: &Place,
+        worktrees: &BTreeSet<Vec<u8>>,
+        (wish, left): (&GitWish, Option<&State>),
+    ) -> Self {
+        let own = there.part.linked.as_ref().map(|name| name.as_bytes().to_vec());
+        let concerns = |name: &[u8]| own.as_deref() == Some(name) || worktrees.contains(name);
+        let mut live = live_text(&place.common_dir);
+        let mend_now = mend(here, there, &concerns, &mut live, source);
+        let mut found = Self { mend: mend_now, ..Self::default() };
+        if wish.touched.is_none() {
+            return found;
+        }
+        let mut stored = |path: &RelPath| match there.files.get(path)? {
+            Node::File { size, content, .. } => content::read(source, content, *size, *size).ok(),
+            _ => None,
+        };
+        let then = mend(there, here, &concerns, &mut stored, source).paths;
+        let is_left =
+            |path: &RelPath| left.is_none_or(|left| left.files.get(path) == here.files.get(path));
+        (found.spoil, found.edited) = then.into_iter().partition(is_left);
+        found
+    }
+
+    pub fn mends(&self) -> bool {
+        !self.mend.paths.is_empty()
+    }
+
+    pub fn spoils(&self) -> bool {
+        !self.spoil.is_empty()
+    }
+
+    /// Everything that changes as a file because of it.
+    pub fn paths(&self) -> BTreeSet<RelPath> {
+        self.mend.paths.union(&self.spoil).cloned().collect()
+    }
+}
+
+impl GitPlanned {
+    /// Set-up is brought back only with a repository that is gone; who expects more should know.
+    pub(super) fn say_what_stays(
+        &mut self,
+        (here, there): (&State, &State),
+        but: &BTreeSet<RelPath>,
+    ) {
+        let paths: BTreeSet<&RelPath> = here.files.keys().chain(there.files.keys()).collect();
+        let is_file = |node: Option<&Node>| matches!(node, Some(Node::File { .. }));
+        let stays = |path: &&&RelPath| {
+            let (now, then) = (here.files.get(**path), there.files.get(**path));
+            now != then
+                && (is_file(now) || is_file(then))
+                && split(path.as_bytes()).0.is_none()
+                && role(path.as_bytes()) == Role::Setup
+                && !but.contains(**path)
+        };
+        let names: Vec<String> = paths.iter().filter(stays).map(ToString::to_string).collect();
+        let more = match names.len() {
+            0 => return,
+            1..=3 => String::new(),
+            many => format!(" and {} more", many - 3),
+        };
+        let names = names[..names.len().min(3)].join(", ");
+        let prefix = there.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+        self.details.push(format!("{prefix}{names}{more}: set-up, stays as it is now"));
+    }
+
+    pub(super) fn say_unread(&mut self, unread: Unread, repository: Option<&RelPath>) {
+        let prefix = repository.map(|path| format!("{path}: ")).unwrap_or_default();
+        let shown = |paths: &BTreeSet<RelPath>| -> Vec<String> {
+            let is_outermost = |path: &&RelPath| !path.ancestors().any(|at| paths.contains(&at));
+            paths.iter().filter(is_outermost).map(ToString::to_string).collect()
+        };
+        for path in shown(&unread.mend.paths) {
+            self.details.push(format!("{prefix}{path}: git cannot read it; as it was"));
+        }
+        for path in shown(&unread.spoil) {
+            self.details.push(format!("{prefix}{path}: as it was, which git cannot read"));
+        }
+        for path in &unread.mend.left {
+            self.warnings.push(format!(
+                "git cannot read {path} in {}, and the checkpoint does not hold it: it is left as it is",
+                named(repository)
+            ));
+        }
+        self.edited.extend(unread.edited.into_iter().map(|path| Conflict {
+            path,
+            reason: "git could not read it before the restore; it was changed since, kept".into(),
+        }));
+    }
+}

@@ -1,0 +1,276 @@
+//! Every kind of file in git's folder, spoilt in every way, as a power loss or a stray command does it:
+//! a save is honest about it, a restore makes the repository whole or says what it leaves, undo brings
+//! the spoilt bytes back, and a restore that was cut short can be ended either way.
+
+use std::path::{Path, PathBuf};
+
+use rappel::{Health, Rappel, RecoverOptions, RestoreOptions};
+use rappel_testing::project::Snapshot;
+use rappel_testing::{Fault, FaultDisk, Loss, snapshot};
+
+use crate::bench::{Bench, assert_same, attempt};
+use crate::support::reference;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Empty,
+    Zeros,
+    Garbage,
+    Cut,
+    Missing,
+    Folder,
+    FullFolder,
+}
+
+const WAYS: [Way; 7] =
+    [Way::Empty, Way::Zeros, Way::Garbage, Way::Cut, Way::Missing, Way::Folder, Way::FullFolder];
+
+/// What is spoilt of it, in one way.
+fn spoil(path: &Path, way: Way) {
+    let bytes = std::fs::read(path).unwrap_or_else(|_| b"a folder, before".to_vec());
+    if path.is_dir() {
+        std::fs::remove_dir_all(path).unwrap();
+    } else {
+        std::fs::remove_file(path).unwrap();
+    }
+    let bytes = match way {
+        Way::Empty => Vec::new(),
+        Way::Zeros => vec![0; bytes.len()],
+        Way::Garbage => (0..bytes.len()).map(|at| (at * 89 + 131) as u8 | 0x80).collect(),
+        // Never at a line's end.
+        Way::Cut => {
+            bytes[..bytes.len() / 2 - usize::from(bytes[bytes.len() / 2 - 1] == b'\n')].to_vec()
+        }
+        Way::Missing => return,
+        Way::Folder | Way::FullFolder => {
+            std::fs::create_dir(path).unwrap();
+            if way == Way::FullFolder {
+                std::fs::write(path.join("inner"), "what is this\n").unwrap();
+            }
+            return;
+        }
+    };
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// What stands at a path, whatever it is.
+fn at(path: &Path) -> (Option<Vec<u8>>, Snapshot) {
+    let inside = if path.is_dir() { snapshot(path) } else { Snapshot::new() };
+    (std::fs::read(path).ok(), inside)
+}
+
+/// What git says, in words: of a repository that it cannot read too.
+fn said(bench: &Bench) -> Vec<(bool, String)> {
+    let questions: [&[&str]; 5] = [
+        &["for-each-ref"],
+        &["rev-parse", "HEAD"],
+        &["status", "--porcelain=v2"],
+        &["ls-files", "--stage"],
+        &["fsck", "--no-dangling", "--no-progress"],
+    ];
+    let ask = |question: &&[&str]| {
+        let arguments = [&["--no-optional-locks"], *question].concat();
+        let answer = attempt(bench.root(), &arguments);
+        let words = [answer.stdout, answer.stderr].concat();
+        (answer.status.success(), String::from_utf8_lossy(&words).into_owned())
+    };
+    questions.iter().map(ask).collect()
+}
+
+/// A restore to `id` that stops for good when so many operations were done.
+fn interrupt(bench: &Bench, id: &str, after: u64) -> u64 {
+    let disk = FaultDisk::in_memory(Fault::Crash { at: after });
+    let mut options = bench.world.options();
+    options.disk = disk.clone();
+    bench.world.clock.advance(1000);
+    if let Ok(mut rappel) = Rappel::open(options) {
+        let _ = rappel.restore(&reference(id), &RestoreOptions::default());
+    }
+    let count = disk.count();
+    disk.lose(Loss::all()[0]);
+    count
+}
+
+fn each_way(kind: &str, prepare: impl Fn(&Bench)) {
+    each_of(kind, &WAYS, prepare);
+}
+
+fn each_of(kind: &str, ways: &[Way], prepare: impl Fn(&Bench)) {
+    let bench = Bench::new();
+    prepare(&bench);
+    let place: PathBuf = bench.git_dir().join(kind);
+    let (before, good) = (bench.portrait(), at(&place));
+    let saved = bench.save();
+    for way in ways.iter().copied() {
+        let when = format!("{kind}, {way:?}");
+        spoil(&place, way);
+        let (spoilt, words) = (at(&place), said(&bench));
+        // That HEAD has no commit is no reason: so it is on a new branch.
+        let readable = words.iter().enumerate().all(|(at, (success, _))| *success || at == 1);
+
+        // A save says so.
+        let made = bench.manifest();
+        if !readable {
+            assert!(
+                made.partial,
+                "{when}: git cannot read it, and the save says nothing: {words:?}"
+            );
+            let status = bench.world.open().status().unwrap();
+            assert_ne!(status.state, Health::Protected, "{when}");
+        }
+        let is_here = || {
+            assert_eq!(at(&place), spoilt, "{when}");
+            assert_eq!(said(&bench), words, "{when}");
+        };
+        is_here();
+
+        // The plan says what will be, and what it leaves.
+        let options = RestoreOptions::default();
+        let plan = bench.world.open().plan_restore(&reference(&saved), &options).unwrap();
+        assert_eq!(plan.conflicts, [], "{when}");
+        let told = [&plan.details[..], &plan.warnings].concat().join("\n");
+        is_here();
+        let is_whole = |then: &str| {
+            let when = format!("{when}, {then}: {told}");
+            if told.contains(&format!("{kind}: set-up, stays as it is now")) {
+                assert_eq!(at(&place), spoilt, "{when}");
+                assert!(said(&bench)[..4].iter().all(|(success, _)| *success), "{when}");
+                return;
+            }
+            assert_same(&bench.portrait(), &before, &when);
+            if kind != "packed-refs" && !kind.starts_with("refs") {
+                assert_eq!(at(&place), good, "{when}");
+            }
+        };
+        bench.restore(&saved);
+        is_whole("restored");
+        if at(&place) == spoilt {
+            // It stayed, and there is nothing to take back.
+            let _ = std::fs::remove_dir_all(&place);
+            std::fs::write(&place, good.0.as_ref().unwrap()).unwrap();
+            continue;
+        }
+        bench.undo();
+        assert_eq!(at(&place), spoilt, "{when}, undone");
+        let again = said(&bench);
+        // What an index remembers of the files is looked at anew.
+        let but_status =
+            |words: &[(bool, String)]| [words[0].clone(), words[1].clone(), words[3].clone()];
+        assert_eq!(but_status(&again), but_status(&words), "{when}, undone");
+        bench.redo();
+        is_whole("redone");
+
+        // Cut short, and ended either way.
+        spoil_again(&place, way, &good);
+        let all = interrupt(&bench, &saved, u64::MAX);
+        is_whole("restored again");
+        let mut ended = 0;
+        for (number, part) in [62, 78, 88, 95].into_iter().enumerate() {
+            spoil_again(&place, way, &good);
+            let words = said(&bench);
+            interrupt(&bench, &saved, all * part / 100);
+            let finish = number % 2 == 0;
+            let unfinished = bench.world.open().unfinished().unwrap().restores.len();
+            if unfinished > 0 {
+                let options = match finish {
+                    true => RecoverOptions::finish(),
+                    false => RecoverOptions::rollback(),
+                };
+                let recovered = bench.world.open().recover(&options);
+                let recovered = recovered.unwrap_or_else(|error| panic!("{when}, {part}: {error}"));
+                assert_eq!(recovered.conflicts, [], "{when}, {part}");
+                ended += 1;
+                if finish {
+                    is_whole("finished");
+                } else {
+                    assert_eq!(at(&place), spoilt, "{when}, rolled back at {part}");
+                    let now = said(&bench);
+                    assert_eq!(
+                        but_status(&now),
+                        but_status(&words),
+                        "{when}, rolled back at {part}"
+                    );
+                }
+            }
+            bench.world.clock.advance(1000);
+            bench.restore(&saved);
+            is_whole("restored at last");
+        }
+        assert!(ended > 1, "{when}: {ended} restores were cut short");
+    }
+}
+
+/// Puts the good content there and spoils it.
+fn spoil_again(place: &Path, way: Way, good: &(Option<Vec<u8>>, Snapshot)) {
+    if let Some(bytes) = &good.0
+        && !place.exists()
+    {
+        // It is packed by now, or was never alone.
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(place, bytes).unwrap();
+    }
+    spoil(place, way);
+}
+
+#[test]
+fn head() {
+    each_way("HEAD", |_| ());
+}
+
+#[test]
+fn the_branch_that_is_checked_out() {
+    each_way("refs/heads/main", |_| ());
+}
+
+#[test]
+fn another_branch() {
+    each_way("refs/heads/feature/x", |_| ());
+}
+
+#[test]
+fn a_branch_that_is_packed_too() {
+    each_way("refs/heads/main", |bench| {
+        bench.git(&["pack-refs", "--all", "--no-prune"]);
+        assert!(bench.git_dir().join("refs/heads/main").exists());
+    });
+}
+
+#[test]
+fn packed_refs() {
+    each_way("packed-refs", |bench| drop(bench.git(&["pack-refs", "--all"])));
+}
+
+#[test]
+fn all_refs() {
+    each_of("refs", &[Way::Empty, Way::Garbage, Way::Missing], |_| ());
+}
+
+#[test]
+fn the_index() {
+    each_way("index", |_| ());
+}
+
+#[test]
+fn the_configuration() {
+    each_way("config", |_| ());
+}
+
+#[test]
+fn the_log_of_head() {
+    each_way("logs/HEAD", |_| ());
+}
+
+#[test]
+fn the_log_of_a_branch() {
+    each_way("logs/refs/heads/main", |_| ());
+}
+
+#[test]
+fn the_log_of_the_stash() {
+    each_way("logs/refs/stash", |_| ());
+}
+
+#[test]
+fn what_is_ignored() {
+    each_way("info/exclude", |_| ());
+}
