@@ -142,6 +142,40 @@ fn verify_names_what_is_hurt_and_repairs_what_it_can() {
 }
 
 #[test]
+fn a_lost_log_pack_is_told_until_somebody_lets_go_of_it() {
+    let world = World::new();
+    let mut lost = Vec::new();
+    for round in 0..3 {
+        world.write("a.txt", &format!("round {round}\n"));
+        lost.push(world.save("lost"));
+    }
+    std::fs::remove_file(world.home.join("packs/log-0000000001.pack")).unwrap();
+    for saves in 0..3 {
+        let output = world.run(&["verify"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(6), "after {saves} saves: {said}");
+        assert!(lost.iter().all(|id| said.contains(&format!("{id}: all of it is lost"))), "{said}");
+        assert!(told.contains("error: 3 checkpoints are hurt"), "{told}");
+        assert_eq!(world.json(&["status"])["state"], "degraded");
+        world.write("a.txt", &format!("kept {saves}\n"));
+        world.save("kept");
+        if saves == 1 {
+            world.run(&["gc"]);
+            for name in ["index.db", "index.db-wal", "index.db-shm"] {
+                let _ = std::fs::remove_file(world.home.join(name));
+            }
+        }
+    }
+    assert_eq!(world.run(&["verify", "--repair"]).status.code(), Some(6));
+    assert_face!(world, "show_lost", "show", &lost[0]);
+    assert_face!(world, "delete_lost", "delete", &lost[0], &lost[1], &lost[2]);
+    assert_eq!(world.run(&["verify"]).status.code(), Some(0));
+    assert_eq!(world.json(&["list"])["total"], 3);
+    assert_eq!(world.json(&["restore", "latest", "-y"])["verified"], true);
+}
+
+#[test]
 fn doctor_looks_at_everything() {
     let world = World::new();
     world.save("first");

@@ -96,6 +96,12 @@ pub enum Error {
         /// Which.
         checkpoint: rappel_types::CheckpointId,
     },
+    /// The checkpoint that is meant was there, and damage has taken all of it.
+    #[error("{checkpoint} is lost: the store is damaged and holds nothing of it any more")]
+    Lost {
+        /// Which.
+        checkpoint: rappel_types::CheckpointId,
+    },
     /// No deleted checkpoint is meant.
     #[error("no deleted checkpoint {reference:?} in this workspace")]
     NotDeleted {
@@ -306,7 +312,9 @@ impl Error {
             | Self::ForeignWorkspace { .. }
             | Self::PastReturn { .. }
             | Self::Changed { .. } => ErrorKind::Conflict,
-            Self::Damaged { .. } | Self::DamagedIntent { .. } => ErrorKind::Damage,
+            Self::Damaged { .. } | Self::DamagedIntent { .. } | Self::Lost { .. } => {
+                ErrorKind::Damage
+            }
             Self::Capture(_) | Self::Nothing { .. } | Self::Io { .. } => ErrorKind::Failed,
         }
     }
@@ -328,6 +336,9 @@ impl Error {
                 Some(format!("rappel list shows them all; near it are {}", nearest.join(", ")))
             }
             Self::Deleted { checkpoint } => Some(format!("rappel undelete {checkpoint}")),
+            Self::Lost { checkpoint } => {
+                Some(format!("rappel delete {checkpoint} lets go of it for good"))
+            }
             Self::NotDeleted { deleted, .. } if deleted.is_empty() => {
                 Some("none can be brought back; rappel list shows those that are there".into())
             }

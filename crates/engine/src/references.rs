@@ -99,6 +99,11 @@ impl Rappel {
         match matching[..] {
             [one] => Ok(one.clone()),
             [] => {
+                if let Ok(checkpoint) = text.parse()
+                    && self.store.is_lost(&checkpoint)?
+                {
+                    return Err(Error::Lost { checkpoint });
+                }
                 self.refuse_deleted(|row| row.id.as_str().starts_with(text))?;
                 let reference = reference.to_string();
                 match self.tagged(text) {

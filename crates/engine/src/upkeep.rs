@@ -42,13 +42,17 @@ impl Sink for Catcher {
 
 impl Rappel {
     /// Deletes checkpoints. What others need stays; the space comes back after a day, or with the
-    /// next gc if `now`. An unfinished restore's checkpoints cannot be deleted.
+    /// next gc if `now`. An unfinished restore's checkpoints cannot be deleted. One that damage has
+    /// taken is not told of any more.
     pub fn delete(&self, references: &[Reference], now: bool) -> Result<Vec<CheckpointId>> {
         let mut rows: Vec<CheckpointRow> = Vec::new();
+        let mut lost: Vec<CheckpointId> = Vec::new();
         for reference in references {
-            let row = self.resolve(reference, false)?;
-            if !rows.iter().any(|known| known.id == row.id) {
-                rows.push(row);
+            match self.resolve(reference, false) {
+                Ok(row) if rows.iter().any(|known| known.id == row.id) => {}
+                Ok(row) => rows.push(row),
+                Err(Error::Lost { checkpoint }) => lost.push(checkpoint),
+                Err(error) => return Err(error),
             }
         }
         for row in &rows {
@@ -65,7 +69,8 @@ impl Rappel {
             });
         }
         self.store.delete(&rows, now)?;
-        Ok(rows.into_iter().map(|row| row.id).collect())
+        self.store.delete_lost(&lost)?;
+        Ok(rows.into_iter().map(|row| row.id).chain(lost).collect())
     }
 
     /// Brings back a deleted checkpoint, as long as gc has not taken it: by its id, the beginning

@@ -181,7 +181,7 @@ impl Store {
             sequence,
             generation: change.generation,
             at: self.clock.now(),
-            previous: tail.last.as_ref().map(|last| last.id),
+            previous: tail.previous,
             length: spool.bytes.len() as u64,
             hash: run_hash(checksums.iter()),
             packs,

@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
-use crate::lock::Broken;
+use crate::lock::{Broken, Lock};
 use crate::log::{self, Run, Tail};
 use crate::outline::Outline;
 use crate::pack::{PackId, PackReader};
@@ -38,9 +38,20 @@ impl Taken<'_> {
 }
 
 impl Store {
-    /// Takes everything into the index that the log holds and it does not know. Returns how the
-    /// log ends.
-    pub(crate) fn catch_up(&self, lock: &dyn Broken) -> Result<Tail> {
+    /// Takes everything into the index that the log holds and it does not know, and writes down what
+    /// the log turns out to have lost. Returns how the log ends.
+    pub(crate) fn catch_up(&self, lock: &mut Lock) -> Result<Tail> {
+        let tail = self.take_in_log(lock)?;
+        match self.write_down_losses(lock, &tail) {
+            Ok(true) => self.take_in_log(lock),
+            // If that failed, the index keeps it in mind, and whoever is next tries again.
+            Ok(false) | Err(_) => Ok(tail),
+        }
+    }
+
+    /// The first half of [`Store::catch_up`], which is all that can be done where nothing can be
+    /// written.
+    pub(crate) fn take_in_log(&self, lock: &dyn Broken) -> Result<Tail> {
         let (known, acknowledged, incomplete) = self.with_index(|index| {
             index.reload()?;
             Ok((index.position()?, index.acknowledged()?, index.is_incomplete()?))
@@ -52,14 +63,6 @@ impl Store {
         };
         let rebuild = from.is_none();
         if rebuild {
-            if let Some(position) = known.as_ref().filter(|_| !incomplete) {
-                held(&self.damage).push(format!(
-                    "{}: commit {} at {} was there and is not any more",
-                    PackId::Log(position.pack),
-                    position.sequence,
-                    position.offset
-                ));
-            }
             self.with_index(Index::clear)?;
         }
         if self.read_only.is_none() {
@@ -82,13 +85,17 @@ impl Store {
                 index.apply(&entries, run.commit.as_ref(), run.position.as_ref())
             })
         })?;
-        held(&self.damage).extend(walked.damage.iter().map(ToString::to_string));
+        self.note_damage(walked.damage.iter().map(ToString::to_string));
         if rebuild || !waiting.is_empty() {
             self.take_in_waiting(waiting)?;
             self.with_index(|index| index.complete())?;
         }
         if rebuild {
+            if let Some(position) = known.as_ref().filter(|_| !incomplete) {
+                self.note_replaced(position, &walked)?;
+            }
             self.note_missing_packs()?;
+            self.sift_suspects()?;
             self.with_index(|index| {
                 index.empty_wal();
                 Ok(())
@@ -99,6 +106,31 @@ impl Store {
             self.with_index(|index| index.set_note("damage", 1))?;
         }
         Ok(walked.tail)
+    }
+
+    fn note_damage(&self, found: impl Iterator<Item = String>) {
+        let mut damage = held(&self.damage);
+        for one in found {
+            if !damage.contains(&one) {
+                damage.push(one);
+            }
+        }
+    }
+
+    /// Notes as damage that another commit stands where one was known to be, in a log that is whole
+    /// otherwise: somebody has replaced it.
+    fn note_replaced(&self, position: &log::Position, walked: &log::Walked) -> Result<()> {
+        let pack = PackId::Log(position.pack);
+        let rows = self.with_index(|index| index.packs())?;
+        let retired = rows.iter().any(|row| row.pack == pack && row.retired_at.is_some());
+        let explained = walked.damage.iter().any(|damage| damage.pack == pack);
+        if !retired && !explained && pack.path(&self.home.packs()).exists() {
+            let (sequence, offset) = (position.sequence, position.offset);
+            let what =
+                format!("{pack}: commit {sequence} at {offset} was there and is not any more");
+            self.note_damage(std::iter::once(what));
+        }
+        Ok(())
     }
 
     /// Makes durable what another writer may have appended and not synced before it died: the index

@@ -1,7 +1,7 @@
 //! Deleting and bringing back checkpoints, by records: a tombstone kills what was born before it,
 //! and a manifest that is appended again was born after.
 
-use rappel_types::CheckpointId;
+use rappel_types::{CheckpointId, WorkspaceId};
 
 use crate::append::{Change, Space};
 use crate::closure::{Closure, Reference, named_in};
@@ -20,24 +20,57 @@ impl Store {
     /// others can be brought back until gc has taken what only they need: at once if `now`, else
     /// after the grace. Works on a full disk.
     pub fn delete(&self, rows: &[CheckpointRow], now: bool) -> Result<()> {
+        self.bury(&|| {
+            let mut found = Vec::new();
+            for row in rows {
+                let row = self.with_index(|index| index.checkpoint(&row.id))?;
+                let Some((row, false)) = row else { continue };
+                found.push(self.tombstone(row.id, row.workspace, row.sequence, now));
+            }
+            Ok(found)
+        })
+    }
+
+    /// Whether damage has taken all of a checkpoint, so that it is known to be lost and no more.
+    pub fn is_lost(&self, id: &CheckpointId) -> Result<bool> {
+        Ok(self.lost_checkpoint(id)?.is_some())
+    }
+
+    /// Lets go of checkpoints that are lost: nobody is told of them any more.
+    pub fn delete_lost(&self, ids: &[CheckpointId]) -> Result<()> {
+        self.bury(&|| {
+            let mut found = Vec::new();
+            for id in ids {
+                let loss = self.lost_checkpoint(id)?;
+                let known = loss.and_then(|loss| Some((loss.workspace?, loss.sequence?)));
+                let Some((workspace, sequence)) = known else { continue };
+                found.push(self.tombstone(id.clone(), workspace, sequence, true));
+            }
+            Ok(found)
+        })
+    }
+
+    fn tombstone(
+        &self,
+        checkpoint: CheckpointId,
+        workspace: WorkspaceId,
+        sequence: u64,
+        now: bool,
+    ) -> Tombstone {
+        let (version, at) = (DOCUMENT_VERSION, self.clock.now());
+        Tombstone { version, checkpoint, workspace, sequence, at, now }
+    }
+
+    /// Appends the tombstones that `choose` finds due under the lock, in one commit.
+    fn bury(&self, choose: &dyn Fn() -> Result<Vec<Tombstone>>) -> Result<()> {
         self.with_reserve(|| {
             let mut lock = self.lock()?;
-            let tail = self.catch_up(&lock)?;
+            let tail = self.catch_up(&mut lock)?;
             let mut spool = Spool::default();
-            for row in rows {
-                let found = self.with_index(|index| index.checkpoint(&row.id))?;
-                let Some((row, false)) = found else { continue };
-                let tombstone = Tombstone {
-                    version: DOCUMENT_VERSION,
-                    checkpoint: row.id.clone(),
-                    workspace: row.workspace,
-                    sequence: row.sequence,
-                    at: self.clock.now(),
-                    now,
-                };
+            for tombstone in choose()? {
                 let json = serde_json::to_string(&tombstone)
                     .map_err(|error| Error::Damaged(format!("tombstone: {error}")))?;
-                let key = row.id.to_string();
+                let key = tombstone.checkpoint.to_string();
                 let new = NewRecord::Document { kind: Kind::Tombstone, key, json };
                 let (kind, record, body) = self.encode_new(new)?;
                 spool.add(self, kind, &record, body)?;
@@ -76,7 +109,7 @@ impl Store {
                 return Err(Error::Collected(id.clone()));
             }
             let mut lock = self.lock()?;
-            let tail = self.catch_up(&lock)?;
+            let tail = self.catch_up(&mut lock)?;
             if tail.generation != generation {
                 continue;
             }

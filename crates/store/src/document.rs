@@ -189,6 +189,32 @@ pub struct Loss {
     /// `verify`: only in the document about [`KNOWN_DAMAGE`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<String>,
+    /// The checkpoint's workspace, for whoever does not find its manifest any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceId>,
+    /// Likewise its number there, which is never given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+}
+
+impl Loss {
+    /// One that lists nothing.
+    pub fn of_nothing(at: Timestamp) -> Self {
+        Self {
+            version: DOCUMENT_VERSION,
+            at,
+            paths: Vec::new(),
+            structure: false,
+            known: Vec::new(),
+            workspace: None,
+            sequence: None,
+        }
+    }
+
+    /// Whether nothing is left of the checkpoint if its manifest is not found.
+    pub fn takes_all(&self) -> bool {
+        self.structure && self.workspace.is_some()
+    }
 }
 
 /// What the document with the damage that a repair has left is about.

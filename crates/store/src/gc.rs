@@ -156,7 +156,7 @@ impl<'s> Collector<'s> {
         if let Some(progress) = options.progress {
             progress(Progress::Reading)?;
         }
-        let tail = store.catch_up(&store.lock()?)?;
+        let tail = store.catch_up(&mut store.lock()?)?;
         let rules = Rules {
             now: store.clock.now(),
             grace: options.grace,
@@ -224,8 +224,8 @@ impl<'s> Collector<'s> {
             Err(error) if error.is_damage() => return Ok(true),
             other => other?,
         };
-        let lock = self.store.lock()?;
-        let tail = self.store.catch_up(&lock)?;
+        let mut lock = self.store.lock()?;
+        let tail = self.store.catch_up(&mut lock)?;
         if tail.generation != self.generation {
             drop(lock);
             copies.discard(self.store)?;
@@ -244,7 +244,7 @@ impl<'s> Collector<'s> {
         let copied = !copies.sealed.is_empty();
         self.commit(lock, &tail, &going, copies)?;
         // Whatever became of the index: from here on it knows the commit, and may be swept by.
-        let tail = self.store.catch_up(&self.store.lock()?)?;
+        let tail = self.store.catch_up(&mut self.store.lock()?)?;
         self.renew(&tail)?;
         report.packs_retired += group.len() as u64;
         report.packs_copied += if copied { group.len() as u64 } else { 0 };
@@ -305,7 +305,16 @@ impl<'s> Collector<'s> {
         retired.sort();
         retired.dedup();
         let packs = self.store.home.packs();
-        let kept = log::numbers(&packs)?.into_iter().filter(|number| stays(*number)).collect();
+        let mut kept: Vec<u64> = log::numbers(&packs)?;
+        kept.retain(|number| stays(*number));
+        // One that is missing stays known to be, until a repair has seen it.
+        let hurt = mark::unhealed(&self.scan).filter_map(|damage| match damage.pack {
+            PackId::Log(number) => Some(number),
+            PackId::Bulk(_) => None,
+        });
+        kept.extend(hurt.filter(|number| stays(*number)));
+        kept.sort_unstable();
+        kept.dedup();
         let change = Change { generation: self.generation + 1, retired, adopted, kept };
         // If the newest pack goes, the commit that says so begins another.
         let rotate = tail.pack.is_some_and(|number| going.contains(&PackId::Log(number)));

@@ -6,6 +6,7 @@ mod checked;
 mod figures;
 mod journal;
 mod queries;
+mod suspects;
 mod take_in;
 #[cfg(test)]
 mod tests;
@@ -62,6 +63,7 @@ const SCHEMAS: [&str; 2] = [SCHEMA, journal::SCHEMA];
 
 pub use figures::{ExecutionRow, ToolRow};
 pub use journal::{CallRow, EventRow, Hit, SnapshotRow};
+pub(crate) use suspects::Suspect;
 
 /// Where an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -478,10 +480,12 @@ impl Index {
     }
 
     /// Forgets everything, to be filled again from the log, and says that it is incomplete until
-    /// [`Index::complete`]. What is known to have been acknowledged stays known.
+    /// [`Index::complete`]. What is known to have been acknowledged stays known, and so do the
+    /// checkpoints that were listed, until it is clear whether they are lost.
     pub fn clear(&mut self) -> Result<()> {
         let fail = self.fail();
         let acknowledged = self.acknowledged()?.map(|position| position_text(&position));
+        let listed = self.all_suspects()?;
         let transaction = self.connection.transaction().map_err(&fail)?;
         transaction
             .execute_batch(
@@ -496,6 +500,7 @@ impl Index {
                 .execute("INSERT INTO meta (key, value) VALUES ('acknowledged', ?1)", [text])
                 .map_err(&fail)?;
         }
+        suspects::store(&transaction, &listed).map_err(&fail)?;
         transaction.commit().map_err(&fail)?;
         self.load()
     }

@@ -21,6 +21,7 @@ pub mod home;
 pub mod index;
 pub mod lock;
 pub mod log;
+mod losses;
 pub mod outline;
 pub mod pack;
 pub mod proof;

@@ -3,7 +3,7 @@
 //! Reading it is the same work for everybody: the writer that looks where the log ends, the index
 //! that catches up, the rebuild and the check. All of them walk with [`walk`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use rappel_types::{ObjectId, Timestamp};
@@ -15,6 +15,9 @@ use crate::record::{self, Found, Kind};
 
 /// The version of the commit record's JSON.
 pub const COMMIT_VERSION: u32 = 1;
+
+/// A file with an absurd number in its name makes no longer list of missing packs than this.
+const MISSING_MAX: usize = 1000;
 
 /// No sequence, length or the like is larger: more than could ever be, and what the index can hold.
 pub const NUMBER_MAX: u64 = 1 << 62;
@@ -150,6 +153,8 @@ pub struct Tail {
     pub open: bool,
     /// The last commit of all that can be read.
     pub last: Option<Position>,
+    /// The commit record that the next one follows: the last one, if nothing behind it is lost.
+    pub previous: Option<ObjectId>,
     /// How far the log counts: a pack and a place in it. Behind `last` if a run that was
     /// acknowledged has lost its commit.
     pub reach: (u64, u64),
@@ -266,17 +271,28 @@ pub fn walk(
         }
         readers.push((number, reader));
     }
-    let mut walk = Walk { known, walked: Walked::default(), unsettled: Vec::new(), visit };
+    let mut walk = Walk {
+        known,
+        walked: Walked::default(),
+        unsettled: Vec::new(),
+        there: BTreeMap::new(),
+        retired: HashSet::new(),
+        kept: None,
+        visit,
+    };
     if let Some(from) = known.from {
         walk.reached(from.clone());
     }
     for (number, reader) in readers {
+        walk.there.insert(number, None);
         let from = known.from.filter(|position| position.pack == number);
         let start = from.map_or(pack::HEADER, |position| position.end);
         walk.walked.tail.pack = Some(number);
         walk.walked.tail.end = start;
         walk.pack(number, &reader, start, limits.get(&number).copied())?;
     }
+    walk.note_lost_end();
+    walk.note_missing();
     Ok(walk.walked)
 }
 
@@ -285,6 +301,12 @@ struct Walk<'a> {
     walked: Walked,
     /// Damage that the next commit tells the age of.
     unsettled: Vec<usize>,
+    /// The packs that are there, with the sequence of the first commit in each.
+    there: BTreeMap<u64, Option<u64>>,
+    /// Packs that a commit has retired.
+    retired: HashSet<PackId>,
+    /// Log packs that the last gc kept, and the pack that its commit is in.
+    kept: Option<(Vec<u64>, u64)>,
     visit: &'a mut dyn FnMut(Run<'_>) -> Result<()>,
 }
 
@@ -294,6 +316,7 @@ impl Walk<'_> {
         tail.reach = (position.pack, position.end);
         tail.sequence = position.sequence;
         tail.generation = position.generation;
+        tail.previous = Some(position.id);
         tail.last = Some(position);
         for at in self.unsettled.drain(..) {
             self.walked.damage[at].birth = self.walked.tail.sequence;
@@ -310,6 +333,48 @@ impl Walk<'_> {
 
     fn damaged(&mut self, reader: &PackReader, birth: u64, what: String) {
         self.walked.damage.push(Damage { pack: reader.id, birth, what });
+    }
+
+    /// The log counts as far as somebody was told that it does, whatever is left of that. Nothing is
+    /// appended where the end is missing: the header of the next pack says how far the log counts,
+    /// and so keeps the damage known to everybody who reads the packs.
+    fn note_lost_end(&mut self) {
+        let tail = &mut self.walked.tail;
+        let last = tail.indexed_sequence();
+        let Some(told) = self.known.acknowledged.filter(|told| told.sequence > last) else {
+            return;
+        };
+        tail.previous = Some(told.id);
+        if told.sequence <= tail.sequence {
+            return;
+        }
+        tail.reach = (told.pack, told.end);
+        tail.sequence = told.sequence;
+        tail.generation = tail.generation.max(told.generation) + 1;
+        tail.pack = tail.pack.max(Some(told.pack));
+        tail.open = false;
+    }
+
+    /// Log packs that should be there: those that the last gc kept, and all after its own. Packs
+    /// before the place where the walk began are for somebody who reads from the beginning.
+    fn note_missing(&mut self) {
+        let begin = self.known.from.map_or(0, |position| position.pack);
+        let newest = self.walked.tail.pack.unwrap_or(0);
+        let (kept, own) = self.kept.take().unwrap_or_default();
+        let numbers = kept.into_iter().filter(|number| *number > begin);
+        let missing: Vec<u64> = numbers
+            .chain(own.max(begin) + 1..=newest)
+            .filter(|number| !self.there.contains_key(number))
+            .filter(|number| !self.retired.contains(&PackId::Log(*number)))
+            .take(MISSING_MAX)
+            .collect();
+        for number in missing {
+            // What was in it was born before whatever follows.
+            let next = self.there.range(number..).find_map(|(_, first)| *first);
+            let birth = next.unwrap_or(self.walked.tail.sequence);
+            let (pack, what) = (PackId::Log(number), "it is missing".into());
+            self.walked.damage.push(Damage { pack, birth, what });
+        }
     }
 
     /// Whether a commit that came to light behind damage is one of this log. A file that somebody
@@ -409,6 +474,11 @@ impl Walk<'_> {
                     };
                     self.walked.tail.end = position.end;
                     self.reached(position.clone());
+                    self.there.entry(number).or_default().get_or_insert(commit.sequence);
+                    if !commit.retired.is_empty() {
+                        self.retired.extend(&commit.retired);
+                        self.kept = Some((commit.kept.clone(), number));
+                    }
                     (self.visit)(Run {
                         pack: number,
                         bytes: &bytes,

@@ -27,9 +27,9 @@ impl Store {
             }
         })?;
         if contradicts {
-            let lock = self.lock()?;
+            let mut lock = self.lock()?;
             self.with_index(Index::clear)?;
-            self.catch_up(&lock)?;
+            self.catch_up(&mut lock)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Reading the packs themselves. Gc and verify decide by what stands there, never by the index:
 //! a view that is wrong must not cost anything that is not.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rappel_types::ObjectId;
@@ -15,9 +15,6 @@ use crate::read::CHAIN_MAX;
 use crate::record::{self, Header, Kind};
 use crate::sink::Source;
 use crate::store::{Store, decode_document};
-
-/// A file with an absurd number in its name makes no longer list of missing packs than this.
-const MISSING_MAX: usize = 1000;
 
 /// How much of the packs is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +106,6 @@ pub(crate) struct Scan<'s> {
     pub retired: HashMap<PackId, i64>,
     /// The log packs whose commits name a bulk pack, be it retired or not.
     pub named_in: HashMap<PackId, Vec<u64>>,
-    /// Log packs that the last gc kept, and the pack that its commit is in.
-    kept: Option<(Vec<u64>, u64)>,
     pub commits: Vec<CommitInfo>,
     pub orphans: Vec<Orphan>,
     pub bytes: u64,
@@ -135,7 +130,6 @@ impl<'s> Scan<'s> {
             unknown: Vec::new(),
             retired: HashMap::new(),
             named_in: HashMap::new(),
-            kept: None,
             commits: Vec::new(),
             orphans: Vec::new(),
             bytes: 0,
@@ -144,7 +138,6 @@ impl<'s> Scan<'s> {
             last: None,
         };
         scan.advance(tail)?;
-        scan.note_missing_logs()?;
         Ok(scan)
     }
 
@@ -227,9 +220,6 @@ impl<'s> Scan<'s> {
             named.push((pack.clone(), run.pack, pack.birth.unwrap_or(run.sequence)));
         }
         retired.extend(commit.retired.iter().map(|pack| (*pack, commit.at.as_millis())));
-        if !commit.retired.is_empty() {
-            self.kept = Some((commit.kept.clone(), run.pack));
-        }
     }
 
     fn take_bulk(&mut self, named: &Named, log: u64, birth: u64) {
@@ -395,25 +385,6 @@ impl<'s> Scan<'s> {
         for (number, piece) in self.pieces.iter_mut().enumerate() {
             piece.next = self.first.insert(piece.id, number as u32);
         }
-    }
-
-    /// Log packs that should be there: those that the last gc kept, and all after its own.
-    fn note_missing_logs(&mut self) -> Result<()> {
-        let there: HashSet<u64> = log::numbers(&self.store.home().packs())?.into_iter().collect();
-        let newest = there.iter().max().copied().unwrap_or(0);
-        let (kept, own) = self.kept.clone().unwrap_or_default();
-        let is_missing = |pack: &PackId| match pack {
-            PackId::Log(number) => !there.contains(number) && !self.retired.contains_key(pack),
-            PackId::Bulk(_) => false,
-        };
-        let numbers = kept.into_iter().chain(own + 1..=newest);
-        let missing: Vec<PackId> =
-            numbers.map(PackId::Log).filter(is_missing).take(MISSING_MAX).collect();
-        self.log_was_hurt |= !missing.is_empty();
-        for pack in missing {
-            self.hurt(pack, self.sequence, "it is missing".into());
-        }
-        Ok(())
     }
 
     /// The records of an object.

@@ -117,8 +117,8 @@ impl Store {
         let (index, old) = open_index(&home, &options)?;
         let store = Self::of_parts(home, options, index, claim, None);
         if old || store.log_has_grown()? {
-            let lock = store.lock()?;
-            store.catch_up(&lock)?;
+            let mut lock = store.lock()?;
+            store.catch_up(&mut lock)?;
         }
         Ok(store)
     }
@@ -297,8 +297,8 @@ impl Store {
     /// As [`Store::catch_up`], by somebody who only reads.
     pub(crate) fn catch_up_to_read(&self) -> Result<log::Tail> {
         match self.read_only {
-            Some(_) => self.catch_up(&self.look()?),
-            None => self.catch_up(&self.lock()?),
+            Some(_) => self.take_in_log(&self.look()?),
+            None => self.catch_up(&mut self.lock()?),
         }
     }
 

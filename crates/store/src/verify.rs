@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::index::CheckpointRow;
 use crate::lock::Turn;
 use crate::log;
+use crate::losses::lost_checkpoints;
 use crate::pack::{self, Line, PackId, PackReader};
 use crate::record;
 use crate::scan::{Depth, Scan};
@@ -58,6 +59,15 @@ pub struct Hurt {
     pub paths: Vec<RelPath>,
     /// Whether more is hurt than `paths` can say: its manifest, or a part of the tree itself.
     pub structure: bool,
+    /// Whether nothing of it is left: it is not even listed any more.
+    pub lost: bool,
+}
+
+impl Hurt {
+    /// One whose manifest cannot be read.
+    fn unreadable(checkpoint: CheckpointId) -> Self {
+        Self { checkpoint, paths: Vec::new(), structure: true, lost: false }
+    }
 }
 
 /// What a check has found.
@@ -130,8 +140,7 @@ impl Store {
             Err(error @ Error::Newer { .. }) => report.unknown.push(format!("{id}: {error}")),
             Err(error) => {
                 report.damage.push(format!("the manifest of {id}: {error}"));
-                let (paths, structure) = (Vec::new(), true);
-                report.hurt.push(Hurt { checkpoint: id.clone(), paths, structure });
+                report.hurt.push(Hurt::unreadable(id.clone()));
             }
         }
         report.objects = tally.objects;
@@ -192,6 +201,7 @@ impl Store {
         let mut tally = Tally::of_known(&scan, &good);
         let rows = self.look_up(|index| index.checkpoints(None))?;
         let mut known = HashSet::new();
+        let listed: HashSet<CheckpointId> = rows.iter().map(|row| row.id.clone()).collect();
         // What was saved since the packs were read is for the next time.
         for row in rows.into_iter().filter(|row| row.birth <= scan.sequence) {
             known.insert(row.manifest);
@@ -205,10 +215,12 @@ impl Store {
                 },
                 Err(_) => {
                     tally.wanted.insert(row.manifest);
-                    let (paths, structure) = (Vec::new(), true);
-                    report.hurt.push(Hurt { checkpoint: row.id, paths, structure });
+                    report.hurt.push(Hurt::unreadable(row.id));
                 }
             }
+        }
+        for checkpoint in lost_checkpoints(&scan, |id| listed.contains(id)) {
+            report.hurt.push(Hurt { lost: true, ..Hurt::unreadable(checkpoint) });
         }
         let wanted = tally.wanted;
         report.damage.extend(tally.misshapen);

@@ -491,8 +491,8 @@ impl Store {
             self.look_again(reused, roots)?;
             generation = now;
         }
-        let lock = self.lock()?;
-        let tail = self.catch_up(&lock)?;
+        let mut lock = self.lock()?;
+        let tail = self.catch_up(&mut lock)?;
         if generation != tail.generation {
             self.look_again(reused, roots)?;
         }

@@ -10,7 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{Files, World, check_clean, delete, files, gc, gc_now, ids, load, noise, save};
+use common::{
+    Files, World, check_clean, delete, document, files, gc, gc_now, ids, load, noise, save,
+};
 use rappel_store::Error;
 use rappel_store::gc::GcOptions;
 use rappel_store::record::Kind;
@@ -111,6 +113,9 @@ fn every_flipped_byte_is_found_and_hurts_nothing_else() {
         }
     }
     assert!(tried > 500);
+    // What was noticed was written down, and what was written down is right.
+    world.forget_index();
+    check_clean(&world.open());
 }
 
 /// Every byte takes minutes; an ordinary run looks at a part that changes with no seed, all of it
@@ -573,4 +578,130 @@ fn what_a_tree_that_is_back_needs_is_put_back_too() {
     let repaired = store.repair(&fetch, None).unwrap();
     assert_eq!((repaired.restored_objects, &repaired.lost[..]), (2, &[][..]), "{repaired:?}");
     assert!(load(&store, &id).is_ok());
+}
+
+/// How the end of the log is lost: cut off behind a commit, cut off in the middle of a run, or with
+/// the whole pack.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    BehindCommit,
+    InRun,
+    Pack,
+}
+
+/// Three checkpoints, of which the log has lost the last two; and what the first one holds.
+fn beheaded(cut: Cut) -> (World, [CheckpointId; 3], Files) {
+    let world = World::new();
+    let store = world.open();
+    let first = files(&[("a", &noise(1, 3_000))]);
+    let one = save(&store, &first);
+    if matches!(cut, Cut::Pack) {
+        // The next run begins a pack of its own.
+        let limits = rappel_store::Limits { pack_target: 1, ..world.limits };
+        let next = rappel_store::Store::open(
+            world.home.path(),
+            rappel_store::Options { limits, ..world.options() },
+        );
+        document(&next.unwrap(), Kind::Label, one.as_str(), r#"{"version":1}"#);
+    }
+    let log = packs(&world).pop().unwrap();
+    let end = log.metadata().unwrap().len();
+    let two = save(&store, &files(&[("a", &noise(2, 3_000))]));
+    let three = save(&store, &files(&[("a", &noise(3, 3_000))]));
+    drop(store);
+    match cut {
+        Cut::Pack => std::fs::remove_file(&log).unwrap(),
+        Cut::BehindCommit | Cut::InRun => {
+            let more = if matches!(cut, Cut::InRun) { 700 } else { 0 };
+            let file = std::fs::File::options().write(true).open(&log).unwrap();
+            file.set_len(end + more).unwrap();
+        }
+    }
+    (world, [one, two, three], first)
+}
+
+fn lost(store: &rappel_store::Store) -> Vec<CheckpointId> {
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert_eq!(report.is_clean(), report.hurt.is_empty() && report.damage.is_empty());
+    report.hurt.into_iter().filter(|hurt| hurt.lost).map(|hurt| hurt.checkpoint).collect()
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_known_to_the_packs() {
+    for cut in [Cut::BehindCommit, Cut::InRun, Cut::Pack] {
+        let (world, [one, two, three], first) = beheaded(cut);
+        // Whoever opens it notices, and from then on it needs no index to be known.
+        drop(world.open());
+        world.twice(|store| {
+            assert_eq!(lost(store), [two.clone(), three.clone()], "{cut:?}");
+            assert_eq!(ids(store), std::slice::from_ref(&one), "{cut:?}");
+        });
+        // Numbers are not given again, whatever was lost.
+        let four = save(&world.open(), &files(&[("a", b"four")]));
+        assert_eq!(four.as_str(), "chk_4");
+        // Neither gc nor a repair lets it be forgotten.
+        delete(&world.open(), &four, true);
+        let five = save(&world.open(), &files(&[("a", b"five")]));
+        gc_now(&world.open());
+        world.twice(|store| {
+            let report = store.verify(&Scope::All, None).unwrap();
+            assert!(!report.damage.is_empty(), "{cut:?}: {report:?}");
+            assert_eq!(lost(store), [two.clone(), three.clone()], "{cut:?}");
+        });
+        let repaired = world.open().repair(&|_| None, None).unwrap();
+        assert_eq!(repaired.lost.len(), 2, "{cut:?}: {repaired:?}");
+        gc_now(&world.open());
+        world.twice(|store| assert_eq!(lost(store), [two.clone(), three.clone()], "{cut:?}"));
+        // Only whoever lets go of them is not told any more.
+        let store = world.open();
+        assert!(store.is_lost(&two).unwrap() && !store.is_lost(&one).unwrap());
+        store.delete_lost(&[two, three]).unwrap();
+        world.twice(check_clean);
+        gc_now(&world.open());
+        world.twice(|store| {
+            check_clean(store);
+            assert_eq!(load(store, &one).unwrap(), first, "{cut:?}");
+            assert_eq!(ids(store), [one.clone(), five.clone()], "{cut:?}");
+        });
+    }
+}
+
+#[test]
+fn a_log_pack_that_is_missing_is_damage_by_the_packs_alone() {
+    let (world, ids, _) = beheaded(Cut::Pack);
+    assert!(!world.open().verify(&Scope::All, None).unwrap().is_clean());
+    world.forget_index();
+    let store = world.open();
+    assert!(store.damage_seen(), "{:?}", store.damage());
+    let report = store.verify(&Scope::All, None).unwrap();
+    assert!(report.damage.iter().any(|damage| damage.contains("missing")), "{report:?}");
+    assert_eq!(report.hurt.len(), ids.len() - 1, "{report:?}");
+}
+
+/// An index of long ago knows packs that gc has retired since: nothing of that is a loss.
+#[test]
+fn an_old_index_beside_a_newer_log_is_no_damage() {
+    let world = World::new();
+    let store = world.open();
+    let one = save(&store, &files(&[("a", &noise(1, 3_000))]));
+    drop(store);
+    let index: Vec<(PathBuf, Vec<u8>)> = ["index.db", "index.db-wal"]
+        .into_iter()
+        .map(|name| world.home.path().join(name))
+        .filter_map(|path| Some((path.clone(), std::fs::read(&path).ok()?)))
+        .collect();
+    let store = world.open();
+    delete(&store, &one, true);
+    let two = save(&store, &files(&[("b", &noise(2, 3_000))]));
+    gc_now(&store);
+    drop(store);
+    world.forget_index();
+    for (path, bytes) in &index {
+        std::fs::write(path, bytes).unwrap();
+    }
+    world.twice(|store| {
+        check_clean(store);
+        assert!(!store.damage_seen());
+        assert_eq!(ids(store), std::slice::from_ref(&two));
+    });
 }

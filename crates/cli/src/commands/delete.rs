@@ -2,7 +2,7 @@
 
 use rappel::{Checkpoint, ErrorKind, GcReport, Rappel};
 use rappel_types::size::format_size;
-use rappel_types::{Reference, time};
+use rappel_types::{CheckpointId, Reference, time};
 use serde_json::json;
 
 use super::restore::exactly;
@@ -36,8 +36,15 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let output = context.output;
     let mut doomed: Vec<Checkpoint> = Vec::new();
+    let mut lost: Vec<CheckpointId> = Vec::new();
     for reference in &args.references {
-        let checkpoint = rappel.show(reference)?;
+        let checkpoint = match rappel.show(reference) {
+            Err(rappel::Error::Lost { checkpoint }) => {
+                lost.push(checkpoint);
+                continue;
+            }
+            other => other?,
+        };
         if !doomed.iter().any(|known| known.manifest.id == checkpoint.manifest.id) {
             doomed.push(checkpoint);
         }
@@ -46,11 +53,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let checkpoint = pinned.manifest.id.clone();
         return Err(rappel::Error::Pinned { checkpoint }.into());
     }
-    if !args.confirm && !ask(&doomed, args, context)? {
+    // There is nothing to lose any more in those that are lost.
+    if !args.confirm && !doomed.is_empty() && !ask(&doomed, args, context)? {
         return Ok(confirm::DECLINED);
     }
     // The ids that were shown, whatever the references mean by now.
-    let references: Vec<_> = doomed.iter().map(|one| exactly(&one.manifest.id)).collect();
+    let ids = doomed.iter().map(|one| &one.manifest.id).chain(&lost);
+    let references: Vec<_> = ids.map(exactly).collect();
     let deleted = rappel.delete(&references, args.now)?;
     let freed = match args.now {
         true => free_now(&rappel, context)?,
@@ -69,6 +78,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         if let Some(freed) = &freed {
             writeln!(out, "Freed {}", format_size(freed.freed_bytes))?;
+        }
+        if doomed.is_empty() {
+            return Ok(());
         }
         if let (false, [id]) = (args.now, &deleted[..]) {
             let back = context.suggest(&format!("undelete {id}"));

@@ -11,7 +11,8 @@ use crate::{face, progress, values};
 ///
 /// Exits with 6 if something is damaged and names the checkpoints that it hurts. --repair brings
 /// back what other records or the workspace's files still have, and never removes anything; damage
-/// that it has seen and that no checkpoint needs any more is told and no failure.
+/// that it has seen and that no checkpoint needs any more is told and no failure. A checkpoint that
+/// is lost as a whole is named until `rappel delete` lets go of it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,7 +68,7 @@ fn repair(rappel: &Rappel, context: &Context) -> Result {
 
 fn damage(hurt: &[Hurt]) -> String {
     match hurt.len() {
-        0 => "something is damaged; every checkpoint is whole all the same".into(),
+        0 => "something is damaged; every checkpoint that is listed is whole".into(),
         1 => "one checkpoint is hurt".into(),
         number => format!("{} checkpoints are hurt", face::thousands(number as u64)),
     }

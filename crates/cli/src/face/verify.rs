@@ -65,7 +65,9 @@ fn hurt(heading: &str, hurt: &[Hurt], paint: Paint) -> String {
             if one.paths.len() > 3 {
                 parts.push(format!("and {} more files", one.paths.len() - 3));
             }
-            if one.structure {
+            if one.lost {
+                parts.push("all of it is lost".into());
+            } else if one.structure {
                 parts.push("more than can be told: its list of files is damaged".into());
             }
             format!("{}: {}", one.checkpoint, parts.join(", "))

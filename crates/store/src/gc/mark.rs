@@ -8,6 +8,7 @@ use rappel_types::{CheckpointId, ObjectId, Timestamp};
 
 use crate::closure::{Closure, Reference, named_in};
 use crate::document::{Tombstone, Undo};
+use crate::log::Damage;
 use crate::pack::PackId;
 use crate::record::Kind;
 use crate::scan::Scan;
@@ -64,8 +65,8 @@ impl Marks {
         self.chosen.clear();
         let losses = scan.documents.iter().filter(|document| document.kind == Kind::Loss);
         self.repaired = losses.map(|document| document.birth).max().unwrap_or(0);
-        let damage = unhealed(scan);
-        let lost: Vec<u64> = damage.chain(scan.unknown.iter().map(|found| found.birth)).collect();
+        let hidden = unhealed(scan).chain(&scan.unknown);
+        let lost: Vec<u64> = hidden.map(|found| found.birth).collect();
         for birth in &lost {
             self.keep_for(*birth);
         }
@@ -260,16 +261,15 @@ fn is_young(tombstone: &Tombstone, rules: &Rules) -> bool {
     age < i64::try_from(rules.grace.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The births of damage that no repair has looked at yet.
-fn unhealed<'a>(scan: &'a Scan<'_>) -> impl Iterator<Item = u64> + 'a {
+/// Damage that no repair has looked at yet.
+pub(super) fn unhealed<'a>(scan: &'a Scan<'_>) -> impl Iterator<Item = &'a Damage> + 'a {
     let healed: HashSet<String> = scan
         .documents
         .iter()
         .filter(|document| document.kind == Kind::Loss)
         .map(|document| document.key.clone())
         .collect();
-    let open = scan.damage.iter().filter(move |found| !healed.contains(&found.pack.to_string()));
-    open.map(|found| found.birth)
+    scan.damage.iter().filter(move |found| !healed.contains(&found.pack.to_string()))
 }
 
 /// The checkpoints that `undo` and `redo` go by.

@@ -6,6 +6,7 @@ use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use super::mark::Marks;
 use crate::document::{KNOWN_DAMAGE, Tombstone};
+use crate::losses::lost_checkpoints;
 use crate::pack::PackId;
 use crate::record::Kind;
 use crate::scan::{Document, Scan};
@@ -113,17 +114,28 @@ fn bases_of_dead_manifests(
 fn needed_documents(scan: &Scan<'_>, marks: &mut Marks, going: &HashSet<PackId>) -> Vec<usize> {
     // The births of each checkpoint's manifests in packs that stay.
     let mut victims: HashMap<CheckpointId, u64> = HashMap::new();
+    let mut found: HashSet<CheckpointId> = HashSet::new();
     let mut unread = false;
     for record in &scan.manifests {
         let Some(read) = marks.manifest(scan, &record.object) else {
             unread = true;
             continue;
         };
+        found.insert(read.checkpoint.clone());
         if !going.contains(&record.pack) {
             let lowest = victims.entry(read.checkpoint.clone()).or_insert(record.birth);
             *lowest = record.birth.min(*lowest);
         }
     }
+    // A tombstone also ends the mourning over what is lost.
+    for document in scan.documents.iter().filter(|document| document.kind == Kind::Loss) {
+        if let (false, Ok(id)) = (going.contains(&document.pack), document.key.parse()) {
+            let lowest = victims.entry(id).or_insert(document.birth);
+            *lowest = document.birth.min(*lowest);
+        }
+    }
+    let lost: HashSet<CheckpointId> =
+        lost_checkpoints(scan, |id| found.contains(id)).into_iter().collect();
     let mut highest: HashMap<WorkspaceId, (u64, usize)> = HashMap::new();
     let mut tombstones: HashMap<usize, Tombstone> = HashMap::new();
     for (number, document) in scan.documents.iter().enumerate() {
@@ -144,7 +156,8 @@ fn needed_documents(scan: &Scan<'_>, marks: &mut Marks, going: &HashSet<PackId>)
     for (number, document) in scan.documents.iter().enumerate() {
         let about_kept = |document: &Document| {
             let id = document.key.parse::<CheckpointId>();
-            something_hidden || id.is_ok_and(|id| marks.kept.contains_key(&id))
+            something_hidden
+                || id.is_ok_and(|id| marks.kept.contains_key(&id) || lost.contains(&id))
         };
         let stays = match document.kind {
             Kind::Tombstone => match tombstones.get(&number) {
@@ -163,7 +176,10 @@ fn needed_documents(scan: &Scan<'_>, marks: &mut Marks, going: &HashSet<PackId>)
             },
             Kind::Label => about_kept(document),
             Kind::Loss => match PackId::from_name(&document.key) {
-                Some(pack) => scan.packs.contains_key(&pack) && !going.contains(&pack),
+                Some(pack) => {
+                    let damaged = || scan.damage.iter().any(|damage| damage.pack == pack);
+                    !going.contains(&pack) && (scan.packs.contains_key(&pack) || damaged())
+                }
                 None => document.key == KNOWN_DAMAGE || about_kept(document),
             },
             _ => true,

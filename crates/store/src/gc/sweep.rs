@@ -82,8 +82,8 @@ impl Collector<'_> {
             return Ok(Vec::new());
         }
         // Only under the lock every commit is sure to have been read.
-        let lock = self.store.lock()?;
-        let tail = self.store.catch_up(&lock)?;
+        let mut lock = self.store.lock()?;
+        let tail = self.store.catch_up(&mut lock)?;
         self.renew(&tail)?;
         if self.scan.log_was_hurt {
             return Ok(Vec::new());

@@ -6,7 +6,7 @@ use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 use rusqlite::{OptionalExtension, params};
 
 use super::{CheckpointRow, DocumentRow, Index, PackRow, RecordRow};
-use crate::document::Tombstone;
+use crate::document::{Loss, Tombstone};
 use crate::error::Result;
 use crate::pack::PackId;
 use crate::record::Kind;
@@ -102,7 +102,8 @@ impl Index {
         rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
     }
 
-    /// The highest sequence number that a workspace's checkpoints have had, collected ones included.
+    /// The highest sequence number that a workspace's checkpoints have had, collected and lost ones
+    /// included.
     pub fn last_sequence(&self, workspace: WorkspaceId) -> Result<u64> {
         let held: u64 = self
             .connection
@@ -118,7 +119,14 @@ impl Index {
             .filter(|tombstone| tombstone.workspace == workspace)
             .map(|tombstone| tombstone.sequence)
             .max();
-        Ok(held.max(buried.unwrap_or(0)))
+        let lost = self
+            .documents(Kind::Loss, None)?
+            .iter()
+            .filter_map(|row| serde_json::from_str::<Loss>(&row.json).ok())
+            .filter(|loss| loss.workspace == Some(workspace))
+            .filter_map(|loss| loss.sequence)
+            .max();
+        Ok(held.max(buried.unwrap_or(0)).max(lost.unwrap_or(0)))
     }
 
     /// The documents of a kind about `key` (or all), in the order of their birth.

@@ -7,7 +7,7 @@ use rappel_types::{CheckpointId, ObjectId};
 
 use super::{Findings, Hurt, VerifyReport, Watch};
 use crate::append::{Change, Space};
-use crate::document::{DOCUMENT_VERSION, KNOWN_DAMAGE, Loss};
+use crate::document::{KNOWN_DAMAGE, Loss};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::log::Named;
@@ -48,9 +48,9 @@ impl Store {
             RepairReport { before: findings.report.clone(), ..RepairReport::default() };
         let damaged: HashSet<PackId> = findings.scan.damage.iter().map(|d| d.pack).collect();
         if findings.index_lags {
-            let lock = self.lock()?;
+            let mut lock = self.lock()?;
             self.with_index(Index::clear)?;
-            self.catch_up(&lock)?;
+            self.catch_up(&mut lock)?;
         }
         self.append_again(&findings, &mut report)?;
         // What an adopted pack brings back need not be fetched.
@@ -93,7 +93,7 @@ impl Store {
         let seen: HashSet<PackId> =
             losses.iter().filter_map(|row| PackId::from_name(&row.key)).collect();
         let mut lock = self.lock()?;
-        let tail = self.catch_up(&lock)?;
+        let tail = self.catch_up(&mut lock)?;
         let mut spool = Spool::default();
         for orphan in findings.scan.orphans.iter().filter(|orphan| !seen.contains(&orphan.pack)) {
             let Ok(record) = self.pack(orphan.pack)?.record(orphan.offset, 4 << 10) else {
@@ -113,7 +113,7 @@ impl Store {
         }
         let change = Change { generation: tail.generation, adopted, ..Change::default() };
         self.append(&mut lock, &tail, spool, change, Space::Ordinary)?;
-        self.catch_up(&lock)?;
+        self.catch_up(&mut lock)?;
         Ok(())
     }
 
@@ -182,40 +182,36 @@ impl Store {
             }
         }
         let at = self.clock.now();
-        let version = DOCUMENT_VERSION;
         let mut now: BTreeMap<String, Loss> = BTreeMap::new();
         for hurt in &report.lost {
             let (paths, structure) = (hurt.paths.clone(), hurt.structure);
-            now.insert(
-                hurt.checkpoint.to_string(),
-                Loss { version, at, paths, structure, known: Vec::new() },
-            );
+            let key = hurt.checkpoint.to_string();
+            let row = self.with_index(|index| index.checkpoint(&hurt.checkpoint))?;
+            let (workspace, sequence) = match (row, known.get(&key)) {
+                (Some((row, _)), _) => (Some(row.workspace), Some(row.sequence)),
+                (None, Some(loss)) => (loss.workspace, loss.sequence),
+                (None, None) => (None, None),
+            };
+            let loss = Loss { paths, structure, workspace, sequence, ..Loss::of_nothing(at) };
+            now.insert(key, loss);
         }
         for pack in damaged {
-            let (paths, structure) = (Vec::new(), false);
-            now.insert(pack.to_string(), Loss { version, at, paths, structure, known: Vec::new() });
+            now.insert(pack.to_string(), Loss::of_nothing(at));
         }
         for (key, loss) in &known {
             if loss.structure || !loss.paths.is_empty() {
-                let (paths, structure) = (Vec::new(), false);
-                now.entry(key.clone()).or_insert(Loss {
-                    version,
-                    at,
-                    paths,
-                    structure,
-                    known: Vec::new(),
-                });
+                now.entry(key.clone()).or_insert(Loss::of_nothing(at));
             }
         }
         if !left.is_empty() || known.contains_key(KNOWN_DAMAGE) {
-            let (paths, structure) = (Vec::new(), false);
-            let loss = Loss { version, at, paths, structure, known: left };
+            let loss = Loss { known: left, ..Loss::of_nothing(at) };
             now.insert(KNOWN_DAMAGE.into(), loss);
         }
         now.retain(|key, loss| {
             known.get(key).is_none_or(|before| {
                 before.paths != loss.paths
                     || before.structure != loss.structure
+                    || before.workspace != loss.workspace
                     || before.known != loss.known
             })
         });

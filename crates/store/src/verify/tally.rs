@@ -158,7 +158,7 @@ impl<'a> Tally<'a> {
 
     /// What is wrong with the checkpoint whose manifest is `json`.
     pub fn checkpoint(&mut self, id: &CheckpointId, json: &[u8]) -> Option<Hurt> {
-        let mut hurt = Hurt { checkpoint: id.clone(), paths: Vec::new(), structure: false };
+        let mut hurt = Hurt { structure: false, ..Hurt::unreadable(id.clone()) };
         let mut tree = None;
         match decode_manifest(json) {
             Ok(manifest) => {
