@@ -38,7 +38,7 @@ use crate::git::State;
 pub use apply::{Request, apply};
 pub use copy_out::restore_to;
 pub use error::{Error, Result};
-pub use intent::{Intent, IntentId, Intents, OpenIntent, Phase};
+pub use intent::{DamagedIntent, Intent, IntentId, Intents, OpenIntent, Phase};
 pub use outcome::{Kept, Outcome, Written};
 pub use plan::{Scope, Side, plan_files, plan_hash};
 pub use probe::{Probe, RootProbe, WithoutProbe};

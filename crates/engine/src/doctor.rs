@@ -80,9 +80,14 @@ impl Rappel {
         });
         checks.extend(self.check_databases()?);
         let restores = self.open_intents()?.len();
-        checks.push(match restores {
-            0 => Check::fine("restores", "none unfinished"),
-            count => Check::bad("restores", format!("{count} unfinished"), "rappel recover"),
+        let damaged = self.damaged_intents()?.len();
+        checks.push(match (restores, damaged) {
+            (0, 0) => Check::fine("restores", "none unfinished"),
+            (count, 0) => Check::bad("restores", format!("{count} unfinished"), "rappel recover"),
+            (_, damaged) => {
+                let found = format!("{damaged} interrupted, with a plan that cannot be read");
+                Check::bad("restores", found, "rappel recover")
+            }
         });
         Ok(checks)
     }

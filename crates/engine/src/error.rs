@@ -394,8 +394,8 @@ impl Error {
             }
             Self::Damaged { .. } => Some(VERIFY.into()),
             Self::DamagedIntent { .. } => Some(
-                "`rappel list --trigger pre-restore` has what was there before it; compare with \
-                 `rappel diff`, then remove that file"
+                "rappel recover --set-aside saves what is there now and takes that file out of the \
+                 way; rappel list --trigger pre-restore has what was there before"
                     .into(),
             ),
             Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {

@@ -135,7 +135,7 @@ pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
-pub use recover::{RecoverOptions, Recovered, Unfinished, UnfinishedRestore};
+pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRestore};
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};

@@ -1,7 +1,7 @@
 //! Everything unfinished: what it is, and how to end it.
 
 use rappel_capture::databases::Names;
-use rappel_capture::restore::{self, IntentId, Job, Outcome};
+use rappel_capture::restore::{self, DamagedIntent, IntentId, Job, Outcome};
 use rappel_store::beneath::Root;
 use rappel_store::document::{Undo, UndoKind};
 use rappel_store::record::Kind;
@@ -27,6 +27,19 @@ pub struct Unfinished {
     pub sessions: Vec<CrashedSession>,
     /// Intents that cannot be read.
     pub damaged: Vec<String>,
+    /// Whether one of them may be of this workspace.
+    pub damaged_here: bool,
+}
+
+/// What became of damaged intents.
+#[derive(Debug, Clone, Serialize)]
+pub struct SetAside {
+    /// Where their files are now.
+    pub files: Vec<String>,
+    /// The checkpoint of what is there now, half restored as it may be.
+    pub safety_checkpoint: CheckpointId,
+    /// The last checkpoint that was made before a restore: what was there before.
+    pub before: Option<CheckpointId>,
 }
 
 /// A restore that was interrupted.
@@ -127,7 +140,46 @@ impl Rappel {
             .into_iter()
             .map(|damaged| format!("{}: {}", damaged.path.display(), damaged.reason))
             .collect();
-        Ok(Unfinished { restores, sessions: self.crashed_sessions()?, damaged })
+        let damaged_here = !self.damaged_intents()?.is_empty();
+        Ok(Unfinished { restores, sessions: self.crashed_sessions()?, damaged, damaged_here })
+    }
+
+    /// Damaged intents of this workspace, and those of which nobody knows whose they are.
+    pub(crate) fn damaged_intents(&self) -> Result<Vec<DamagedIntent>> {
+        let mut damaged = self.intents().list()?.damaged;
+        let own = self.workspace_id();
+        damaged.retain(|one| one.workspace.is_none() || one.workspace == own);
+        Ok(damaged)
+    }
+
+    /// Takes damaged intents out of the way, so that this workspace can be restored again. What they
+    /// left undone cannot be told; so the present is saved first, with whatever a restore had staged
+    /// in it, and nothing else changes.
+    pub fn set_aside(&mut self) -> Result<SetAside> {
+        self.store.require_writable()?;
+        let workspace = self.require_known()?;
+        let _turn = self.turn_to_restore(workspace)?;
+        let damaged = self.damaged_intents()?;
+        if damaged.is_empty() {
+            let message = "no restore is unfinished here whose plan cannot be read".into();
+            return Err(Error::Nothing { message });
+        }
+        let rows = self.rows()?;
+        let before = rows.iter().rev().find(|row| row.trigger == Trigger::PreRestore.as_str());
+        let before = before.map(|row| row.id.clone());
+        let options = SaveOptions {
+            message: Some("Pre-recover auto-save".into()),
+            trigger: Some(Trigger::PreRestore),
+            ..SaveOptions::default()
+        };
+        let safety_checkpoint = self.save(&options)?.checkpoint.manifest.id;
+        let intents = self.intents();
+        let mut files = Vec::new();
+        for one in &damaged {
+            files.push(intents.set_aside(one)?.display().to_string());
+        }
+        tracing::info!(count = files.len(), "damaged intents set aside");
+        Ok(SetAside { files, safety_checkpoint, before })
     }
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
@@ -156,6 +208,9 @@ impl Rappel {
         let _turn = workspace.map(|id| self.turn_to_restore(id)).transpose()?;
         let open = self.open_intents()?;
         let Some(intent) = open.iter().find(|intent| intent.header.root_path() == self.root) else {
+            if let Some(damaged) = self.damaged_intents()?.into_iter().next() {
+                return Err(Error::DamagedIntent { path: damaged.path, reason: damaged.reason });
+            }
             return match open.first() {
                 Some(other) => Err(Error::Usage {
                     message: format!("the unfinished restore is of {}", other.header.root),

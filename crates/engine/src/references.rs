@@ -138,7 +138,7 @@ impl Rappel {
     }
 
     /// Whether a deleted checkpoint was deleted without a day of grace.
-    fn deleted_for_good(&self, row: &CheckpointRow) -> Result<bool> {
+    pub(crate) fn deleted_for_good(&self, row: &CheckpointRow) -> Result<bool> {
         let key = Some(row.id.as_str());
         let tombstones = self.store.look_up(|index| index.documents(Kind::Tombstone, key))?;
         let last = tombstones.last().and_then(|row| serde_json::from_str(&row.json).ok());

@@ -228,7 +228,9 @@ impl Rappel {
             notes.extend(databases::not_restorable(&existing.manifest.databases));
             return Ok(Saved { checkpoint: existing, notes, waited });
         }
-        let interrupted = restored || !self.open_intents()?.is_empty();
+        let interrupted = restored
+            || !self.open_intents()?.is_empty()
+            || self.intents().damaged_of(id)?.is_some();
         writer.reuse(files.iter().map(|captured| captured.tree));
         writer.reuse(git.iter().flat_map(CapturedGit::trees));
         writer.reuse(databases.iter().flat_map(CapturedDatabases::trees));

@@ -260,7 +260,7 @@ impl Rappel {
         }
         for damaged in self.intents().list()?.damaged {
             let reason = format!("damaged: {}: {}", damaged.path.display(), damaged.reason);
-            status.worsen(Health::Degraded, &reason, "rappel verify");
+            status.worsen(Health::Degraded, &reason, "rappel recover");
         }
         Ok(())
     }

@@ -105,13 +105,38 @@ impl Rappel {
         self.view(&row)
     }
 
-    /// Frees what nothing needs any more.
+    /// Frees what nothing needs any more; with `now` without waiting out the grace of packs. What was
+    /// deleted less than a day ago can still be brought back.
     pub fn gc(&self, now: bool, dry_run: bool) -> Result<GcReport> {
+        self.collect(now, false, dry_run)
+    }
+
+    /// Frees at once all that nothing needs any more and all that was deleted, whenever that was and
+    /// in whichever workspace: nothing of it can be brought back.
+    pub fn gc_deleted(&self, dry_run: bool) -> Result<GcReport> {
+        self.collect(true, true, dry_run)
+    }
+
+    /// The deleted checkpoints of all workspaces that can still be brought back.
+    pub fn deleted_everywhere(&self) -> Result<Vec<CheckpointId>> {
+        let rows = self.store.look_up(|index| index.deleted())?;
+        let mut found = Vec::new();
+        for row in rows {
+            if self.store.manifest(&row).is_ok() && !self.deleted_for_good(&row)? {
+                found.push(row.id);
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn collect(&self, now: bool, deleted: bool, dry_run: bool) -> Result<GcReport> {
         let roots = self.checkpoints_of_open_restores()?;
-        let options = GcOptions { now, dry_run, roots, ..GcOptions::default() };
+        let options = GcOptions { now, deleted, dry_run, roots, ..GcOptions::default() };
         let report = self.store.gc(&options)?;
         tracing::info!(
             now,
+            deleted,
             dry_run,
             freed_bytes = report.freed_bytes,
             waiting_bytes = report.waiting_bytes,
@@ -201,12 +226,16 @@ impl Rappel {
         catcher.caught.into_inner().unwrap_or_else(PoisonError::into_inner).remove(wanted)
     }
 
-    /// Checkpoints that an unfinished restore may still need, in any workspace.
+    /// Checkpoints that an unfinished restore may still need, in any workspace. One whose plan cannot
+    /// be read may need any that was deleted.
     pub(crate) fn checkpoints_of_open_restores(&self) -> Result<Vec<CheckpointId>> {
-        let open = self.intents().list()?.open;
-        Ok(open
-            .into_iter()
-            .flat_map(|intent| [intent.header.target, intent.header.safety])
-            .collect())
+        let listing = self.intents().list()?;
+        let deleted = match listing.damaged.is_empty() {
+            true => Vec::new(),
+            false => self.store.look_up(|index| index.deleted())?,
+        };
+        let open = listing.open.into_iter();
+        let needed = open.flat_map(|intent| [intent.header.target, intent.header.safety]);
+        Ok(needed.chain(deleted.into_iter().map(|row| row.id)).collect())
     }
 }

@@ -17,10 +17,15 @@ use support::{World, reference};
 
 /// A restore to `id` that loses power in the middle of its swaps.
 fn interrupt(world: &World, id: &str) {
+    interrupt_at(world, id, "b");
+}
+
+/// A restore to `id` that loses power before `path` is swapped. What was done before stays done.
+fn interrupt_at(world: &World, id: &str, path: &'static str) {
     let disk = FaultDisk::new();
     let inner = disk.clone();
     disk.before(
-        |op| matches!(op, Op::Exchange { b, .. } if b.ends_with("b")),
+        move |op| matches!(op, Op::Exchange { b, .. } if b.ends_with(path)),
         move || inner.set(Fault::Crash { at: 1 }),
     );
     let mut options = world.options();
@@ -54,6 +59,22 @@ fn undo_after_a_finished_recovery_goes_to_before_the_restore() {
     assert_eq!(world.snapshot(), before);
     world.redo();
     assert_eq!((world.read("a"), world.read("b")), ("old a".into(), "old b".into()));
+}
+
+#[test]
+fn what_a_restore_had_not_come_to_is_not_told_as_taken_back() {
+    for (number, swapped) in [("a", 0), ("b", 1)] {
+        let (world, first) = edited();
+        let before = world.snapshot();
+        interrupt_at(&world, &first, number);
+        let recovered = world.open().recover(&RecoverOptions::rollback()).unwrap();
+        let expected = match swapped {
+            0 => "nothing changed",
+            _ => "0 created, 1 overwritten, 0 deleted",
+        };
+        assert_eq!(recovered.message, expected, "{number}");
+        assert_eq!(world.snapshot(), before);
+    }
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub struct GcOptions<'a> {
     pub now: bool,
     /// Only say what would be done.
     pub dry_run: bool,
+    /// Free what was deleted, whenever that was and whoever may want to go back to it.
+    pub deleted: bool,
     /// How long deleted checkpoints and retired packs stay.
     pub grace: Duration,
     /// Checkpoints that must stay, deleted or not: those of unfinished restores.
@@ -63,7 +65,8 @@ pub struct GcOptions<'a> {
 
 impl Default for GcOptions<'_> {
     fn default() -> Self {
-        Self { now: false, dry_run: false, grace: GRACE, roots: Vec::new(), progress: None }
+        let (now, dry_run, deleted) = (false, false, false);
+        Self { now, dry_run, deleted, grace: GRACE, roots: Vec::new(), progress: None }
     }
 }
 
@@ -160,6 +163,7 @@ impl<'s> Collector<'s> {
         let rules = Rules {
             now: store.clock.now(),
             grace: options.grace,
+            deleted: options.deleted,
             roots: options.roots.iter().cloned().collect(),
         };
         let scan = Scan::read(store, &tail, Depth::Tables)?;

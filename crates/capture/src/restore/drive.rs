@@ -52,6 +52,8 @@ pub struct Drive<'a> {
     /// What the file system said of each path before its new content was compared, where that
     /// vouches for it.
     proven: Vec<Option<Meta>>,
+    /// Whether each path was as it should be before anything was done to it; only of a recovery.
+    stood: Vec<bool>,
     outcome: Outcome,
 }
 
@@ -63,8 +65,9 @@ impl<'a> Drive<'a> {
     pub fn new(job: Job<'a>, header: Header, way: Way, fresh: bool) -> Result<Self> {
         let steps = steps_of(&header, way)?;
         let needs = if fresh { steps.iter().map(assumed).collect() } else { Vec::new() };
-        let (proven, outcome) = (vec![None; steps.len()], Outcome::default());
-        Ok(Self { job, header, way, fresh, steps, needs, proven, outcome })
+        let (proven, stood) = (vec![None; steps.len()], vec![false; steps.len()]);
+        let outcome = Outcome::default();
+        Ok(Self { job, header, way, fresh, steps, needs, proven, stood, outcome })
     }
 
     /// Does all of it. `record` is called when everything stands, and what it does becomes durable
@@ -155,12 +158,27 @@ impl<'a> Drive<'a> {
             }
         }
         self.needs = self.steps.iter().map(|step| self.need(step)).collect::<Result<_>>()?;
+        self.stood = (self.steps.iter().zip(&self.needs))
+            .map(|(step, need)| Ok(*need == Need::Nothing && self.stands(step)?))
+            .collect::<Result<_>>()?;
         for (step, need) in self.steps.iter().zip(&self.needs) {
             if let Need::Leave(reason) = need {
                 self.outcome.conflict(&step.path, *reason);
             }
         }
         Ok(())
+    }
+
+    /// Whether a path that needs no other content has the mode that it should have.
+    fn stands(&self, step: &Step) -> Result<bool> {
+        let meta = self.stat(&step.path)?;
+        Ok(match &step.to {
+            Some(Node::File { mode, .. } | Node::Directory { mode }) => {
+                meta.is_some_and(|meta| meta.mode == *mode)
+            }
+            Some(Node::Symlink { .. }) => meta.is_some(),
+            None => meta.is_none(),
+        })
     }
 
     fn need(&self, step: &Step) -> Result<Need> {
@@ -338,10 +356,14 @@ impl<'a> Drive<'a> {
             let meta = self.stat(&step.path)?;
             let left = matches!(self.needs[at], Need::Leave(_))
                 || self.outcome.conflicts.iter().any(|conflict| conflict.path == step.path);
+            // What the restore had not come to need not be taken back. What it had done before it
+            // was interrupted is part of it once it is finished.
+            let untouched = self.way == Way::Backward && self.stood[at];
             match (step.to, meta) {
                 _ if left => self.outcome.counts.skip += 1,
                 (Some(node), Some(meta)) => {
                     match step.from {
+                        _ if untouched => {}
                         None => self.outcome.counts.create += 1,
                         Some(_) => self.outcome.counts.overwrite += 1,
                     }
@@ -349,7 +371,7 @@ impl<'a> Drive<'a> {
                     self.outcome.written.push(Written { path: step.path, meta, node, proven });
                 }
                 (None, None) => {
-                    self.outcome.counts.delete += 1;
+                    self.outcome.counts.delete += u64::from(!untouched);
                     self.outcome.deleted.push(step.path);
                 }
                 _ => self.outcome.counts.skip += 1,

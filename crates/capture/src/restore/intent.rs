@@ -328,6 +328,20 @@ impl Intents {
         Ok(damaged.find(|damaged| damaged.workspace == Some(workspace)))
     }
 
+    /// Takes a damaged intent out of the way, so that it bars nobody any more. Its file stays, under
+    /// another name, for whoever wants to look at it; that name is returned.
+    pub fn set_aside(&self, damaged: &DamagedIntent) -> Result<PathBuf> {
+        let file = File::open(&damaged.path).map_err(StoreError::io("open", &damaged.path))?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let holder = format!("{} is held by a restore", damaged.path.display());
+            return Err(StoreError::Busy { holder, waited_ms: 0 }.into());
+        }
+        let aside = damaged.path.with_extension("damaged");
+        self.rename(&damaged.path, &aside)?;
+        disk::sync_dir(&*self.disk, &self.folder)?;
+        Ok(aside)
+    }
+
     /// The open intents that concern the folder at `root`, or one above or below it. Damaged ones
     /// are not among them: nobody knows which folders they concern.
     pub fn concerning(&self, root: &Path) -> Result<Vec<Intent>> {

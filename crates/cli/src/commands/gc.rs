@@ -1,23 +1,32 @@
 //! `rappel gc`.
 
+use rappel::Rappel;
+
 use crate::errors::{Exit, Result};
 use crate::process::Context;
-use crate::{face, progress};
+use crate::{confirm, face, progress};
+
+/// How many deleted checkpoints are named before it is asked.
+const NAMED: usize = 10;
 
 /// Free what nothing needs any more
 ///
-/// What was deleted is freed a day later; --now does not wait. A save starts this by itself when
-/// it is overdue.
+/// What was deleted is freed a day later. --now frees it at once, in all workspaces, so that none of
+/// it can be brought back; it asks first. A save starts this by itself when it is overdue.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   rappel gc
   rappel gc --dry-run
-  rappel gc --now")]
+  rappel gc --now
+  rappel gc --now --confirm")]
 pub struct Args {
-    /// Do not wait out the day of grace
+    /// Free all that was deleted, without waiting out the day of grace
     #[arg(long)]
     pub now: bool,
+    /// Do so without asking
+    #[arg(short = 'y', long, requires = "now")]
+    pub confirm: bool,
     /// Show what would be freed, and free nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -25,7 +34,13 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let report = progress::spinner(context, "Freeing space", || rappel.gc(args.now, args.dry_run))?;
+    if args.now && !args.confirm && !args.dry_run && !ask(&rappel, context)? {
+        return Ok(confirm::DECLINED);
+    }
+    let report = progress::spinner(context, "Freeing space", || match args.now {
+        true => rappel.gc_deleted(args.dry_run),
+        false => rappel.gc(false, args.dry_run),
+    })?;
     let output = context.output;
     if output.json {
         output.answer_json(&report)?;
@@ -34,4 +49,21 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Exit::Done)
+}
+
+fn ask(rappel: &Rappel, context: &Context) -> Result<bool> {
+    let output = context.output;
+    let deleted = rappel.deleted_everywhere()?;
+    if !output.json && !deleted.is_empty() {
+        let number = face::count(deleted.len() as u64, "checkpoint", "checkpoints");
+        output.tell(&format!("{number} that can still be brought back:"));
+        for id in deleted.iter().take(NAMED) {
+            output.tell(&format!("  {}", output.paint_stderr().id(id.as_str())));
+        }
+        if deleted.len() > NAMED {
+            output.tell(&format!("  and {} more", deleted.len() - NAMED));
+        }
+    }
+    let command = context.suggest("gc --now --confirm");
+    confirm::require(context, "Free all that was deleted, for good?", &command)
 }

@@ -1,6 +1,6 @@
 //! `rappel recover`.
 
-use rappel::{ErrorKind, RecoverOptions};
+use rappel::{ErrorKind, Rappel, RecoverOptions};
 use rappel_types::Reference;
 use rappel_types::reference::Base;
 
@@ -20,6 +20,7 @@ Examples:
   rappel recover --finish
   rappel recover --finish --skip databases
   rappel recover --rollback
+  rappel recover --set-aside
   rappel recover --steps --json")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
@@ -29,6 +30,11 @@ pub struct Args {
     /// Take the unfinished restore back
     #[arg(long, conflicts_with = "finish")]
     pub rollback: bool,
+    /// Take the plan of an interrupted restore out of the way that cannot be read any more
+    ///
+    /// What is there now is saved first.
+    #[arg(long, conflicts_with_all = ["finish", "rollback", "steps"])]
+    pub set_aside: bool,
     /// Finish it without the databases that are not restored yet (`databases`)
     #[arg(long, value_name = "FACET", requires = "finish", value_parser = ["databases"])]
     pub skip: Option<String>,
@@ -58,7 +64,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
         return Ok(Exit::Done);
     }
     let unfinished = rappel.unfinished()?;
-    if !args.finish && !args.rollback {
+    if args.set_aside && unfinished.damaged_here {
+        return set_aside(&mut rappel, context);
+    }
+    if !args.finish && !args.rollback && !args.set_aside {
         if output.json {
             output.answer_json(&unfinished)?;
         } else {
@@ -69,12 +78,16 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         return Ok(Exit::Done);
     }
-    if unfinished.restores.is_empty() {
+    if args.set_aside || (unfinished.restores.is_empty() && !unfinished.damaged_here) {
         // Asked for twice in a row: what was wanted is so.
         if output.json {
             output.answer_json(&unfinished)?;
         } else if !output.quiet {
-            output.answer(|out| Ok(writeln!(out, "No restore is unfinished")?))?;
+            let said = match args.set_aside {
+                true => "Every plan of an unfinished restore can be read",
+                false => "No restore is unfinished",
+            };
+            output.answer(|out| Ok(writeln!(out, "{said}")?))?;
         }
         return Ok(Exit::Done);
     }
@@ -100,4 +113,17 @@ pub fn run(args: &Args, context: &Context) -> Result {
         message: face::restore::conflicts(&recovered.conflicts),
         hint: None,
     })
+}
+
+fn set_aside(rappel: &mut Rappel, context: &Context) -> Result {
+    let output = context.output;
+    let done = progress::spinner(context, "Saving", || rappel.set_aside())?;
+    if output.json {
+        output.answer_json(&done)?;
+    } else if !output.quiet {
+        let suggest = |words: &str| context.suggest(words);
+        let text = face::recover::set_aside(&done, &suggest, output.paint());
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    Ok(Exit::Done)
 }

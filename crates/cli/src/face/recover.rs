@@ -1,6 +1,6 @@
 //! What is unfinished, and how it was ended.
 
-use rappel::{Recovered, RecoveryPoint, RecoveryStep, Unfinished, UnfinishedRestore};
+use rappel::{Recovered, RecoveryPoint, RecoveryStep, SetAside, Unfinished, UnfinishedRestore};
 use rappel_types::{Timestamp, time};
 
 use super::{Fields, count};
@@ -43,6 +43,30 @@ pub fn unfinished(
         for damaged in &unfinished.damaged {
             text.push_str(&format!("  {}\n", clean(damaged)));
         }
+    }
+    if unfinished.damaged_here {
+        text.push_str("    What that restore left undone cannot be told.\n");
+        let command = suggest("recover --set-aside");
+        text.push_str(&format!("    Save what is there and go on with: {command}\n"));
+    }
+    text
+}
+
+/// What became of plans that cannot be read; `suggest` makes a command out of its words.
+pub fn set_aside(done: &SetAside, suggest: &dyn Fn(&str) -> String, paint: Paint) -> String {
+    let mut fields = Fields::new(paint);
+    fields.add("Now", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
+    for file in &done.files {
+        fields.add("Plan", clean(file));
+    }
+    let head = paint.good("Took the plan out of the way");
+    let mut text = format!("{head}\n{}", fields.lines());
+    if let Some(before) = &done.before {
+        let compare = suggest(&format!("diff {before}"));
+        let back = suggest(&format!("restore {before}"));
+        text.push_str("Some of what is there may be of the checkpoint that was to be restored.\n");
+        text.push_str(&format!("See what differs from before with: {compare}\n"));
+        text.push_str(&format!("Go back to it with:                {back}\n"));
     }
     text
 }

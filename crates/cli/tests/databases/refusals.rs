@@ -250,7 +250,7 @@ fn without_room_for_a_dump_nothing_is_saved_and_nothing_is_damaged() {
          $RAPPEL verify >&2 && echo sound
          echo checkpoints $($RAPPEL list --quiet)
          $PSQL -c 'DROP TABLE large' >&2
-         $RAPPEL gc --now >&2
+         $RAPPEL gc --now -y >&2
          $RAPPEL save third >&2 && echo again
          $RAPPEL restore 1 --confirm >&2 && echo restored"
     );

@@ -37,6 +37,8 @@ struct Standing {
 pub(super) struct Rules {
     pub now: Timestamp,
     pub grace: Duration,
+    /// None of them does, but for the roots.
+    pub deleted: bool,
     pub roots: HashSet<CheckpointId>,
 }
 
@@ -83,8 +85,9 @@ impl Marks {
                 None => true,
                 Some(_) if self.hollow.contains(id) => false,
                 Some(tombstone) => {
+                    let for_good = rules.deleted || tombstone.now;
                     rules.roots.contains(id)
-                        || (!tombstone.now && (is_young(tombstone, rules) || undone.contains(id)))
+                        || (!for_good && (is_young(tombstone, rules) || undone.contains(id)))
                 }
             };
             if !stays {
