@@ -331,7 +331,7 @@ impl Intents {
     /// Takes a damaged intent out of the way, so that it bars nobody any more. Its file stays, under
     /// another name, for whoever wants to look at it; that name is returned.
     pub fn set_aside(&self, damaged: &DamagedIntent) -> Result<PathBuf> {
-        let file = File::open(&damaged.path).map_err(StoreError::io("open", &damaged.path))?;
+        let file = held::open(&damaged.path).map_err(StoreError::io("open", &damaged.path))?;
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             let holder = format!("{} is held by a restore", damaged.path.display());
             return Err(StoreError::Busy { holder, waited_ms: 0 }.into());
