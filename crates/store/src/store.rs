@@ -252,7 +252,7 @@ impl Store {
             return Ok(());
         }
         self.renewing.store(true, Ordering::Release);
-        let renewed = self.replace_index().and_then(|()| self.catch_up(&look));
+        let renewed = self.replace_index().and_then(|()| self.take_in_log(&look));
         self.renewing.store(false, Ordering::Release);
         renewed.map(drop)
     }
