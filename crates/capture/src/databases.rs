@@ -10,6 +10,7 @@ pub mod copy_out;
 pub mod drive;
 pub mod dump;
 pub mod error;
+mod guard;
 pub mod lookup;
 pub mod postgres;
 pub mod sql;
@@ -23,6 +24,7 @@ use rappel_types::database::{DatabasePart, DatabasePlan, Ticket};
 
 pub use drive::{DatabaseDrive, Held};
 pub use error::{Error, Result};
+pub use guard::Guard;
 
 /// A database that can be looked at, read and restored.
 pub trait Database: Send + Sync {

@@ -124,6 +124,7 @@ commands! {
     Doctor(doctor),
     Recover(recover),
     Adopt(adopt),
+    Trust(trust),
     Completions(completions),
     Help(help),
 }

@@ -90,6 +90,7 @@ impl<'a> Context<'a> {
             environment_name: variable("RAPPEL_ENVIRONMENT")
                 .and_then(|name| name.into_string().ok()),
             variables: Arc::new(|name| variable(name).and_then(|value| value.into_string().ok())),
+            trust: variable("RAPPEL_TRUST").and_then(|hash| hash.into_string().ok()),
             agents: surroundings(),
             zone: self.zone(),
             cancel: self.cancel.clone(),
@@ -227,11 +228,36 @@ impl<'a> Context<'a> {
             && std::io::stderr().is_terminal()
     }
 
+    /// Whether a person is there to answer a question that is not for an agent to answer.
+    pub fn can_ask_a_person(&self) -> bool {
+        self.can_ask() && !self.is_in_an_agents_shell()
+    }
+
+    /// Whether an agent started this process, as far as its environment says so.
+    #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
+    pub fn is_in_an_agents_shell(&self) -> bool {
+        AGENTS.iter().any(|name| variable(name).is_some())
+    }
+
     /// Whether somebody is there to watch progress.
     pub fn can_watch(&self) -> bool {
         !self.output.quiet && !in_ci() && std::io::stderr().is_terminal()
     }
 }
+
+/// Variables that agents set for the programs that they run.
+const AGENTS: [&str; 10] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_SESSION_ID",
+    "AI_AGENT",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
+    "GEMINI_CLI",
+    "GEMINI_SESSION_ID",
+    "OPENCODE",
+    "OPENCODE_PID",
+    "CURSOR_AGENT",
+];
 
 /// Says who is waited for. From any thread, so not through an [`Output`].
 fn waiting(who: &str) {

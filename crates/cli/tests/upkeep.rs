@@ -194,6 +194,7 @@ fn doctor_looks_for_the_programs_of_commands_and_does_not_run_them() {
          [[command]]\nname = \"kept\"\ncapture = [\"touch\", \"ran\"]\nrestore = [\"true\"]\n\
          [[command]]\nname = \"text\"\ncapture = [\"./a.txt\"]\nrestore = [\"true\"]\n",
     );
+    world.trust();
     assert_face!(world, "doctor_databases", "doctor");
     assert!(!world.project.path("ran").exists());
 }

@@ -3,7 +3,6 @@
 use std::process::{Command, Stdio};
 
 use rappel_capture::databases::Error as DatabaseError;
-use rappel_capture::databases::command::Command as CommandDatabase;
 use rappel_store::beneath::Root;
 use rappel_store::home::Footing;
 use rappel_types::Facet;
@@ -95,9 +94,11 @@ impl Rappel {
     /// Each database that `rappel.toml` names. Commands are looked for and not run.
     fn check_databases(&self) -> Result<Vec<Check>> {
         let mut checks = Vec::new();
+        let is_command = |name: &str| self.config.commands.iter().any(|one| one.name == name);
         for source in self.configured_databases() {
             let (name, tried) = match source {
                 Ok(named) if named.kind == DatabaseKind::Command => continue,
+                Err((name, _)) if is_command(&name) => continue,
                 Ok(named) => (named.name, named.database.fingerprint()),
                 Err((name, error)) => (name, Err(error)),
             };
@@ -106,15 +107,13 @@ impl Rappel {
                 Err(error) => self.unreadable(&name, &error),
             });
         }
-        for config in &self.config.commands {
-            let command = CommandDatabase::new(config.clone(), self.root.clone());
-            let name = &config.name;
-            checks.push(match command.can_be_tried() {
+        for (name, command) in self.commands_in(&self.config) {
+            checks.push(match command.and_then(|command| command.can_be_tried()) {
                 Ok(()) => {
                     let found = format!("{name}: its program is there; it was not tried");
                     Check::fine("database", found)
                 }
-                Err(error) => self.unreadable(name, &error),
+                Err(error) => self.unreadable(&name, &error),
             });
         }
         let newest = self.head(&self.rows()?)?;
@@ -142,6 +141,7 @@ impl Rappel {
     fn advice(&self, name: &str, error: &DatabaseError) -> Option<String> {
         let words = match error {
             DatabaseError::Refused { hint, .. } => return hint.clone(),
+            DatabaseError::Untrusted(_) => return Some("rappel trust".into()),
             other => other.to_string(),
         };
         let config = self.config.databases.iter().find(|config| config.name == name);

@@ -465,7 +465,7 @@ fn database_kind(error: &rappel_capture::databases::Error) -> ErrorKind {
     use rappel_capture::databases::Error as Database;
     match error {
         Database::Busy(_) => ErrorKind::Busy,
-        Database::Conflict(_) => ErrorKind::Conflict,
+        Database::Conflict(_) | Database::Untrusted(_) => ErrorKind::Conflict,
         Database::Store(error) => store_kind(error),
         _ => ErrorKind::Failed,
     }
@@ -478,6 +478,9 @@ fn database_hint(error: &rappel_capture::databases::Error) -> Option<String> {
             "end what holds it (--terminate-connections does that where a server is in between); --skip databases leaves it alone".into(),
         ),
         Database::Refused { hint, .. } => hint.clone(),
+        Database::Untrusted(_) => {
+            Some("rappel trust shows it and asks; --skip databases leaves it alone".into())
+        }
         Database::Store(error) => store_hint(error),
         _ => None,
     }

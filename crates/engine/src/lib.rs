@@ -104,6 +104,7 @@ mod restore;
 mod save;
 mod status;
 mod timeline;
+mod trust;
 mod undo;
 mod upkeep;
 mod workspace;
@@ -141,5 +142,6 @@ pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Su
 pub use save::{SaveOptions, Saved};
 pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};
 pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
+pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, TrustState, Wanted};
 pub use undo::Step;
 pub use workspace::find_root;

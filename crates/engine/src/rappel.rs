@@ -38,6 +38,8 @@ pub struct OpenOptions {
     /// The process's environment variables, by name: addresses of databases, and what
     /// `[variables]` keeps.
     pub variables: Variables,
+    /// The hash of the one text that is allowed whatever the user said before (`RAPPEL_TRUST`).
+    pub trust: Option<String>,
     /// Where agents keep their transcripts. Without it none are looked for.
     pub agents: Option<Surroundings>,
     /// The zone in which times without an offset are meant.
@@ -68,6 +70,7 @@ impl OpenOptions {
             machine: String::new(),
             environment_name: None,
             variables: Arc::new(|_| None),
+            trust: None,
             agents: None,
             zone: jiff::tz::TimeZone::UTC,
             clock: Arc::new(SystemClock),

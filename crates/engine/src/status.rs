@@ -170,6 +170,12 @@ impl Rappel {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
         self.judge_unprotected(&mut status, self.unprotected_databases());
+        for name in self.untrusted() {
+            let reason = format!(
+                "database {name} is not captured: you have not allowed what rappel.toml runs or reaches for it"
+            );
+            status.worsen(Health::Degraded, &reason, "rappel trust");
+        }
         status.hints.extend(self.missing_knowledge());
         match &newest {
             Some(row) => {

@@ -81,6 +81,7 @@ impl Home {
             "gc",
             "reserve",
             "token",
+            "trust",
         ];
         let foreign = names.find_map(|name| {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
@@ -135,6 +136,11 @@ impl Home {
     /// The folder of what may be deleted at any time.
     pub fn cache(&self) -> PathBuf {
         self.root.join("cache")
+    }
+
+    /// The folder of what users allowed workspaces to run. It is made with the first such decision.
+    pub fn trust(&self) -> PathBuf {
+        self.root.join("trust")
     }
 
     /// The append lock.

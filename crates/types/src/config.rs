@@ -11,8 +11,8 @@ mod sources;
 
 pub use agents::{AgentsConfig, AutoConfig};
 pub use sources::{
-    CaptureConfig, CommandConfig, DatabaseConfig, DatabaseUrl, KnowledgeConfig, VariablesConfig,
-    after_postgres_scheme, after_sqlite_scheme,
+    CaptureConfig, CommandConfig, CommandLines, DatabaseConfig, DatabaseUrl, Gated,
+    KnowledgeConfig, VariablesConfig, after_postgres_scheme, after_sqlite_scheme,
 };
 
 /// The largest file that is captured when the configuration does not say.
@@ -320,6 +320,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "nothing is run")]
     fn what_else_is_captured_is_read() {
         let config = parse(
             r#"
@@ -340,9 +341,9 @@ mod tests {
             databases = ["manual"]
             "#,
         );
-        assert_eq!(config.databases[0].tools.len(), 4);
+        assert_eq!(config.databases[0].tools.for_the_gate().len(), 4);
         assert_eq!(config.commands[0].timeout.as_secs(), 5);
-        assert_eq!(config.commands[0].restore, ["redis-load", "-", ""]);
+        assert_eq!(config.commands[0].lines.for_the_gate().restore, ["redis-load", "-", ""]);
         assert_eq!(config.knowledge.paths.len(), 2);
         assert_eq!(config.variables.capture, ["NODE_ENV"]);
         assert_eq!(config.capture.databases, [crate::Trigger::Manual]);

@@ -19,11 +19,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rappel_store::sink::{Sink, Source};
-use rappel_types::config::CommandConfig;
+use rappel_types::config::CommandLines;
 use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Ticket};
 use rappel_types::redact;
 
-use super::{Captured, Database, Error, Fate, Fingerprint, How, Restoring, Result, Watch, dump};
+use super::{
+    Captured, Database, Error, Fate, Fingerprint, Guard, How, Restoring, Result, Watch, dump,
+};
 
 /// How much of a program's complaints is kept.
 const WORDS: usize = 4 << 10;
@@ -38,24 +40,40 @@ const WAITING: usize = 4;
 /// A `[[command]]`.
 #[derive(Debug, Clone)]
 pub struct Command {
-    config: CommandConfig,
+    name: String,
+    lines: CommandLines,
+    timeout: Duration,
     /// Where its programs are run.
     folder: PathBuf,
+    /// Asked before each run.
+    guard: Guard,
 }
 
 impl Command {
-    /// The one of the configuration, with its programs run in `folder`.
-    pub fn new(config: CommandConfig, folder: PathBuf) -> Self {
-        Self { config, folder }
+    /// The one that `rappel.toml` calls `name`. Its programs run in `folder`, if `guard` lets them.
+    pub fn new(
+        name: &str,
+        lines: CommandLines,
+        timeout: Duration,
+        folder: PathBuf,
+        guard: Guard,
+    ) -> Self {
+        Self { name: name.to_owned(), lines, timeout, folder, guard }
+    }
+
+    /// Runs one of its command lines.
+    fn run(&self, argv: &[String], stdin: Stdio, stdout: Stdio) -> Result<Running> {
+        self.guard.check()?;
+        Running::start(argv, &self.folder, self.timeout, stdin, stdout)
     }
 
     /// An error if the program that captures is not there. Nothing is run.
     pub fn can_be_tried(&self) -> Result<()> {
-        self.require("capture", &self.config.capture, "install it, or correct")
+        self.require("capture", &self.lines.capture, "install it, or correct")
     }
 
     fn require_restore(&self) -> Result<()> {
-        self.require("restore", &self.config.restore, "correct")
+        self.require("restore", &self.lines.restore, "correct")
     }
 
     fn require(&self, which: &str, argv: &[String], advice: &str) -> Result<()> {
@@ -89,13 +107,7 @@ impl Command {
         prior: Option<&DatabasePart>,
         watch: &Watch<'_>,
     ) -> Result<DatabasePart> {
-        let mut running = Running::start(
-            &self.config.capture,
-            &self.folder,
-            self.config.timeout,
-            Stdio::null(),
-            Stdio::piped(),
-        )?;
+        let mut running = self.run(&self.lines.capture, Stdio::null(), Stdio::piped())?;
         let Some(stdout) = running.stdout.take() else {
             return Err(Error::Unavailable("its output cannot be read".into()));
         };
@@ -118,7 +130,7 @@ impl Command {
         };
         running.finish(Some(watch.cancel))?;
         Ok(DatabasePart {
-            name: self.config.name.clone(),
+            name: self.name.clone(),
             kind: DatabaseKind::Command,
             tables: Vec::new(),
             row_counts: std::collections::BTreeMap::new(),
@@ -203,15 +215,9 @@ impl Restoring for Loading {
         let Some(input) = self.input.take() else {
             return Err(Error::Unavailable("its data was not read".into()));
         };
-        let config = &self.command.config;
         // What it says is for nobody: whether it succeeded is what counts.
-        let mut running = Running::start(
-            &config.restore,
-            &self.command.folder,
-            config.timeout,
-            input.into(),
-            Stdio::null(),
-        )?;
+        let command = &self.command;
+        let mut running = command.run(&command.lines.restore, input.into(), Stdio::null())?;
         // It began: whatever it did stands.
         running.finish(None).map_err(|error| Error::Unknown(error.to_string()))
     }

@@ -34,6 +34,9 @@ pub enum Error {
     /// may be found with [`super::Names::Trusted`].
     #[error("{0}")]
     NameMissing(String),
+    /// The user has not allowed what `rappel.toml` would run or reach for it. Nothing was run.
+    #[error("{0}")]
+    Untrusted(String),
     /// The connection was lost in the middle of a commit: it may or may not have happened.
     #[error("{0}")]
     Unknown(String),

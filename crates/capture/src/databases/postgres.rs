@@ -42,6 +42,7 @@ use program::{Programs, SILENCE, Version};
 use session::Session;
 
 pub use capture::Pace;
+pub use program::Tools;
 pub use restoring::Options;
 pub use url::Address;
 
@@ -67,8 +68,8 @@ pub struct Versions {
 const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "docker-compose"];
 
 impl Database {
-    /// The database that `rappel.toml` calls `name`. `tools` is put before the names of the programs.
-    pub fn new(name: &str, address: Address, tools: Vec<String>) -> Self {
+    /// The database that `rappel.toml` calls `name`. Its programs are run through `tools`.
+    pub fn new(name: &str, address: Address, tools: Option<Tools>) -> Self {
         let programs = Programs { address, tools, cancel: Arc::default(), silence: SILENCE };
         Self { name: name.to_owned(), programs, connection: Arc::default() }
     }
@@ -95,7 +96,8 @@ impl Database {
     /// Whether it is on this machine, as far as can be told. What `tools` reach is, if they enter a
     /// container of this machine.
     pub fn is_local(&self) -> bool {
-        let Some((first, rest)) = self.programs.tools.split_first() else {
+        let tools = self.programs.tools.as_ref();
+        let Some((first, rest)) = tools.and_then(|tools| tools.prefix.split_first()) else {
             return self.programs.address.is_local();
         };
         let name = first.rsplit('/').next().unwrap_or(first);

@@ -3,12 +3,12 @@
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::Duration;
 
-use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
+use rappel_capture::databases::postgres::{Database, Options, Pace};
 use rappel_capture::databases::{Error, Fate, Watch, dump};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::DatabasePart;
 
-use crate::support::{ZOO, at, capture, database, patient, restore, server_with};
+use crate::support::{ZOO, at, capture, database, patient, restore, server_with, through};
 
 const SMALL: &str = "CREATE TABLE t (id serial PRIMARY KEY, body text); INSERT INTO t (body) VALUES ('one'), ('two');";
 
@@ -255,11 +255,7 @@ fn what_cannot_be_had_says_why() {
     let closed = take(&database(&server, "closed")).unwrap_err();
     assert!(closed.to_string().contains("the server does not let us in"), "{closed}");
 
-    let missing = Database::new(
-        "app",
-        Address::parse(&server.url("app")).unwrap(),
-        vec!["/no/such/tool".to_owned()],
-    );
+    let missing = through(&server.url("app"), &["/no/such/tool"]);
     assert!(take(&missing).unwrap_err().to_string().contains("/no/such/tool cannot be run"));
 
     server.down();
@@ -283,8 +279,7 @@ fn a_dump_that_was_cut_short_is_none() {
         rappel_testing::postgres::programs().display(),
         half.display()
     );
-    let tools = ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
-    let database = Database::new("app", Address::parse(&server.url("app")).unwrap(), tools);
+    let database = through(&server.url("app"), &["sh", "-c", &script, "sh"]);
     let error = database.capture(&MemoryStore::default(), None, &Pace::default()).unwrap_err();
     assert!(matches!(&error, Error::Unavailable(words) if words.contains("disk")), "{error:?}");
 }
@@ -297,8 +292,7 @@ fn a_client_without_restrict_keys_is_good_enough() {
          program=$1; shift; exec {}/\"$program\" \"$@\"",
         rappel_testing::postgres::programs().display(),
     );
-    let tools = ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
-    let old = Database::new("app", Address::parse(&server.url("app")).unwrap(), tools);
+    let old = through(&server.url("app"), &["sh", "-c", &script, "sh"]);
     let store = MemoryStore::default();
     let target = old.capture(&store, None, &Pace::default()).unwrap().part;
     assert_eq!(target.row_counts, capture(&database(&server, "app"), &store).part.row_counts);

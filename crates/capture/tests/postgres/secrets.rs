@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rappel_capture::databases::Watch;
-use rappel_capture::databases::postgres::{Address, Database, Pace};
+use rappel_capture::databases::postgres::Pace;
 use rappel_testing::MemoryStore;
 
-use crate::support::{at, patient, server_with};
+use crate::support::{at, patient, server_with, through};
 
 const PASSWORD: &str = "s3cr3t\"'$ \\x";
 const ESCAPED: &str = "s3cr3t%22%27%24%20%5Cx";
@@ -59,9 +59,8 @@ fn a_password_is_in_no_command_line() {
     let plain = at(&url);
     let bin = rappel_testing::postgres::programs();
     // Behind a prefix that lets no variable through.
-    let tools =
-        ["env", "-i", &format!("PATH={}:/usr/bin:/bin", bin.display())].map(str::to_owned).to_vec();
-    let prefixed = Database::new("app", Address::parse(&url).unwrap(), tools);
+    let path = format!("PATH={}:/usr/bin:/bin", bin.display());
+    let prefixed = through(&url, &["env", "-i", &path]);
     for database in [plain, prefixed] {
         let looks = watched(|| {
             let store = MemoryStore::default();

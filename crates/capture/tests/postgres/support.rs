@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rappel_capture::databases::postgres::{Address, Database, Options, Pace};
-use rappel_capture::databases::{Captured, Error, Names, Result, Watch};
+use rappel_capture::databases::postgres::{Address, Database, Options, Pace, Tools};
+use rappel_capture::databases::{Captured, Error, Guard, Names, Result, Watch};
 use rappel_testing::{MemoryStore, Postgres};
 use rappel_types::database::DatabasePart;
 
@@ -21,7 +21,14 @@ pub fn database(server: &Postgres, name: &str) -> Database {
 
 /// The database at this address.
 pub fn at(url: &str) -> Database {
-    Database::new("app", Address::parse(url).unwrap(), Vec::new())
+    Database::new("app", Address::parse(url).unwrap(), None)
+}
+
+/// The same, with its programs run through others.
+pub fn through(url: &str, prefix: &[&str]) -> Database {
+    let prefix = prefix.iter().map(|word| (*word).to_owned()).collect();
+    let tools = Tools { prefix, folder: "/".into(), guard: Guard::new(|| Ok(())) };
+    Database::new("app", Address::parse(url).unwrap(), Some(tools))
 }
 
 /// A server with a database `app` that holds what `statements` make.

@@ -46,6 +46,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "doctor",
             "recover",
             "adopt",
+            "trust",
             "completions",
             "help",
         ],

@@ -1,5 +1,7 @@
 //! `rappel init`.
 
+use rappel::{Answer, Asked, Wanted};
+
 use crate::errors::{Exit, Result};
 use crate::face::Fields;
 use crate::output::clean;
@@ -18,6 +20,7 @@ pub struct Args {}
 pub fn run(_: &Args, context: &Context) -> Result {
     let written = context.open()?.init()?;
     let output = context.output;
+    let allowed = allow(context)?;
     if output.json {
         output.answer_json(&written)?;
     } else if !output.quiet {
@@ -33,6 +36,9 @@ pub fn run(_: &Args, context: &Context) -> Result {
         if !written.state_folders.is_empty() {
             fields.add("Agents", clean(&written.state_folders.join(", ")));
         }
+        for one in &allowed {
+            fields.add("Allowed", clean(one));
+        }
         let save = context.suggest("save");
         output.answer(|out| {
             writeln!(out, "Wrote {}", written.path.display())?;
@@ -41,4 +47,22 @@ pub fn run(_: &Args, context: &Context) -> Result {
         })?;
     }
     Ok(Exit::Done)
+}
+
+/// Allows what was just written for a person on a terminal; a sentence for each thing.
+fn allow(context: &Context) -> Result<Vec<String>> {
+    if !context.can_ask_a_person() {
+        return Ok(Vec::new());
+    }
+    let mut rappel = context.open_silently()?;
+    let trust = rappel.trust();
+    if trust.entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    rappel.decide(&trust, Answer::Allowed)?;
+    let told = |one: &Asked| match &one.entry.what {
+        Wanted::Sqlite { path } => format!("{path}, outside the workspace"),
+        _ => format!("the programs of {}", one.entry.name),
+    };
+    Ok(trust.entries.iter().map(told).collect())
 }

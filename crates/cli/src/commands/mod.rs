@@ -31,6 +31,7 @@ pub mod stats;
 pub mod status;
 pub mod tag;
 pub mod timeline;
+pub mod trust;
 pub mod undelete;
 pub mod undo;
 pub mod unpin;

@@ -6,6 +6,7 @@ use rappel_types::{Facet, Trigger};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::trust;
 use crate::errors::{Exit, Failure, Result};
 use crate::face::saved::Agents;
 use crate::process::Context;
@@ -85,7 +86,6 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if let Some(session) = &args.session {
         rappel.session(session)?;
     }
-    context.stop_cleanly();
     let options = SaveOptions {
         message: args.message.clone(),
         tags: args.tags.clone(),
@@ -100,6 +100,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
             .or_else(|| args.trigger.is_none_or(|one| one == Trigger::Manual).then_some(WAIT)),
         ..SaveOptions::default()
     };
+    if options.wants(Facet::Databases) {
+        trust::ask_once(&mut rappel, context)?;
+    }
+    context.stop_cleanly();
     let counters = Progress::default();
     let saved = progress::scan(context, &counters, || {
         rappel.save_with_progress(&options, Some(&counters))

@@ -13,6 +13,7 @@ pub mod replay;
 pub mod restore;
 pub mod saved;
 pub mod timeline;
+pub mod trust;
 pub mod verify;
 
 use rappel::Checkpoint;

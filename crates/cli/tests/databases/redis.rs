@@ -76,6 +76,7 @@ fn redis_comes_back_as_the_guide_says() {
     let world = World::of(Project::new().file("code", "1\n"));
     world.write("rappel.toml", &configuration(&redis));
     world.write("scripts/redis-dump.lua", include_str!("../../../../docs/guide/redis-dump.lua"));
+    world.trust();
     redis.ask(&["SET", "plain", "two\r\nlines and a \" quote"]);
     redis.ask(&["SET", "soon gone", "x", "EX", "100000"]);
     redis.ask(&["RPUSH", "queue", "a", "b", "a"]);
@@ -133,6 +134,7 @@ fn without_its_server_the_checkpoint_is_partial() {
     let world = World::of(Project::new().file("code", "1\n"));
     world.write("rappel.toml", &configuration(&redis));
     world.write("scripts/redis-dump.lua", include_str!("../../../../docs/guide/redis-dump.lua"));
+    world.trust();
     drop(redis);
     let output = world.run(&["save", "--json"]);
     let saved: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

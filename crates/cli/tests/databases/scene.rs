@@ -98,6 +98,7 @@ impl Scene {
             outside.join("load").display(),
         );
         scene.world.write("rappel.toml", &text);
+        scene.world.trust();
         scene.sqlite(
             "PRAGMA journal_mode = WAL; CREATE TABLE notes (x); INSERT INTO notes VALUES (1), (2)",
         );

@@ -96,6 +96,11 @@ impl World {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// The user allows what `rappel.toml` runs and reaches now.
+    pub fn trust(&self) {
+        assert_eq!(self.json(&["trust", "--yes"])["state"], "allowed");
+    }
+
     /// Makes a checkpoint and gives its id.
     pub fn save(&self, message: &str) -> String {
         self.json(&["save", message])["id"].as_str().unwrap().to_owned()

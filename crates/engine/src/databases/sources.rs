@@ -44,17 +44,13 @@ impl Rappel {
 
     /// The databases and commands that a configuration names. Two names for one are one too many.
     fn databases_in(&self, config: &Config) -> Vec<Source> {
-        let databases = config.databases.iter().map(|config| self.database_at(config));
-        let inside = (self.options.variables)(INSIDE).is_some();
-        let commands = config.commands.iter().map(|config| {
-            if inside {
-                let reason =
-                    "it is not run by a program that one of these commands runs".to_owned();
-                return Err((config.name.clone(), DatabaseError::Unavailable(reason)));
+        let databases = config.databases.iter().map(|one| self.database_at(one, config));
+        let commands = self.commands_in(config).map(|(name, command)| match command {
+            Ok(command) => {
+                let (kind, place) = (DatabaseKind::Command, String::new());
+                Ok(Named { name, kind, place, database: Box::new(command) })
             }
-            let database = Box::new(Command::new(config.clone(), self.root.clone()));
-            let (name, place) = (config.name.clone(), String::new());
-            Ok(Named { name, kind: DatabaseKind::Command, place, database })
+            Err(error) => Err((name, error)),
         });
         let mut all: Vec<Source> = databases.chain(commands).collect();
         for at in 1..all.len() {
@@ -71,6 +67,23 @@ impl Rappel {
             }
         }
         all
+    }
+
+    /// The commands that a configuration names, as far as they may be run.
+    pub(crate) fn commands_in(
+        &self,
+        config: &Config,
+    ) -> impl Iterator<Item = (String, Result<Command, DatabaseError>)> {
+        let inside = (self.options.variables)(INSIDE).is_some();
+        config.commands.iter().map(move |one| {
+            let command = match inside {
+                true => Err(DatabaseError::Unavailable(
+                    "it is not run by a program that one of these commands runs".to_owned(),
+                )),
+                false => self.trusted_command(one, config),
+            };
+            (one.name.clone(), command)
+        })
     }
 
     /// Where `rappel.toml` is gone, the one that a restore brings back says what the databases are.
@@ -95,7 +108,7 @@ impl Rappel {
     pub(crate) fn noticed_database(&self, path: &RelPath) -> Source {
         let below = Path::new(OsStr::from_bytes(path.as_bytes()));
         let name = path.to_string();
-        self.sqlite_at(&name, below).map_err(|error| (name, error))
+        self.sqlite_at(&name, below, None).map_err(|error| (name, error))
     }
 
     /// The database that a checkpoint holds, as it is configured or lies here today.
@@ -104,24 +117,32 @@ impl Rappel {
             Ok(named) => named.name == part.name && named.kind == part.kind,
             Err((name, _)) => *name == part.name,
         };
+        if let Some(location) = self.led_to(part) {
+            let made = self.sqlite_at(&part.name, Path::new(location), None);
+            return Some(made.map_err(|error| (part.name.clone(), error)));
+        }
         if let Some(source) = self.configured_databases().into_iter().find(named) {
-            // One that is gone is made again where its address led to (see `lies_at`).
-            let location = part.location.as_deref().filter(|_| part.kind == DatabaseKind::Sqlite);
-            let is_gone = |named: &Named| !self.root.join(&named.place).exists();
-            if let (Some(location), Ok(named)) = (location, &source)
-                && is_gone(named)
-                && (location.strip_prefix("prisma/") == Some(&named.place)
-                    || named.place.strip_prefix('/') == Some(location))
-            {
-                let made = self.sqlite_at(&part.name, Path::new(location));
-                return Some(made.map_err(|error| (part.name.clone(), error)));
-            }
             return Some(source);
         }
         // One that was noticed has no entry; it lies where it lay, inside the workspace.
         let location = part.location.as_ref().filter(|location| **location == part.name)?;
         let path = location.parse::<RelPath>().ok()?;
         (part.kind == DatabaseKind::Sqlite).then(|| self.noticed_database(&path))
+    }
+
+    /// Where the address of a SQLite file that is gone led to, if that was not the plain meaning of the
+    /// address (see `lies_at`): it is made again there.
+    fn led_to<'p>(&self, part: &'p DatabasePart) -> Option<&'p str> {
+        let location = part.location.as_deref().filter(|_| part.kind == DatabaseKind::Sqlite)?;
+        let borrowed = self.borrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = borrowed.as_ref().unwrap_or(&self.config);
+        let config = config.databases.iter().find(|config| config.name == part.name)?;
+        let DatabaseUrl::Sqlite(path) = self.resolved(&config.url).ok()? else { return None };
+        let path = Path::new(path.strip_prefix("./").unwrap_or(&path));
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let led = Path::new(location).strip_prefix("prisma") == Ok(below)
+            || (path.is_absolute() && below == Path::new(location));
+        (led && !self.lies_at(path).exists()).then_some(location)
     }
 
     /// The same, but the one that is at a given place: by today's configuration, or by that of the
@@ -144,7 +165,8 @@ impl Rappel {
         let found = today.chain(then.into_iter().flatten()).find(fits);
         found.or_else(|| {
             let bytes = unescape(place).filter(|_| part.kind == DatabaseKind::Sqlite)?;
-            let named = self.sqlite_at(&part.name, Path::new(OsStr::from_bytes(&bytes)));
+            let path = Path::new(OsStr::from_bytes(&bytes));
+            let named = self.sqlite_at(&part.name, path, None);
             Some(named.map_err(|error| (part.name.clone(), error)))
         })
     }
@@ -156,7 +178,7 @@ impl Rappel {
     }
 
     /// An address without a variable in its place.
-    fn resolved(&self, url: &DatabaseUrl) -> Result<DatabaseUrl, String> {
+    pub(crate) fn resolved(&self, url: &DatabaseUrl) -> Result<DatabaseUrl, String> {
         let DatabaseUrl::Variable(variable) = url else { return Ok(url.clone()) };
         let value = self.variable(variable).ok_or_else(|| {
             let places = lookup::FILES.join(", ");
@@ -165,7 +187,7 @@ impl Rappel {
         DatabaseUrl::parse(&value).map_err(|error| format!("the value of {variable}: {error}"))
     }
 
-    fn database_at(&self, config: &DatabaseConfig) -> Source {
+    fn database_at(&self, config: &DatabaseConfig, of: &Config) -> Source {
         let name = &config.name;
         let unusable = |reason: String| (name.clone(), DatabaseError::Unavailable(reason));
         match self.resolved(&config.url).map_err(unusable)? {
@@ -173,7 +195,9 @@ impl Rappel {
                 let address = postgres::Address::parse(&address)
                     .map_err(|error| unusable(format!("its address: {error}")))?;
                 let place = address.to_string();
-                let database = postgres::Database::new(name, address, config.tools.clone());
+                let tools = self.trusted_tools(config, &address, of);
+                let tools = tools.map_err(|error| (name.clone(), error))?;
+                let database = postgres::Database::new(name, address, tools);
                 // Whatever it waits for, the user can stop it.
                 let cancel = std::sync::Arc::clone(&self.options.cancel);
                 let database = Box::new(database.until(cancel));
@@ -182,18 +206,24 @@ impl Rappel {
             }
             DatabaseUrl::Sqlite(path) => {
                 let path = path.strip_prefix("./").unwrap_or(&path);
-                self.sqlite_at(name, Path::new(path)).map_err(|error| (name.clone(), error))
+                let made = self.sqlite_at(name, Path::new(path), Some(of));
+                made.map_err(|error| (name.clone(), error))
             }
             DatabaseUrl::Variable(_) => Err(unusable("one variable names another".into())),
         }
     }
 
-    /// The SQLite file at `path`, relative to the workspace or absolute.
-    fn sqlite_at(&self, name: &str, path: &Path) -> Result<Named, DatabaseError> {
-        let path = self.lies_at(path);
-        let inside = path.strip_prefix(&self.root).ok().map(Path::to_owned);
-        let (folder, below) = match &inside {
-            Some(below) => (self.root.as_path(), below.as_path()),
+    /// The SQLite file at `path`, relative to the workspace or absolute, which `of` names.
+    fn sqlite_at(
+        &self,
+        name: &str,
+        path: &Path,
+        of: Option<&Config>,
+    ) -> Result<Named, DatabaseError> {
+        let reached = self.reach(name, self.lies_at(path), of)?;
+        let (path, inside) = (reached.path(), reached.inside());
+        let (folder, below) = match inside {
+            Some(below) => (self.root.as_path(), below),
             None => {
                 let below = path.file_name().map_or(Path::new(""), Path::new);
                 (path.parent().unwrap_or(Path::new("/")), below)
@@ -212,11 +242,11 @@ impl Rappel {
             Some(folder) => folder.join(slot.as_bytes()),
             None => RelPath::new(slot),
         };
-        let place = escape(inside.as_ref().unwrap_or(&path).as_os_str().as_bytes());
+        let place = escape(inside.unwrap_or(path).as_os_str().as_bytes());
         let database = sqlite::Database {
             name: name.to_owned(),
             location: Some(place.clone()),
-            path: path.clone(),
+            path: path.to_owned(),
             patience: PATIENCE,
         };
         let way = sqlite::Way {
@@ -232,7 +262,7 @@ impl Rappel {
 
     /// Where a SQLite file really lies, whatever links lead to it. Prisma names one relative to its own folder, and for
     /// some libraries three slashes begin a relative path.
-    pub(super) fn lies_at(&self, path: &Path) -> PathBuf {
+    pub(crate) fn lies_at(&self, path: &Path) -> PathBuf {
         let here = self.root.join(path);
         let below = path.strip_prefix("/").unwrap_or(path);
         let others = [self.root.join("prisma").join(below), self.root.join(below)];
@@ -251,6 +281,9 @@ impl Rappel {
 
 /// Where a path leads, be the end of it there or not.
 fn followed(mut path: PathBuf) -> PathBuf {
+    if let Ok(real) = std::fs::canonicalize(&path) {
+        return real;
+    }
     for _ in 0..LINKS {
         let Ok(target) = std::fs::read_link(&path) else { break };
         path = path.parent().map_or(target.clone(), |folder| folder.join(&target));

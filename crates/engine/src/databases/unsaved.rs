@@ -68,6 +68,8 @@ impl Rappel {
     ) -> Result<()> {
         let named = match source {
             Ok(named) => named,
+            // The status says so of all of them.
+            Err((_, DatabaseError::Untrusted(_))) => return Ok(()),
             Err((name, error)) => {
                 found.failed.push((name, error.to_string()));
                 return Ok(());

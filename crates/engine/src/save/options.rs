@@ -40,7 +40,8 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    pub(super) fn wants(&self, facet: Facet) -> bool {
+    /// Whether a facet is asked for.
+    pub fn wants(&self, facet: Facet) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
     }
 

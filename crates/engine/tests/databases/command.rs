@@ -37,6 +37,7 @@ impl Scene {
             "[[command]]\nname = \"state\"\ncapture = {capture:?}\nrestore = {restore:?}\ntimeout = \"20s\"\n"
         );
         self.world.write("rappel.toml", text);
+        self.world.trust();
     }
 
     fn set(&self, state: &str) {
@@ -147,6 +148,7 @@ fn one_that_takes_too_long_is_stopped() {
     let scene = Scene::new("one");
     let text = "[[command]]\nname = \"slow\"\ncapture = [\"sleep\", \"600\"]\nrestore = [\"cat\"]\ntimeout = \"100ms\"\n";
     scene.world.write("rappel.toml", text);
+    scene.world.trust();
     let saved = scene.save().checkpoint.manifest;
     let reason = &saved.partial_reasons[0].reason;
     assert!(reason.contains("took longer than"), "{reason}");
@@ -233,6 +235,7 @@ fn a_silent_command_is_stopped_when_the_user_wants_to() {
         ["sh", "-c", &words]
     );
     scene.world.write("rappel.toml", text);
+    scene.world.trust();
     let options = scene.world.options();
     let cancel = std::sync::Arc::clone(&options.cancel);
     let started = scene.outside.path().join("left");
@@ -435,4 +438,56 @@ fn a_secret_that_a_command_complains_of_is_not_kept() {
     let manifest = scene.save().checkpoint.manifest;
     let reason = &manifest.partial_reasons[0].reason;
     assert!(reason.contains("cannot connect to") && !reason.contains("hunter22pw"), "{reason}");
+}
+
+#[test]
+fn a_text_that_nobody_allowed_is_not_run_by_a_recovery_either() {
+    let scene = Scene::new("one");
+    let state = scene.state();
+    let state = state.to_str().unwrap();
+    scene.configure(&["cat", state], &["cat".into(), "/nonexistent/place".into()]);
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    scene.set("two");
+    scene.world.open().restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
+
+    let canary = scene.outside.path().join("canary");
+    let hostile = format!("touch '{}'; cat '{state}'", canary.display());
+    let text = format!(
+        "[[command]]\nname = \"state\"\ncapture = {0:?}\nrestore = {0:?}\n",
+        ["sh", "-c", &hostile]
+    );
+    scene.world.write("rappel.toml", text);
+    for options in [RecoverOptions::finish(), RecoverOptions::rollback()] {
+        let error = scene.world.open().recover(&options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    }
+    assert!(!canary.exists());
+    scene.configure(&["cat", state], &scene.loader());
+    let recovered = scene.world.open().recover(&RecoverOptions::finish()).unwrap();
+    assert_eq!((recovered.outcome, scene.get().as_str()), ("finished", "one"));
+}
+
+#[test]
+fn a_script_that_a_restore_brings_back_runs_only_if_it_was_allowed() {
+    let scene = Scene::new("one");
+    let canary = scene.outside.path().join("canary");
+    let load = format!("cat > '{}'\n", scene.state().display());
+    let state = scene.state();
+    let state = state.to_str().unwrap();
+    let restore = ["sh".to_owned(), "load.sh".to_owned()];
+    scene.world.write("load.sh", format!("touch '{}'\n{load}", canary.display()));
+    scene.configure(&["cat", state], &restore);
+    let first = scene.save().checkpoint.manifest.id.to_string();
+    // The user thinks better of it.
+    scene.world.open().revoke_trust().unwrap();
+    scene.world.write("load.sh", &load);
+    scene.configure(&["cat", state], &restore);
+    scene.set("two");
+    let before = scene.world.snapshot();
+    let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
+    let error = restored.unwrap_err();
+    assert!(error.to_string().contains("rappel trust"), "{error}");
+    assert!(!canary.exists());
+    assert_eq!((scene.get().as_str(), scene.world.snapshot()), ("two", before));
+    assert_eq!(scene.world.open().unfinished().unwrap().restores.len(), 0);
 }

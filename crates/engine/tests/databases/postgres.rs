@@ -392,6 +392,7 @@ fn writers_wait_for_nothing_but_the_databases_themselves() {
         state.to_str().unwrap(),
     );
     world.write("rappel.toml", config);
+    world.trust();
     let first = world.save("first");
     server.run("app", "DELETE FROM talks");
     std::fs::write(&state, "two").unwrap();

@@ -100,6 +100,7 @@ fn one_outside_the_workspace_is_captured_where_it_is_named() {
     let address = format!("sqlite://{}", path.display());
     world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"env:DB_URL\"\n");
     world.write(".env", format!("DB_URL='{address}'\n"));
+    world.trust();
     let first = world.save("first");
     open().execute_batch("DROP TABLE t").unwrap();
     world.restore(&first);
@@ -478,4 +479,43 @@ fn who_asks_for_its_file_is_told_that_it_is_a_database() {
     }
     let stats = rappel.stats().unwrap();
     assert!(stats.database_bytes > 0 && stats.logical_bytes > stats.database_bytes, "{stats:?}");
+}
+
+#[test]
+fn undo_reaches_a_file_outside_that_was_allowed_by_an_earlier_text() {
+    let world = World::new(Project::new().file("code", "1"));
+    let outside = tempfile::tempdir().unwrap();
+    let path = std::fs::canonicalize(outside.path()).unwrap().join("app.db");
+    let run = |words: &str| {
+        Connection::open(&path).unwrap().execute_batch(words).unwrap();
+    };
+    run("CREATE TABLE t (x)");
+    world.write(
+        "rappel.toml",
+        format!("[[database]]\nname = \"app\"\nurl = \"sqlite:{}\"\n", path.display()),
+    );
+    world.trust();
+    let first = world.save("first");
+    run("CREATE TABLE other (x)");
+    world.restore(&first);
+    world.write("rappel.toml", "");
+    let tables = || -> i64 {
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).unwrap()
+    };
+    world.open().revoke_trust().unwrap();
+    let rappel = world.open();
+    let step = rappel.next_undo().unwrap();
+    let plan = rappel.plan_step(&step, false, &RestoreOptions::default()).unwrap();
+    assert!(plan.conflicts[0].reason.contains("rappel trust"), "{plan:?}");
+    drop(rappel);
+    assert_eq!(tables(), 1);
+    world.write(
+        "rappel.toml",
+        format!("[[database]]\nname = \"app\"\nurl = \"sqlite:{}\"\n", path.display()),
+    );
+    world.trust();
+    world.write("rappel.toml", "");
+    world.undo();
+    assert_eq!(tables(), 2);
 }

@@ -203,15 +203,17 @@ fn requests_that_contradict_themselves_or_name_nobody_are_refused() {
 #[test]
 fn a_command_that_gives_nothing_any_more_and_one_that_could_not_load_are_told() {
     let world = world();
+    let place = world.project.outside().join("state");
     let configure = |restore: &str| {
         let entry = format!(
-            "[[command]]\nname = \"state\"\ncapture = [\"cat\", \"state\"]\nrestore = [{restore:?}]\n"
+            "[[command]]\nname = \"state\"\ncapture = [\"cat\", {place:?}]\nrestore = [{restore:?}]\n"
         );
         world.write("rappel.toml", entry);
+        world.trust();
     };
     configure("cat");
     let notes = |state: &str| {
-        world.write("state", state);
+        std::fs::write(&place, state).unwrap();
         world.clock.advance(61_000);
         world.open().save(&SaveOptions::default()).unwrap().notes
     };

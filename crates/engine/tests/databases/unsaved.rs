@@ -74,6 +74,7 @@ fn what_a_command_dumps_is_not_looked_at_and_that_is_told() {
     let entry =
         "[[command]]\nname = \"state\"\ncapture = [\"echo\", \"one\"]\nrestore = [\"cat\"]\n";
     world.write("rappel.toml", entry);
+    world.trust();
     world.save("first");
     let status = status(&world);
     assert_eq!((status.state, &status.unsaved_databases[..]), (Health::Protected, &[][..]));

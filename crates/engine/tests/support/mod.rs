@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rappel::ambient::ManualClock;
 use rappel::types::{Reference, RelPath};
-use rappel::{OpenOptions, Rappel, RestoreOptions, RestoreReport, SaveOptions};
+use rappel::{Answer, OpenOptions, Rappel, RestoreOptions, RestoreReport, SaveOptions};
 use rappel_testing::project::Snapshot;
 use rappel_testing::{Project, snapshot};
 
@@ -36,6 +36,14 @@ impl World {
 
     pub fn open(&self) -> Rappel {
         Rappel::open(self.options()).unwrap()
+    }
+
+    /// The user allows what `rappel.toml` runs and reaches now.
+    pub fn trust(&self) {
+        let mut rappel = self.open();
+        let shown = rappel.trust();
+        assert!(!shown.entries.is_empty(), "there is nothing to allow");
+        rappel.decide(&shown, Answer::Allowed).unwrap();
     }
 
     /// Saves with a message, a minute after the last thing, and returns the id.

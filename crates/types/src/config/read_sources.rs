@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::read::{Reader, Value, in_order};
 use super::sources::{
-    CaptureConfig, CommandConfig, DEFAULT_COMMAND_TIMEOUT, DatabaseConfig, DatabaseUrl,
-    KnowledgeConfig, VariablesConfig,
+    CaptureConfig, CommandConfig, CommandLines, DEFAULT_COMMAND_TIMEOUT, DatabaseConfig,
+    DatabaseUrl, Gated, KnowledgeConfig, VariablesConfig,
 };
 use crate::duration::parse_duration;
 use crate::{RelPath, Trigger};
@@ -32,7 +32,7 @@ impl Reader<'_> {
                 }
             }
             if let (Some(name), Some(url)) = (name, url) {
-                databases.push(DatabaseConfig { name, url, tools });
+                databases.push(DatabaseConfig { name, url, tools: Gated::new(tools) });
             }
         }
         databases
@@ -68,7 +68,8 @@ impl Reader<'_> {
                 }
             }
             if let Some(name) = name {
-                commands.push(CommandConfig { name, capture, restore, timeout });
+                let lines = Gated::new(CommandLines { capture, restore });
+                commands.push(CommandConfig { name, lines, timeout });
             }
         }
         commands

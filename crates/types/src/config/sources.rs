@@ -16,7 +16,24 @@ pub struct DatabaseConfig {
     /// Where it is.
     pub url: DatabaseUrl,
     /// What `pg_dump` and `psql` are run through.
-    pub tools: Vec<String>,
+    pub tools: Gated<Vec<String>>,
+}
+
+/// A part of `rappel.toml` that runs programs. Only the engine's gate (`trust`) takes the value out,
+/// once the user has allowed it; `clippy.toml` forbids that everywhere else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gated<T>(T);
+
+impl<T> Gated<T> {
+    /// Puts a value behind the gate.
+    pub fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// The value, for the gate alone.
+    pub fn for_the_gate(&self) -> &T {
+        &self.0
+    }
 }
 
 /// The address of a database. It may hold a password, so that it is never shown.
@@ -105,12 +122,19 @@ impl fmt::Debug for DatabaseConfig {
 pub struct CommandConfig {
     /// What it is called everywhere.
     pub name: String,
+    /// What it runs.
+    pub lines: Gated<CommandLines>,
+    /// How long either line may take.
+    pub timeout: Duration,
+}
+
+/// The two command lines of a `[[command]]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandLines {
     /// The program and its arguments whose output is captured.
     pub capture: Vec<String>,
     /// The program and its arguments that take it back.
     pub restore: Vec<String>,
-    /// How long either may take.
-    pub timeout: Duration,
 }
 
 /// `[knowledge]`.
@@ -176,7 +200,7 @@ mod tests {
     #[test]
     fn an_address_is_never_shown() {
         let url = DatabaseUrl::parse("postgres://me:secret@h/db").unwrap();
-        let config = DatabaseConfig { name: "app".into(), url, tools: Vec::new() };
+        let config = DatabaseConfig { name: "app".into(), url, tools: Gated::default() };
         assert!(!format!("{config:?}").contains("secret"));
         let error = DatabaseUrl::parse("mysql://me:secret@h/db").unwrap_err();
         assert!(!error.contains("secret"));

@@ -19,6 +19,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::super::Guard;
 use super::super::command::{LOOK, Words};
 use super::super::error::{Error, Result};
 use super::url::Address;
@@ -46,12 +47,23 @@ const WORDS: usize = 8 << 10;
 pub struct Programs {
     /// The database.
     pub address: Address,
-    /// What is put before the programs' names.
-    pub tools: Vec<String>,
+    /// What the programs are run through, if anything.
+    pub tools: Option<Tools>,
     /// Set when the user wants to stop.
     pub cancel: Arc<AtomicBool>,
     /// How long a server may be silent that has little to do.
     pub silence: Duration,
+}
+
+/// What programs are run through: `docker exec -i db`.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    /// What is put before the programs' names.
+    pub prefix: Vec<String>,
+    /// Where it is run.
+    pub folder: PathBuf,
+    /// Asked before each run.
+    pub guard: Guard,
 }
 
 /// How long that is, unless told otherwise.
@@ -94,10 +106,13 @@ impl Programs {
 
     fn start(&self, program: &str, arguments: &[OsString], connects: bool) -> Result<Running> {
         let password = self.address.password().filter(|_| connects);
-        let mut command = match self.tools.split_first() {
-            Some((first, rest)) => {
+        let tools = self.tools.as_ref();
+        let first = tools.and_then(|tools| tools.prefix.first());
+        let mut command = match tools.and_then(|tools| Some((tools, tools.prefix.split_first()?))) {
+            Some((tools, (first, rest))) => {
+                tools.guard.check()?;
                 let mut command = Command::new(first);
-                command.args(rest);
+                command.args(rest).current_dir(&tools.folder);
                 if password.is_some() {
                     command.args(["sh", "-c", WITH_PASSWORD]);
                 }
@@ -109,7 +124,7 @@ impl Programs {
         command.args(arguments);
         self.set_environment(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| match (error.kind(), self.tools.first()) {
+        let mut child = command.spawn().map_err(|error| match (error.kind(), first) {
             (std::io::ErrorKind::NotFound, None) => Error::Unavailable(format!(
                 "{program} is not installed; install PostgreSQL's client programs (postgresql-client), or \
                  set `tools` where they run elsewhere"
@@ -122,7 +137,7 @@ impl Programs {
         let child = Arc::new(Mutex::new(child));
         let over = kill_when_set(Arc::clone(&self.cancel), Arc::clone(&child));
         let mut running = Running { child, stdin, stdout, complaints, over: Some(over) };
-        if let (Some(password), false) = (password, self.tools.is_empty()) {
+        if let (Some(password), true) = (password, first.is_some()) {
             if password.reveal().contains('\n') {
                 return Err(Error::Unavailable(
                     "a password with a line break cannot be handed through `tools`".to_owned(),
@@ -149,7 +164,7 @@ impl Programs {
             }
         }
         command.env("LC_ALL", "C");
-        if let (Some(password), true) = (self.address.password(), self.tools.is_empty()) {
+        if let (Some(password), None) = (self.address.password(), &self.tools) {
             command.env("PGPASSWORD", password.reveal());
         }
     }
@@ -353,7 +368,7 @@ mod tests {
     #[test]
     fn words_of_the_programs_are_explained() {
         let address = Address::parse("postgres://u:s3cret@h/d").unwrap_or_default();
-        let (tools, cancel, silence) = (Vec::new(), Arc::default(), SILENCE);
+        let (tools, cancel, silence) = (None, Arc::default(), SILENCE);
         let programs = Programs { address, tools, cancel, silence };
         let explain = |words: &str| programs.explain("pg_dump", words);
         let older = explain(

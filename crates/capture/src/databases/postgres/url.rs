@@ -7,6 +7,7 @@
 //! - Prisma's `schema=NAME` says where the application looks for its tables. It is remembered and not
 //!   handed on: a capture is always of the whole database, since types, extensions and grants
 //!   outside of one schema belong to it.
+//! - `sslkey` must be a file: with `ENGINE:KEY`, libpq has OpenSSL load a library, of any path.
 //! - `sslpassword` is refused: there is no way to give it that others on the machine do not see.
 
 use std::fmt;
@@ -142,6 +143,12 @@ impl Address {
             ("sslpassword", _) => {
                 return Err(Malformed(
                     "sslpassword is not supported; use a key without a passphrase",
+                ));
+            }
+            // Anything but a file: a library that OpenSSL would load. A stranger may have written this.
+            ("sslkey", key) if key.contains(':') => {
+                return Err(Malformed(
+                    "sslkey must be a file; keys of OpenSSL engines are refused",
                 ));
             }
             ("schema", _) => self.schema = Some(value).filter(|schema| !schema.is_empty()),
@@ -413,6 +420,7 @@ mod tests {
             "postgres://h/%ff",
             "postgres://h/%00",
             "postgres://h/d?sslpassword=s3cret",
+            "postgres://h/d?sslkey=/proc/self/cwd/evil.so:s3cret",
         ] {
             let why = Address::parse(url).unwrap_err().to_string();
             assert!(!why.contains("s3cret"), "{why}");
