@@ -28,12 +28,13 @@ struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    fn take(&mut self, pack: PackId, offset: u64, record: &[u8], sequence: u64) {
+    fn take(&mut self, pack: PackId, offset: u64, record: &[u8], sequence: u64) -> Result<()> {
         match self.store.entry(pack, offset, record, sequence) {
             Ok(entry) => self.entries.extend(entry),
             Err(Error::Missing(_)) => self.waiting.push(Waiting { pack, offset, sequence }),
-            Err(error) => held(&self.store.damage).push(format!("{pack} at {offset}: {error}")),
+            Err(error) => self.store.note_failure(&format!("{pack} at {offset}: "), error)?,
         }
+        Ok(())
     }
 }
 
@@ -77,7 +78,7 @@ impl Store {
         let mut waiting = Vec::new();
         let walked = log::walk(&packs, knowledge, &mut |run| {
             let before = waiting.len();
-            let entries = self.entries(&run, &mut waiting);
+            let entries = self.entries(&run, &mut waiting)?;
             self.with_index(|index| {
                 if waiting.len() > before {
                     index.set_incomplete()?;
@@ -172,7 +173,7 @@ impl Store {
                         self.with_index(|index| index.apply(entry.as_slice(), None, None))?;
                     }
                     Err(Error::Missing(_)) => still.push(Waiting { pack, offset, sequence }),
-                    Err(error) => held(&self.damage).push(format!("{pack} at {offset}: {error}")),
+                    Err(error) => self.note_failure(&format!("{pack} at {offset}: "), error)?,
                 }
             }
             waiting = still;
@@ -197,30 +198,38 @@ impl Store {
         Ok(())
     }
 
-    /// The records of a run, as the index takes them in. What cannot be read is noted as damage.
-    fn entries(&self, run: &Run<'_>, waiting: &mut Vec<Waiting>) -> Vec<Entry> {
+    /// Notes what is damaged. An error that says nothing about what is stored is none of that: an
+    /// index without what could not be read must not count as complete.
+    fn note_failure(&self, place: &str, error: Error) -> Result<()> {
+        if !error.is_about_content() {
+            return Err(error);
+        }
+        self.note_damage(std::iter::once(format!("{place}{error}")));
+        Ok(())
+    }
+
+    /// The records of a run, as the index takes them in. What is damaged is noted.
+    fn entries(&self, run: &Run<'_>, waiting: &mut Vec<Waiting>) -> Result<Vec<Entry>> {
         let mut taken = Taken { store: self, entries: Vec::new(), waiting };
         for named in run.commit.iter().flat_map(|commit| &commit.packs) {
             let birth = named.birth.unwrap_or(run.sequence);
             if let Err(error) = self.bulk_entries(named, birth, &mut taken) {
-                held(&self.damage).push(error.to_string());
+                self.note_failure("", error)?;
             }
         }
         for found in &run.records {
             let offset = run.bytes_at + found.at as u64;
             let record = &run.bytes[found.at..found.end()];
-            taken.take(PackId::Log(run.pack), offset, record, run.sequence);
+            taken.take(PackId::Log(run.pack), offset, record, run.sequence)?;
         }
-        taken.entries
+        Ok(taken.entries)
     }
 
     fn bulk_entries(&self, named: &log::Named, birth: u64, taken: &mut Taken<'_>) -> Result<()> {
         let reader = match self.pack(named.pack) {
             Ok(reader) => reader,
             // Retired and unlinked since, as a later commit says; or it is noted as missing.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(());
-            }
+            Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
         };
         let lines = match reader.footer() {
@@ -233,8 +242,8 @@ impl Store {
         };
         for line in lines {
             match reader.record(line.offset, line.length) {
-                Ok(record) => taken.take(named.pack, line.offset, &record, birth),
-                Err(error) => held(&self.damage).push(error.to_string()),
+                Ok(record) => taken.take(named.pack, line.offset, &record, birth)?,
+                Err(error) => self.note_failure("", error)?,
             }
         }
         Ok(())
@@ -249,7 +258,7 @@ impl Store {
         held(&self.damage).push(format!("{}: its footer", reader.id));
         let bytes = reader.read(0, reader.length()?)?;
         for found in record::all(&bytes, crate::pack::HEADER as usize) {
-            taken.take(reader.id, found.at as u64, &bytes[found.at..found.end()], birth);
+            taken.take(reader.id, found.at as u64, &bytes[found.at..found.end()], birth)?;
         }
         Ok(())
     }

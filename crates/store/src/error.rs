@@ -136,6 +136,17 @@ impl Error {
         }
     }
 
+    /// Whether a file is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether what was stored is at fault, and not the attempt to read it: too many open files, say,
+    /// or a disk that gives no answer.
+    pub(crate) fn is_about_content(&self) -> bool {
+        self.is_damage() || self.is_not_found() || matches!(self, Self::Newer { .. })
+    }
+
     /// Whether stored bytes are at fault, so that reading another copy may help.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::Missing(_))

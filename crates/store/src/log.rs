@@ -249,19 +249,13 @@ pub fn walk(
     visit: &mut dyn FnMut(Run<'_>) -> Result<()>,
 ) -> Result<Walked> {
     let first = known.from.map_or(0, |position| position.pack);
-    let mut readers = Vec::new();
+    let mut present = Vec::new();
     // Each pack says where the log before it ends: what follows there does not count.
     let mut limits: HashMap<u64, u64> = known.broken.into_iter().collect();
     for number in numbers(packs)?.into_iter().filter(|number| *number >= first) {
-        let reader = match PackReader::open(packs, PackId::Log(number)) {
-            // Gc unlinked it since the folder was listed.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                continue;
-            }
-            other => other?,
-        };
+        let Some(reader) = open_if_there(packs, number)? else { continue };
         if let Some(header) = reader.header {
-            let between = readers.iter().map(|(number, _)| *number);
+            let between = present.iter().copied();
             for empty in between.filter(|number| *number > header.previous_pack) {
                 limits.insert(empty, pack::HEADER);
             }
@@ -269,7 +263,7 @@ pub fn walk(
                 limits.insert(header.previous_pack, header.previous_end);
             }
         }
-        readers.push((number, reader));
+        present.push(number);
     }
     let mut walk = Walk {
         known,
@@ -283,7 +277,8 @@ pub fn walk(
     if let Some(from) = known.from {
         walk.reached(from.clone());
     }
-    for (number, reader) in readers {
+    for number in present {
+        let Some(reader) = open_if_there(packs, number)? else { continue };
         walk.there.insert(number, None);
         let from = known.from.filter(|position| position.pack == number);
         let start = from.map_or(pack::HEADER, |position| position.end);
@@ -294,6 +289,14 @@ pub fn walk(
     walk.note_lost_end();
     walk.note_missing();
     Ok(walk.walked)
+}
+
+/// Opens a pack of the log; `None` if gc has unlinked it since the folder was listed.
+fn open_if_there(packs: &Path, number: u64) -> Result<Option<PackReader>> {
+    match PackReader::open(packs, PackId::Log(number)) {
+        Err(error) if error.is_not_found() => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 struct Walk<'a> {

@@ -3,6 +3,7 @@
 //! A *log* pack is numbered and holds runs, each ended by a commit. A *bulk* pack has a random
 //! name and holds what was too large for a run; it counts once a commit in a log pack names it.
 
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -429,6 +430,36 @@ impl PackReader {
                 Ok(Some((decode_footer(&payload), header.id)))
             }
             _ => Err(Error::Damaged(format!("{}: its footer", self.id))),
+        }
+    }
+}
+
+/// Packs that stay open for the next reader. A home may have thousands of packs, and a process few
+/// open files.
+#[derive(Debug, Default)]
+pub(crate) struct OpenPacks {
+    open: HashMap<PackId, Arc<PackReader>>,
+    order: VecDeque<PackId>,
+}
+
+impl OpenPacks {
+    /// Some more are open for a moment: each thread may be reading one that was just closed here.
+    const MAX: usize = 48;
+
+    pub fn get(&self, id: PackId) -> Option<Arc<PackReader>> {
+        self.open.get(&id).cloned()
+    }
+
+    pub fn keep(&mut self, reader: Arc<PackReader>) {
+        let id = reader.id;
+        if self.open.insert(id, reader).is_some() {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > Self::MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.open.remove(&oldest);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::block::{self, Block};
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::index::Place;
-use crate::pack::PackId;
+use crate::pack::{OpenPacks, PackId};
 use crate::record::{self, Kind};
 use crate::sink::{Source, id_of};
 use crate::store::{GUESS, Store, held};
@@ -156,7 +156,7 @@ impl Store {
             if !found.as_ref().is_err_and(Error::is_damage) {
                 break;
             }
-            held(&self.packs).clear();
+            *held(&self.packs) = OpenPacks::default();
             found = self.indexed(id, CHAIN_MAX, Hint::Fresh);
         }
         found

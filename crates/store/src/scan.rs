@@ -179,7 +179,7 @@ impl<'s> Scan<'s> {
             self.retired.entry(pack).or_insert(at);
         }
         for (named, log, sequence) in named {
-            self.take_bulk(&named, log, sequence);
+            self.take_bulk(&named, log, sequence)?;
         }
         self.drop_retired();
         self.last.clone_from(&tail.last);
@@ -222,19 +222,22 @@ impl<'s> Scan<'s> {
         retired.extend(commit.retired.iter().map(|pack| (*pack, commit.at.as_millis())));
     }
 
-    fn take_bulk(&mut self, named: &Named, log: u64, birth: u64) {
+    fn take_bulk(&mut self, named: &Named, log: u64, birth: u64) -> Result<()> {
         let pack = named.pack;
         self.named_in.entry(pack).or_default().push(log);
         // It is named again where the pack of the first commit that did was retired.
         if self.retired.contains_key(&pack) || self.packs.contains_key(&pack) {
-            return;
+            return Ok(());
         }
         let info = self.pack_info(pack);
         info.named = Some(Named { birth: Some(birth), ..named.clone() });
         info.lowest = birth;
-        if let Err(error) = self.read_bulk(named, birth) {
-            self.hurt(pack, birth, error.to_string());
+        match self.read_bulk(named, birth) {
+            Err(error) if !is_about_disk(&error) => return Err(error),
+            Err(error) => self.hurt(pack, birth, error.to_string()),
+            Ok(()) => {}
         }
+        Ok(())
     }
 
     fn read_bulk(&mut self, named: &Named, birth: u64) -> Result<()> {
@@ -255,11 +258,14 @@ impl<'s> Scan<'s> {
                     self.hurt(named.pack, birth, "its footer does not list all of it".into());
                 }
                 for line in lines {
-                    if let Err(error) = self.read_line(&reader, &line, birth) {
-                        self.hurt(named.pack, birth, error.to_string());
+                    match self.read_line(&reader, &line, birth) {
+                        Err(error) if !is_about_disk(&error) => return Err(error),
+                        Err(error) => self.hurt(named.pack, birth, error.to_string()),
+                        Ok(()) => {}
                     }
                 }
             }
+            Err(error) if !is_about_disk(&error) => return Err(error),
             Err(error) => {
                 self.hurt(named.pack, birth, error.to_string());
                 let bytes = reader.read(0, length)?;
@@ -412,6 +418,15 @@ impl<'s> Scan<'s> {
         let find = |id: &ObjectId| Ok(self.find(id));
         self.store.read_place(&piece.id, &piece.place, CHAIN_MAX, &find).map(|(bytes, _)| bytes)
     }
+}
+
+/// Whether an error tells of what is on the disk. To those who check everything, a place that the disk
+/// cannot read any more is damage; too many open files are not.
+fn is_about_disk(error: &Error) -> bool {
+    let unreadable = |source: &std::io::Error| {
+        source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+    };
+    error.is_about_content() || matches!(error, Error::Io { source, .. } if unreadable(source))
 }
 
 /// Whether a footer's lines follow each other from the header to the footer itself.

@@ -1,6 +1,5 @@
 //! The store as a whole: opening a home, and what all of its parts share.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +15,7 @@ use crate::home::Home;
 use crate::index::{CheckpointRow, Index};
 use crate::lock::{Claim, Lock, Look, Patience, Told};
 use crate::log;
-use crate::pack::{PackId, PackReader};
+use crate::pack::{OpenPacks, PackId, PackReader};
 use crate::read::{Blocks, Objects};
 use crate::sink::Source;
 
@@ -33,7 +32,7 @@ pub struct Store {
     incarnation: AtomicU64,
     /// Whether one is just being filled; only ever set under the lock.
     renewing: AtomicBool,
-    pub(crate) packs: Mutex<HashMap<PackId, Arc<PackReader>>>,
+    pub(crate) packs: Mutex<OpenPacks>,
     pub(crate) blocks: Mutex<Blocks>,
     pub(crate) objects: Mutex<Objects>,
     pub(crate) damage: Mutex<Vec<String>>,
@@ -328,17 +327,17 @@ impl Store {
     }
 
     pub(crate) fn pack(&self, id: PackId) -> Result<Arc<PackReader>> {
-        if let Some(reader) = held(&self.packs).get(&id) {
-            return Ok(reader.clone());
+        if let Some(reader) = held(&self.packs).get(id) {
+            return Ok(reader);
         }
         let reader = Arc::new(PackReader::open(&self.home.packs(), id)?);
-        held(&self.packs).insert(id, reader.clone());
+        held(&self.packs).keep(reader.clone());
         Ok(reader)
     }
 
     /// Forgets open files, decoded blocks and objects, so that the next look is at the disk.
     pub fn forget_open_packs(&self) {
-        held(&self.packs).clear();
+        *held(&self.packs) = OpenPacks::default();
         *held(&self.blocks) = Blocks::default();
         *held(&self.objects) = Objects::default();
     }

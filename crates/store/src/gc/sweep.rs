@@ -61,11 +61,7 @@ impl Collector<'_> {
             }
         }
         report.others_reading = options.now && report.waiting_bytes > 0;
-        for leftover in self.leftovers(options.grace)? {
-            disk::unlink(&*store.disk, &leftover.id.path(&store.home.packs()))?;
-            report.freed_bytes += leftover.length()?;
-            removed += 1;
-        }
+        removed += self.remove_leftovers(options.grace, report)?;
         report.packs_removed += removed;
         if removed > 0 {
             disk::sync_dir(&*store.disk, &store.home.packs())?;
@@ -74,28 +70,31 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Bulk packs that no commit names, that no living writer works on, and that are older than the
-    /// grace. None if the log is damaged: then the commit that named one may be lost.
-    /// They are locked as long as what this returns lives, so that no writer begins with one.
-    fn leftovers(&mut self, grace: Duration) -> Result<Vec<PackReader>> {
+    /// Unlinks bulk packs that no commit names, that no living writer works on, and that are older
+    /// than the grace. None if the log is damaged: then the commit that named one may be lost.
+    fn remove_leftovers(&mut self, grace: Duration, report: &mut GcReport) -> Result<u64> {
         if self.unnamed_packs(grace)?.is_empty() {
-            return Ok(Vec::new());
+            return Ok(0);
         }
         // Only under the lock every commit is sure to have been read.
-        let mut lock = self.store.lock()?;
-        let tail = self.store.catch_up(&mut lock)?;
+        let store = self.store;
+        let mut lock = store.lock()?;
+        let tail = store.catch_up(&mut lock)?;
         self.renew(&tail)?;
         if self.scan.log_was_hurt {
-            return Ok(Vec::new());
+            return Ok(0);
         }
-        let mut found = Vec::new();
+        let mut removed = 0;
         for pack in self.unnamed_packs(grace)? {
-            let reader = PackReader::open(&self.store.home.packs(), pack)?;
+            let reader = PackReader::open(&store.home.packs(), pack)?;
+            // From here on no writer can begin with it.
             if reader.is_abandoned() {
-                found.push(reader);
+                report.freed_bytes += reader.length()?;
+                disk::unlink(&*store.disk, &pack.path(&store.home.packs()))?;
+                removed += 1;
             }
         }
-        Ok(found)
+        Ok(removed)
     }
 
     fn unnamed_packs(&self, grace: Duration) -> Result<Vec<PackId>> {
