@@ -54,10 +54,11 @@ impl Scene {
         Self { world, start, before }
     }
 
-    /// Records of objects that the first checkpoint does not need.
+    /// Records that the first checkpoint does not need, but for the log's own.
     fn own(&self) -> Vec<Record> {
         let all = records(&self.world.home).into_iter();
-        let own = |record: &Record| record.holds_objects() && !self.before.contains(&place(record));
+        let own =
+            |record: &Record| !record.is_of_the_log() && !self.before.contains(&place(record));
         all.filter(own).collect()
     }
 }
@@ -70,6 +71,7 @@ fn place(record: &Record) -> (PathBuf, usize) {
 /// bring back the very state that `portrait` shows.
 fn damage_each<T: PartialEq + std::fmt::Debug>(
     change: impl Fn(&World, u8),
+    options: &[&str],
     portrait: impl Fn(&World) -> T,
 ) {
     let most = std::env::var("RAPPEL_DAMAGE_ROUNDS").ok().and_then(|most| most.parse().ok());
@@ -81,7 +83,8 @@ fn damage_each<T: PartialEq + std::fmt::Debug>(
         let Some(record) = own.get(number) else { continue };
         let before = portrait(world);
         record.damage();
-        for arguments in [&["restore", scene.start.as_str(), "-y"][..], &["undo", "-y"]] {
+        let restore = [&["restore", scene.start.as_str(), "-y"], options].concat();
+        for arguments in [&restore[..], &["undo", "-y"]] {
             let output = world.run(arguments);
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{arguments:?}: {record:?}: {said}");
@@ -110,7 +113,7 @@ fn files(world: &World, round: u8) {
 
 #[test]
 fn files_come_back_whatever_record_is_damaged() {
-    damage_each(files, |world| world.project.snapshot());
+    damage_each(files, &[], |world| world.project.snapshot());
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -153,8 +156,9 @@ fn repository(world: &World, round: u8) {
 
 #[test]
 fn repositories_come_back_whatever_record_is_damaged() {
-    damage_each(repository, |world| {
+    damage_each(repository, &["--worktree", "all"], |world| {
         let root = world.project.root();
+        let other = snapshot(&world.project.outside().join("other"));
         let files = snapshot(root).into_iter().filter(|(path, _)| !path.starts_with(".git/"));
         let said = [
             &["for-each-ref"][..],
@@ -164,8 +168,51 @@ fn repositories_come_back_whatever_record_is_damaged() {
             &["fsck", "--strict"],
         ]
         .map(|arguments| git(root, arguments));
-        (files.collect::<Vec<_>>(), said)
+        (files.collect::<Vec<_>>(), other, said)
     });
+}
+
+/// A restore makes a repository again, and `undo` takes it away: by then the store's copy is damaged.
+#[test]
+fn a_repository_that_undo_takes_away_comes_back_with_redo() {
+    let build = || {
+        let world = World::new();
+        let nested = world.project.path("nested");
+        std::fs::create_dir(&nested).unwrap();
+        git(&nested, &["init", "-q"]);
+        std::fs::write(nested.join("file"), noise(5_000, 1)).unwrap();
+        git(&nested, &["add", "."]);
+        git(&nested, &["commit", "-q", "-m", "first"]);
+        let with = world.save("with it");
+        let of_it = records(&world.home);
+        std::fs::remove_dir_all(&nested).unwrap();
+        world.save("without it");
+        world.json(&["restore", &with, "-y"]);
+        std::thread::sleep(Duration::from_millis(30));
+        (world, nested, of_it)
+    };
+    let head = |nested: &Path| (git(nested, &["log", "--oneline"]), git(nested, &["fsck"]));
+    let mut taken_away = 0;
+    for number in 0..build().2.len() {
+        let (world, nested, of_it) = build();
+        let Some(record) = of_it.get(number).filter(|record| !record.is_of_the_log()) else {
+            continue;
+        };
+        let before = (snapshot(&nested.join("..")).contains_key("nested/file"), head(&nested));
+        record.damage();
+        let undo = world.run(&["undo"]).status.code();
+        taken_away += u32::from(undo == Some(0));
+        assert_eq!(undo == Some(0), !nested.exists(), "{record:?}");
+        // With exit 7 the repository was kept and named; with exit 6 nothing has moved.
+        if matches!(undo, Some(0 | 7)) {
+            let redo = world.run(&["redo"]);
+            let said = String::from_utf8_lossy(&redo.stderr);
+            assert_eq!(redo.status.code(), Some(0), "{record:?}: {said}");
+        }
+        let after = (snapshot(&nested.join("..")).contains_key("nested/file"), head(&nested));
+        assert_eq!(after, before, "{record:?}");
+    }
+    assert!(taken_away > 0);
 }
 
 /// A database of SQLite, which nobody changes between the last save and the restore.
@@ -180,7 +227,7 @@ fn database(world: &World, round: u8) {
 
 #[test]
 fn databases_come_back_whatever_record_is_damaged() {
-    damage_each(database, |world| {
+    damage_each(database, &[], |world| {
         let database = rusqlite::Connection::open(world.project.path("app.db")).unwrap();
         let sound: String =
             database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

@@ -19,9 +19,9 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether it holds objects: bytes of files, lists of chunks or nodes of trees.
-    pub fn holds_objects(&self) -> bool {
-        matches!(self.kind, Kind::Block | Kind::Chunk)
+    /// Whether it says how the log goes, rather than what a checkpoint holds.
+    pub fn is_of_the_log(&self) -> bool {
+        matches!(self.kind, Kind::Commit | Kind::Footer)
     }
 
     /// Flips a byte in the middle of what it holds.

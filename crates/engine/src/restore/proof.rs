@@ -5,6 +5,8 @@
 //! not help either is the restore refused, with nothing moved.
 
 use rappel_capture::databases::Names;
+use std::time::Instant;
+
 use rappel_capture::restore::{self, Intent};
 use rappel_store::proof::Proof;
 use rappel_types::plan::Conflict;
@@ -82,11 +84,13 @@ impl Rappel {
         let (safety, present) = self.save_present(target, &mut held, anew)?;
         let databases = plan_databases(&mut held, wish.as_ref());
         let planned = self.plan(self.source(), &present, target, limit, databases)?;
+        let start = Instant::now();
         let unproven = match planned.plan.conflicts.is_empty() {
             true => self.unproven(&planned.plan, &safety, &target.manifest, Goes::Old),
             // It will not be carried out.
             false => Vec::new(),
         };
+        tracing::debug!(unproven = unproven.len(), took = ?start.elapsed(), "read what the restore displaces");
         Ok(Prepared { safety, present, held, planned, unproven })
     }
 

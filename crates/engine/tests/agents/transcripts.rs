@@ -10,6 +10,8 @@ use rappel::{
     SessionStart, Surroundings,
 };
 use rappel_store::disk::Op;
+use rappel_store::record::Kind;
+use rappel_testing::records::records;
 use rappel_testing::{Fault, FaultDisk, Loss, Project};
 use serde_json::{Value, json};
 
@@ -604,4 +606,33 @@ fn a_call_that_only_its_transcript_tells_of_is_named_and_not_waited_for() {
     assert_eq!((count, bytes), (1, text(&lines).len() as u64));
     let task = rappel.sessions().unwrap()[0].task.clone();
     assert_eq!(task.as_deref(), Some("Why does the basket lose items?"), "what it was asked first");
+}
+
+#[test]
+fn a_transcript_that_the_store_lost_is_stored_again_before_it_is_displaced() {
+    let build = || {
+        let agents = Agents::new();
+        let path = agents.write(&file(), &agents.conversation()[..3]);
+        let saved = agents.save().manifest.id.to_string();
+        let before = records(agents.world.home.path()).len();
+        let words: String = (0..2000_u64).map(|n| format!("{:x} ", n * n * n)).collect();
+        agents.write(&file(), &[agents.prompt(0, 9, &words)]);
+        // What is older than the clock's tick is believed from then on.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        agents.save_later();
+        let own = records(agents.world.home.path()).split_off(before);
+        let objects = |kind| matches!(kind, Kind::Block | Kind::Chunk);
+        let own: Vec<_> = own.into_iter().filter(|record| objects(record.kind)).collect();
+        (agents, path, saved, own)
+    };
+    for number in 0..build().3.len() {
+        let (agents, path, saved, own) = build();
+        let Some(record) = own.get(number) else { continue };
+        let before = std::fs::read(&path).unwrap();
+        record.damage();
+        assert_eq!(agents.restore(&saved).conflicts, [], "{record:?}");
+        assert_ne!(std::fs::read(&path).unwrap(), before);
+        assert_eq!(agents.undo().conflicts, [], "{record:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{record:?}");
+    }
 }

@@ -6,6 +6,7 @@ use rappel::types::database::DatabaseKind;
 use rappel::types::{Facet, FacetState};
 use rappel::{ErrorKind, RecoverOptions, RestoreOptions, SaveOptions, Saved};
 use rappel_testing::Project;
+use rappel_testing::records::records;
 
 use crate::support::{World, reference};
 
@@ -490,4 +491,35 @@ fn a_script_that_a_restore_brings_back_runs_only_if_it_was_allowed() {
     assert!(!canary.exists());
     assert_eq!((scene.get().as_str(), scene.world.snapshot()), ("two", before));
     assert_eq!(scene.world.open().unfinished().unwrap().restores.len(), 0);
+}
+
+/// A later dump is stored against an earlier one: any record of either may be damaged.
+#[test]
+fn a_dump_that_the_store_lost_is_taken_again_before_it_is_displaced() {
+    let lines = |round: u64| -> String {
+        let line = |n: u64| format!("{n} {:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        (0..6000).map(|n| line(if n % 500 == 0 { n + round } else { n })).collect()
+    };
+    let build = || {
+        let scene = Scene::new("tiny");
+        let first = scene.save().checkpoint.manifest.id.to_string();
+        let before = records(scene.world.home.path()).len();
+        for round in 1..3 {
+            scene.set(&lines(round));
+            scene.save();
+        }
+        let own = records(scene.world.home.path()).split_off(before);
+        let own: Vec<_> = own.into_iter().filter(|record| !record.is_of_the_log()).collect();
+        (scene, first, own)
+    };
+    for number in 0..build().2.len() {
+        let (scene, first, own) = build();
+        let Some(record) = own.get(number) else { continue };
+        record.damage();
+        scene.world.restore(&first);
+        assert_eq!(scene.get(), "tiny");
+        let undone = scene.world.undo();
+        assert_eq!(undone.conflicts, [], "{record:?}");
+        assert!(scene.get() == lines(2), "{record:?}");
+    }
 }
