@@ -373,3 +373,64 @@ fn without_a_git_program_files_are_still_captured() {
     assert_eq!(code, Some(0));
     assert_eq!(portrait(world.root()), before);
 }
+
+/// What a power loss leaves: nothing, zeros, garbage, or a folder in its place.
+#[test]
+fn a_spoilt_head_is_told_and_put_back_and_never_sticks() {
+    let world = World::new(3);
+    let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
+    let before = portrait(world.root());
+    let head = world.root().join(".git/HEAD");
+    let spoil = |way: &str| {
+        std::fs::remove_file(&head).unwrap();
+        match way {
+            "empty" => std::fs::write(&head, "").unwrap(),
+            "zeros" => std::fs::write(&head, [0; 21]).unwrap(),
+            "garbage" => std::fs::write(&head, "\u{7f}x\u{1}y\n").unwrap(),
+            _ => std::fs::create_dir(&head).unwrap(),
+        }
+    };
+    for way in ["empty", "zeros", "garbage", "folder"] {
+        spoil(way);
+        world.write("d1/f1", way);
+        let saved = world.must(&["save", way]);
+        assert_eq!(saved["partial"], true, "{way}");
+        let reasons = saved["partial_reasons"].to_string();
+        assert!(reasons.contains("git cannot read HEAD"), "{way}: {reasons}");
+        let status = world.command(&["status"]).output().unwrap();
+        assert_eq!(status.status.code(), Some(1), "{way}");
+        // The files alone do not need git.
+        world.must(&["restore", &id, "--confirm", "--only", "files"]);
+        assert_eq!(portrait(world.root()).files, before.files, "{way}");
+        let plan = world.must(&["restore", &id, "--dry-run"]);
+        let details = plan["details"].to_string();
+        assert!(details.contains("HEAD: git cannot read it; as it was"), "{way}: {details}");
+        world.must(&["restore", &id, "--confirm"]);
+        assert_eq!(portrait(world.root()), before, "{way}");
+        world.must(&["undo"]);
+        assert_eq!(head.is_dir(), way == "folder", "{way}");
+        world.must(&["redo"]);
+        assert_eq!(portrait(world.root()), before, "{way}");
+    }
+}
+
+#[test]
+fn without_a_git_program_a_plan_promises_nothing_of_git() {
+    let world = World::new(4);
+    let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
+    must(world.root(), &["reset", "-q", "--hard", "HEAD~1"]);
+    world.must(&["save", "moved"]);
+    let empty = world.project.outside().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let output =
+        world.command(&["restore", &id, "--dry-run"]).env("PATH", &empty).output().unwrap();
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["details"], Value::Null, "{plan}");
+    assert!(plan["warnings"].to_string().contains("git program is not installed"), "{plan}");
+    let actions = plan["actions"].as_array().unwrap();
+    assert!(actions.iter().all(|one| one["facet"] != "git"), "{plan}");
+    let tip = git(world.root(), &["rev-parse", "HEAD"]).stdout;
+    let done = world.command(&["restore", &id, "--confirm"]).env("PATH", &empty).output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(git(world.root(), &["rev-parse", "HEAD"]).stdout, tip);
+}

@@ -529,6 +529,11 @@ impl Rappel {
             }
         };
         let git = match wish {
+            // Who asks for nothing else, or has nothing else to restore, misses something.
+            Some(wish) if changes.is_empty() => {
+                let wish = GitWish { thorough: true, ..wish };
+                self.plan_git(source, &present.git, &target.manifest, &wish)?
+            }
             Some(wish) => self.plan_git(source, &present.git, &target.manifest, &wish)?,
             None => GitPlanned::default(),
         };

@@ -126,7 +126,7 @@ impl GitPlan {
         let linked = |one: &WorktreePlan| one.relink || one.unlink;
         self.repositories
             .iter()
-            .any(|one| one.mends || one.spoils || one.worktrees.iter().any(linked))
+            .any(|one| one.mends || one.spoils || one.objects || one.worktrees.iter().any(linked))
     }
 }
 
@@ -161,6 +161,9 @@ pub struct RepositoryPlan {
     /// Whether git cannot read it after that: an undo. Then they come last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spoils: bool,
+    /// Whether objects are brought back though nothing else needs them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
     /// Refs and HEADs that move, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RefMove>,
@@ -178,7 +181,7 @@ pub struct RepositoryPlan {
 impl RepositoryPlan {
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
-        !(self.create || self.remove || self.relink || self.unlink)
+        !(self.create || self.remove || self.relink || self.unlink || self.objects)
             && self.refs.is_empty()
             && self.logs.is_empty()
             && self.files.is_empty()

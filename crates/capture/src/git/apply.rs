@@ -10,6 +10,8 @@ mod logs;
 mod objects;
 mod refs;
 
+pub use objects::lacking;
+
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -170,10 +172,8 @@ impl<'a> GitDrive<'a> {
         if !common.is_dir() {
             return self.conflict(plan, "its git folder is gone meanwhile");
         }
-        if let Some(state) = self.state_of(plan)
-            && !(plan.refs.is_empty() && plan.files.is_empty())
-        {
-            objects::bring_objects(plan, state, self.job.source, self.fresh)?;
+        if plan.objects || !(plan.refs.is_empty() && plan.files.is_empty()) {
+            self.objects(plan)?;
         }
         // What was never begun, because somebody else has the lock, needs no lock to be taken back.
         let stands = !self.fresh && self.stands(plan, &common)?;

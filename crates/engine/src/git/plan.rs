@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rappel_capture::git::apply::{lacking, path_of};
 use rappel_capture::git::plan::{Planned, Prune, Wish, plan, unborn, with_tables};
 use rappel_capture::git::program::{Git, is_installed};
 use rappel_capture::git::status;
-use rappel_capture::git::{Place, State, apply::path_of, folder_of};
+use rappel_capture::git::{Place, State, folder_of};
 use rappel_store::document::UndoGit;
 use rappel_store::sink::Source;
 use rappel_types::git::{GitPlan, RepositoryPlan};
@@ -28,6 +29,9 @@ pub(crate) struct GitWish {
     pub prune: bool,
     /// Other work trees to restore, by name; `all` is every one.
     pub worktrees: Vec<String>,
+    /// Whether git is asked for every object even where nothing else has changed. That takes as long
+    /// as the history is long.
+    pub thorough: bool,
     /// If given: just what a restore did is taken back.
     pub touched: Option<Vec<UndoGit>>,
     /// How that restore left the repositories.
@@ -283,6 +287,20 @@ impl Rappel {
         }
         planned.say_leaving(&leaving);
         one.worktrees.extend(leaving);
+        if one.is_empty() && wish.thorough && wish.touched.is_none() {
+            // Where git cannot even answer, something is wrong with them.
+            let lacking = lacking(&git, there, source, true).map_or(1, |lacking| lacking.len());
+            one.objects = lacking > 0;
+            match lacking {
+                0 => {}
+                1 => planned.details.push(format!("{prefix}1 object comes back that git lacks")),
+                many => {
+                    planned
+                        .details
+                        .push(format!("{prefix}{many} objects come back that git lacks"));
+                }
+            }
+        }
         planned.plan.repositories.push(one);
         Ok(())
     }
@@ -380,6 +398,9 @@ impl GitPlanned {
         }
         if self.plan.repositories.iter().any(|one| one.mends) {
             parts.push("what git cannot read is put back".into());
+        }
+        if self.plan.repositories.iter().any(|one| one.objects) {
+            parts.push("lost objects come back".into());
         }
         if parts.is_empty() {
             parts.push("index and operations as they were".into());

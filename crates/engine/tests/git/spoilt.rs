@@ -274,3 +274,59 @@ fn the_log_of_the_stash() {
 fn what_is_ignored() {
     each_way("info/exclude", |_| ());
 }
+
+/// Objects that a checkpoint holds are brought back, whatever became of the file they were in.
+fn object(bench: &Bench, place: &Path, way: Way) {
+    let when = format!("{}, {way:?}", place.display());
+    let (before, saved) = (bench.portrait(), bench.save());
+    spoil(place, way);
+    assert!(!said(bench)[4].0, "{when}: {:?}", said(bench));
+    let options = RestoreOptions::default();
+    let plan = bench.world.open().plan_restore(&reference(&saved), &options).unwrap();
+    assert!(plan.details.join("\n").contains("that git lacks"), "{when}: {:?}", plan.details);
+    let spoilt = at(place);
+    let report = bench.restore(&saved);
+    // The spoilt bytes are kept, and where is said.
+    let kept = report.warnings.iter().find_map(|one| Some(one.split_once("are kept in ")?.1));
+    match kept {
+        Some(folder) => {
+            let name = place.file_name().unwrap().to_str().unwrap();
+            let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            let is_it = |path: &PathBuf| path.to_str().unwrap().ends_with(name);
+            assert!(way == Way::Missing || at(&all.into_iter().find(is_it).unwrap()) == spoilt);
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+        None => assert_eq!(way, Way::Missing, "{when}: {:?}", report.warnings),
+    }
+    assert_same(&bench.portrait(), &before, &when);
+    // Nothing is left to do, and nothing that this did keeps an undo from going on.
+    let plan = bench.world.open().plan_restore(&reference(&saved), &options).unwrap();
+    assert_eq!(plan.details, Vec::<String>::new(), "{when}");
+}
+
+#[test]
+fn a_loose_object() {
+    for name in ["HEAD", ":staged"] {
+        for way in WAYS {
+            let bench = Bench::new();
+            let id = bench.text(&["rev-parse", name]);
+            let place = bench.git_dir().join("objects").join(&id[..2]).join(&id[2..]);
+            object(&bench, &place, way);
+        }
+    }
+}
+
+#[test]
+fn a_pack_and_its_index() {
+    for end in ["pack", "idx"] {
+        for way in WAYS {
+            let bench = Bench::new();
+            bench.git(&["gc", "-q"]);
+            let packs = std::fs::read_dir(bench.git_dir().join("objects/pack")).unwrap();
+            let mut packs = packs.map(|entry| entry.unwrap().path());
+            let place = packs.find(|path| path.extension().is_some_and(|is| is == end)).unwrap();
+            // What is missing without its index is there for nobody, and in nobody's way.
+            object(&bench, &place, way);
+        }
+    }
+}
