@@ -364,6 +364,56 @@ fn a_damaged_plan_of_a_restore_is_shown_and_has_a_way_out() {
     assert!(world.run(&["verify"]).status.success());
 }
 
+#[test]
+fn a_home_of_a_later_version_is_not_written_to() {
+    let world = World::new();
+    let first = world.save("first");
+    let format = world.home.join("format");
+    let text = std::fs::read_to_string(&format).unwrap();
+    std::fs::write(&format, text.replace("rappel 1", "rappel 2") + "needs 9.9.9\n").unwrap();
+    let listed = || {
+        let packs = std::fs::read_dir(world.home.join("packs")).unwrap();
+        let length = |path: std::path::PathBuf| (path.metadata().unwrap().len(), path);
+        packs.map(|pack| length(pack.unwrap().path())).collect::<Vec<_>>()
+    };
+    let before = listed();
+    world.write("a.txt", "changed\n");
+    for arguments in [
+        &["save", "second"][..],
+        &["restore", &first, "-y"],
+        &["delete", &first, "-y"],
+        &["gc", "--now", "-y"],
+        &["verify", "--repair"],
+        &["recover", "--finish"],
+    ] {
+        let output = world.run(arguments);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
+        assert!(told.contains("needs rappel 9.9.9 or later"), "{arguments:?}: {told}");
+        assert!(told.contains("hint: update rappel"), "{arguments:?}: {told}");
+    }
+    assert_eq!(listed(), before);
+    assert_eq!(world.read("a.txt"), "changed\n");
+    std::fs::write(&format, text).unwrap();
+    assert_eq!(world.json(&["list"])["total"], 1);
+}
+
+#[test]
+fn what_stays_because_it_could_not_be_captured_is_named_after_the_restore() {
+    let world = World::new();
+    let first = world.save("first");
+    std::fs::create_dir(world.project.path("since")).unwrap();
+    let socket = world.project.path("since/socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let output = world.run(&["restore", &first, "-y"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let named =
+        said.lines().any(|line| line.starts_with("  = since  (") && line.contains("socket"));
+    assert!(named, "{said}");
+    assert!(socket.exists());
+}
+
 impl World {
     /// Flips a byte in the middle of the largest pack.
     fn damage_a_pack(&self) {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rappel_types::agents::{STATE_MAGIC, SessionState};
 use rappel_types::{Content, ObjectId};
 
-use crate::content::ChunkList;
+use crate::content::{ChunkList, LIST_MAGIC};
 use crate::error::{Error, Result};
 use crate::sink::Source;
 use crate::tree;
@@ -44,6 +44,7 @@ impl Reference {
     /// What the object refers to in turn.
     fn read(&self, source: &dyn Source) -> Result<Vec<Self>> {
         let list = |bytes: &[u8]| {
+            refuse_newer(bytes)?;
             let chunks = ChunkList::decode(bytes)?.0;
             Ok(chunks.iter().map(|chunk| Self::Bytes(chunk.id)).collect())
         };
@@ -53,13 +54,36 @@ impl Reference {
             Self::List(id) => list(&source.get(id)?),
             Self::Unknown(id) => {
                 let bytes = source.get(id)?;
+                refuse_newer(&bytes)?;
                 if let Some(json) = bytes.strip_prefix(STATE_MAGIC) {
                     return segments(json);
                 }
-                Ok(tree::references(&bytes).or_else(|_| list(&bytes)).unwrap_or_default())
+                match tree::references(&bytes) {
+                    Err(error @ Error::Newer { .. }) => Err(error),
+                    Err(_) => Ok(list(&bytes).unwrap_or_default()),
+                    found => found,
+                }
             }
         }
     }
+}
+
+/// Structure of a later version looks like plain bytes otherwise, and what it refers to would be
+/// taken for garbage.
+fn refuse_newer(bytes: &[u8]) -> Result<()> {
+    let known = [&STATE_MAGIC[..], &LIST_MAGIC[..]];
+    let kinds = ["the state of a session", "a chunk list"];
+    for (magic, what) in known.into_iter().zip(kinds) {
+        let (name, version) = magic.split_at(3);
+        let found = bytes.strip_prefix(name).and_then(|rest| rest.first());
+        if let (Some(found), Some(supported)) = (found, version.first())
+            && found > supported
+        {
+            let (found, supported) = (u32::from(*found), u32::from(*supported));
+            return Err(Error::Newer { what: what.into(), found, supported });
+        }
+    }
+    Ok(())
 }
 
 /// The parts of a session's state that lie apart.
@@ -77,6 +101,8 @@ pub(crate) struct Closure {
     seen: HashSet<Reference>,
     /// Structure that could not be read, so that what it refers to is not known.
     pub unreadable: Vec<ObjectId>,
+    /// Structure that a later version wrote: it is whole, and what it refers to is not known either.
+    pub newer: Vec<(ObjectId, Error)>,
 }
 
 impl Closure {
@@ -100,6 +126,10 @@ impl Closure {
             }
             match reference.read(source) {
                 Ok(found) => found.into_iter().for_each(|found| self.add(found)),
+                Err(error @ Error::Newer { .. }) => {
+                    self.newer.push((*reference.id(), error));
+                    return false;
+                }
                 Err(_) => {
                     self.unreadable.push(*reference.id());
                     return false;
@@ -191,6 +221,18 @@ mod tests {
         closure.add(Reference::Node(id));
         assert!(!closure.follow(&crate::sink::Nothing, &mut |_| true));
         assert_eq!(closure.unreadable, [id]);
+    }
+
+    #[test]
+    fn structure_of_a_later_version_is_not_taken_for_bytes() {
+        for magic in [b"RTR\x02", b"RCL\x02", b"RSS\x02"] {
+            let sink = Kept(Scratch::over(&crate::sink::Nothing));
+            let id = sink.put(Role::Structure, magic, None).unwrap();
+            let mut closure = Closure::default();
+            closure.add(Reference::Unknown(id));
+            assert!(!closure.follow(&sink, &mut |_| true), "{magic:?}");
+            assert!(closure.unreadable.is_empty() && closure.newer[0].0 == id, "{magic:?}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ const CHUNK_AVERAGE: usize = 256 << 10;
 const CHUNK_MAX: usize = 1 << 20;
 /// How much of a large file is in memory at once.
 const WINDOW: usize = 8 << 20;
-const LIST_MAGIC: &[u8; 4] = b"RCL\x01";
+pub(crate) const LIST_MAGIC: &[u8; 4] = b"RCL\x01";
 
 /// One chunk of a large file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -149,6 +149,10 @@ impl Store {
                 closure.add(Reference::Unknown(id));
             }
         }
-        Ok(closure.follow(self, &mut |id| self.stands(id)))
+        let whole = closure.follow(self, &mut |id| self.stands(id));
+        match closure.newer.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(whole),
+        }
     }
 }

@@ -68,6 +68,18 @@ impl Home {
         Ok(Self { root: root.to_owned(), id: parse_format(&text, &format)? })
     }
 
+    /// Refuses to write once a later version has made the home its own: this process may have opened
+    /// it long before.
+    pub(crate) fn check_format(&self) -> Result<()> {
+        let format = self.root.join("format");
+        match std::fs::read_to_string(&format) {
+            Ok(text) => parse_format(&text, &format).map(drop),
+            // It is made again by whoever opens the home next.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::io("read", &format)(error)),
+        }
+    }
+
     fn create(root: &Path, disk: &Arc<dyn Disk>, format: &Path, now: Timestamp) -> Result<Self> {
         let mut names = std::fs::read_dir(root).map_err(Error::io("list", root))?;
         let ours = [
@@ -220,7 +232,11 @@ fn parse_format(text: &str, path: &Path) -> Result<u64> {
     let version = lines.next().and_then(|line| line.strip_prefix("rappel ")).ok_or_else(bad)?;
     let version: u32 = version.trim().parse().map_err(|_| bad())?;
     if version > FORMAT {
-        let what = format!("the home {}", path.parent().unwrap_or(path).display());
+        let home = path.parent().unwrap_or(path).display();
+        let what = match text.lines().find_map(|line| line.strip_prefix("needs ")) {
+            Some(needed) => format!("the home {home} needs rappel {} or later: it", needed.trim()),
+            None => format!("the home {home}"),
+        };
         return Err(Error::Newer { what, found: version, supported: FORMAT });
     }
     let id = lines.next().and_then(|line| line.strip_prefix("home ")).ok_or_else(bad)?;

@@ -233,9 +233,12 @@ impl<'s> Scan<'s> {
         info.named = Some(Named { birth: Some(birth), ..named.clone() });
         info.lowest = birth;
         match self.read_bulk(named, birth) {
+            Ok(()) => {}
+            Err(error @ Error::Newer { .. }) => {
+                self.unknown.push(Damage { pack, birth, what: error.to_string() });
+            }
             Err(error) if !is_about_disk(&error) => return Err(error),
             Err(error) => self.hurt(pack, birth, error.to_string()),
-            Ok(()) => {}
         }
         Ok(())
     }

@@ -285,7 +285,9 @@ impl Store {
     /// Waits for the append lock.
     pub(crate) fn lock(&self) -> Result<Lock> {
         self.require_writable()?;
-        Lock::acquire(&self.home.lock(), &self.patience, self.clock.now())
+        let lock = Lock::acquire(&self.home.lock(), &self.patience, self.clock.now())?;
+        self.home.check_format()?;
+        Ok(lock)
     }
 
     /// Waits until nobody appends, in a home that cannot be written to.

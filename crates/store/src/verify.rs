@@ -147,6 +147,7 @@ impl Store {
         report.bytes = tally.bytes;
         report.damage.extend(tally.errors);
         report.damage.extend(tally.misshapen);
+        report.unknown.extend(tally.newer);
         Ok(report)
     }
 
@@ -224,6 +225,7 @@ impl Store {
         }
         let wanted = tally.wanted;
         report.damage.extend(tally.misshapen);
+        report.unknown.extend(tally.newer);
         let needed = tally.seen.iter().filter(|id| good.contains_key(id));
         let absent: Vec<&ObjectId> = needed.filter(|id| !self.stands(id)).collect();
         let mut index_lags = false;

@@ -5,10 +5,12 @@
 mod common;
 
 use common::{DAY, World, delete, document, files, gc, gc_now, ids, load, noise, save};
-use rappel_store::Error;
+use rappel_store::ambient::Clock;
 use rappel_store::gc::GcOptions;
 use rappel_store::record::Kind;
-use rappel_store::sink::{Source, id_of};
+use rappel_store::sink::{Role, Sink, Source, id_of};
+use rappel_store::verify::Scope;
+use rappel_store::{Error, NewRecord};
 use rappel_testing::{Failure, Fault, FaultDisk};
 use rappel_types::{CheckpointId, WorkspaceId};
 
@@ -430,4 +432,63 @@ fn gc_takes_no_pack_because_of_what_the_index_says() {
         world.forget_index();
         common::check_saved(&world.open(), &all);
     }
+}
+
+/// A later version may have written something whose references this one cannot follow.
+#[test]
+fn nothing_is_collected_below_what_a_later_version_wrote() {
+    for magic in [b"RTR\x02", b"RCL\x02", b"RSS\x02"] {
+        let world = World::new().small();
+        let store = world.open();
+        let child = noise(7, 9_000);
+        let writer = store.begin().unwrap();
+        let below = writer.put(Role::Content, &child, None).unwrap();
+        let node = [&magic[..], &below.0].concat();
+        let node = writer.put(Role::Structure, &node, None).unwrap();
+        let json = format!(r#"{{"version":1,"tree":"{node}"}}"#);
+        let (kind, key) = (Kind::Workspace, "later".to_owned());
+        writer.commit(|_| Ok(vec![NewRecord::Document { kind, key, json }])).unwrap();
+        let gone = save(&store, &files(&[("a", &noise(8, 9_000))]));
+        delete(&store, &gone, true);
+        let report = gc_now(&store);
+        assert!(report.packs_kept_for_damage > 0, "{magic:?}: {report:?}");
+        world.twice(|store| assert_eq!(*store.get(&below).unwrap(), child[..], "{magic:?}"));
+        let report = world.open().verify(&Scope::All, None).unwrap();
+        assert!(report.is_clean(), "{magic:?}: {report:?}");
+    }
+}
+
+#[test]
+fn a_document_of_a_later_version_keeps_what_is_as_old() {
+    let world = World::new().small();
+    let store = world.open();
+    let state = files(&[("a", &noise(8, 9_000))]);
+    let id = save(&store, &state);
+    let row = store.checkpoint(&id).unwrap().unwrap();
+    // Whatever it says in that version: this one must not act on it.
+    let json = format!(
+        r#"{{"version":2,"checkpoint":"{id}","workspace":"{}","sequence":{},"at":"{}","now":true}}"#,
+        row.workspace,
+        row.sequence,
+        world.clock.now(),
+    );
+    document(&store, Kind::Tombstone, id.as_str(), &json);
+    gc_now(&store);
+    let row = store.with_index(|index| index.checkpoint(&id)).unwrap().unwrap().0;
+    assert!(store.get(&row.manifest).is_ok());
+    let tree = store.manifest(&row).unwrap().files.unwrap().tree;
+    assert_eq!(rappel_store::tree::read(&store, &tree).unwrap().len(), state.len());
+}
+
+#[test]
+fn a_process_that_is_open_does_not_write_to_what_a_later_version_took_over() {
+    let world = World::new();
+    let store = world.open();
+    save(&store, &files(&[("a", b"one")]));
+    let format = world.home.path().join("format");
+    let text = std::fs::read_to_string(&format).unwrap();
+    std::fs::write(&format, text.replace("rappel 1", "rappel 2") + "needs 9.9.9\n").unwrap();
+    let error = common::try_save(&store, &files(&[("a", b"two")])).unwrap_err();
+    assert!(error.to_string().contains("needs rappel 9.9.9 or later"), "{error}");
+    assert!(matches!(world.try_open(), Err(rappel_store::Error::Newer { .. })));
 }

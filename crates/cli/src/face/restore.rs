@@ -143,17 +143,30 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
         ActionKind::Skip => ("Leave as they are", "=".to_owned()),
     };
     let is_shown = |action: &&ShownAction| {
-        action.action == kind
-            && (matches!(action.facet, Facet::Files | Facet::Knowledge | Facet::Agents)
-                || kind == ActionKind::Skip)
+        action.action == kind && (is_path(action) || kind == ActionKind::Skip)
     };
     let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
+    listing(heading, &mark, &found, paint)
+}
+
+/// The first paths that a restore has left alone, and why.
+fn left(report: &RestoreReport, paint: Paint) -> String {
+    let is_left = |action: &&ShownAction| action.action == ActionKind::Skip && is_path(action);
+    let found: Vec<_> = report.actions.iter().filter(is_left).collect();
+    listing("Left as they are", "=", &found, paint)
+}
+
+fn is_path(action: &ShownAction) -> bool {
+    matches!(action.facet, Facet::Files | Facet::Knowledge | Facet::Agents)
+}
+
+fn listing(heading: &str, mark: &str, found: &[&ShownAction], paint: Paint) -> String {
     if found.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}\n", paint.strong(&format!("{heading}:")));
     for action in found.iter().take(NAMED) {
-        let why = match kind {
+        let why = match action.action {
             ActionKind::Skip => {
                 format!("  {}", paint.faint(&format!("({})", clean(&action.reason))))
             }
@@ -196,7 +209,10 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
         fields.add("Left", format!("{left} as they are"));
     }
     let sessions = report.sessions.iter().map(|line| format!("  {}\n", clean(line)));
-    format!("{head}\n{nothing}{}{}", fields.lines(), sessions.collect::<String>())
+    let sessions = sessions.collect::<String>();
+    // Whoever did not see the plan learns here what is not as the checkpoint has it, and why.
+    let left = left(report, paint);
+    format!("{head}\n{nothing}{}{sessions}{left}", fields.lines())
 }
 
 /// What was written into a folder of its own.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rappel_types::{CheckpointId, ObjectId, Timestamp};
 
 use crate::closure::{Closure, Reference, named_in};
-use crate::document::{Tombstone, Undo};
+use crate::document::{DOCUMENT_VERSION, Tombstone, Undo};
 use crate::log::Damage;
 use crate::pack::PackId;
 use crate::record::Kind;
@@ -30,6 +30,16 @@ struct Standing {
     object: ObjectId,
     birth: u64,
     tombstone: Option<Tombstone>,
+}
+
+/// What came of following references.
+struct Followed {
+    /// Some of it could not be read through.
+    unreadable: bool,
+    /// Some of it is not there at all.
+    missing: bool,
+    /// Some of it was written by a later version.
+    newer: bool,
 }
 
 /// What decides whether a deleted checkpoint stays.
@@ -106,8 +116,8 @@ impl Marks {
             for id in named.into_iter().filter(|id| scan.holds(id)) {
                 self.closure.add(Reference::Unknown(id));
             }
-            let (unreadable, _) = self.follow_all(scan);
-            if unreadable {
+            let followed = self.follow_all(scan);
+            if followed.unreadable || followed.newer || is_newer(&json) {
                 self.keep_for(document.birth);
             }
         }
@@ -152,8 +162,12 @@ impl Marks {
             scan.documents.iter().filter(|document| document.kind == Kind::Tombstone).collect();
         tombstones.sort_by_key(|document| document.birth);
         for document in tombstones {
-            // One that cannot be read kills nothing here: its checkpoint stays.
+            // One that cannot be read, or is of a later version, kills nothing here: its checkpoint
+            // stays.
             let Ok(tombstone) = serde_json::from_str::<Tombstone>(&document.json) else { continue };
+            if tombstone.version > DOCUMENT_VERSION {
+                continue;
+            }
             if let Some(standing) = found.get_mut(&tombstone.checkpoint)
                 && standing.birth < document.birth
             {
@@ -174,19 +188,18 @@ impl Marks {
         for id in read.named.iter().filter(|id| scan.holds(id)) {
             self.closure.add(Reference::Unknown(*id));
         }
-        let (unreadable, missing) = self.follow_all(scan);
-        if standing.tombstone.is_some() && !hidden && (missing || unreadable) {
+        let Followed { unreadable, missing, newer } = self.follow_all(scan);
+        if standing.tombstone.is_some() && !hidden && !newer && (missing || unreadable) {
             return false;
         }
-        if unreadable {
+        if unreadable || newer {
             self.keep_for(standing.birth);
         }
         true
     }
 
-    /// Marks everything that was added to the closure. Says whether some of it could not be read
-    /// through, and whether some of it is not there at all.
-    fn follow_all(&mut self, scan: &Scan<'_>) -> (bool, bool) {
+    /// Marks everything that was added to the closure.
+    fn follow_all(&mut self, scan: &Scan<'_>) -> Followed {
         let live = &mut self.live;
         let mut missing = false;
         while !self.closure.follow(scan, &mut |id| {
@@ -194,7 +207,9 @@ impl Marks {
             live.insert(*id);
             true
         }) {}
-        (!std::mem::take(&mut self.closure.unreadable).is_empty(), missing)
+        let unreadable = !std::mem::take(&mut self.closure.unreadable).is_empty();
+        let newer = !std::mem::take(&mut self.closure.newer).is_empty();
+        Followed { unreadable, missing, newer }
     }
 
     /// Keeps what something that was born then may refer to, and what a repair has put back later.
@@ -257,6 +272,12 @@ impl Marks {
         self.chosen.insert(*id, number);
         Some(number)
     }
+}
+
+/// Whether a document is of a later version: nobody knows what it needs.
+fn is_newer(json: &serde_json::Value) -> bool {
+    let version = json.get("version").and_then(serde_json::Value::as_u64);
+    version.is_some_and(|version| version > u64::from(DOCUMENT_VERSION))
 }
 
 fn is_young(tombstone: &Tombstone, rules: &Rules) -> bool {

@@ -125,6 +125,8 @@ pub(super) struct Tally<'a> {
     pub objects: u64,
     pub bytes: u64,
     pub errors: Vec<String>,
+    /// What a later version wrote, so that it cannot be told whether it is whole.
+    pub newer: BTreeSet<String>,
     /// What is wrong with trees and files whose objects are all as they were written.
     pub misshapen: BTreeSet<String>,
 }
@@ -147,6 +149,7 @@ impl<'a> Tally<'a> {
             objects: 0,
             bytes: 0,
             errors: Vec::new(),
+            newer: BTreeSet::new(),
             misshapen: BTreeSet::new(),
         }
     }
@@ -166,6 +169,7 @@ impl<'a> Tally<'a> {
                     self.visited.clear();
                     self.node(&files.tree, 0, &mut hurt);
                     if !hurt.structure
+                        && self.newer.is_empty()
                         && let Err(error) =
                             tree::check_joints(self.source, &files.tree, &self.edges)
                     {
@@ -201,7 +205,12 @@ impl<'a> Tally<'a> {
         let mut closure = Closure::default();
         closure.add(Reference::Unknown(object));
         let source = self.source;
-        let whole = closure.follow(source, &mut |id| self.is_good(id));
+        let mut whole = closure.follow(source, &mut |id| self.is_good(id));
+        // What is behind it may be whole; the rest is looked at.
+        while let Some((_, error)) = closure.newer.pop() {
+            self.newer.insert(error.to_string());
+            whole = closure.follow(source, &mut |id| self.is_good(id));
+        }
         if whole {
             self.followed.insert(object);
         }
@@ -271,6 +280,10 @@ impl<'a> Tally<'a> {
                 let whole = bad.is_empty();
                 hurt.paths.extend(bad);
                 whole
+            }
+            Err(error @ Error::Newer { .. }) => {
+                self.newer.insert(format!("the tree of {}: {error}", hurt.checkpoint));
+                true
             }
             Err(error) => {
                 if !matches!(error, Error::Missing(_)) {
