@@ -80,7 +80,8 @@ fn watched<T>(
     }
     thread::scope(|scope| {
         let (working, stopped) = mpsc::channel::<()>();
-        scope.spawn(move || show(&stopped, &update));
+        // Without a thread nothing is shown.
+        let _ = thread::Builder::new().spawn_scoped(scope, move || show(&stopped, &update));
         let result = work();
         drop(working);
         result

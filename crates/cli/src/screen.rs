@@ -45,7 +45,8 @@ impl Screen {
             // Where a handler cannot be set, the signal ends the process as it always does.
             let _ = signal_hook::flag::register_usize(number, signal.clone(), number as usize);
         }
-        std::thread::spawn(end_without_terminal);
+        // Without it, the process waits for a key.
+        let _ = std::thread::Builder::new().spawn(end_without_terminal);
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore()).map_err(unusable)?;
         // From now on it is heard that the terminal has another size.
         let _ = event::poll(Duration::ZERO);

@@ -36,12 +36,23 @@ impl Ordinary {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = self.0.command(arguments);
+        self.run_by(&[], arguments)
+    }
+
+    /// Runs it by another program, which is given with its own arguments.
+    fn run_by(&self, other: &[&str], arguments: &[&str]) -> Output {
+        let program = match self.is_root() {
+            true => self.0.project.outside().join("rappel"),
+            false => env!("CARGO_BIN_EXE_rappel").into(),
+        };
+        let mut all: Vec<&std::ffi::OsStr> = other.iter().map(AsRef::as_ref).collect();
+        all.push(program.as_ref());
+        all.extend(arguments.iter().map(std::ffi::OsStr::new));
+        let mut command = std::process::Command::new(all[0]);
+        let plain = self.0.command(arguments);
+        command.args(&all[1..]).current_dir(self.0.project.root()).env_clear();
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
         if self.is_root() {
-            let plain = command;
-            command = std::process::Command::new(self.0.project.outside().join("rappel"));
-            command.args(arguments).current_dir(self.0.project.root()).env_clear();
-            command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
             command.uid(NOBODY).gid(NOBODY);
         }
         command.output().unwrap()
@@ -115,4 +126,33 @@ fn a_home_that_became_unwritable_can_still_be_read() {
     for path in [home].into_iter().chain(&names) {
         mode(path, 0o700);
     }
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_no_panic() {
+    let world = Ordinary::new();
+    assert_eq!(world.run(&["save", "first"]).status.code(), Some(0));
+    world.write("a.txt", "changed\n");
+    let alone = ["prlimit", "--nproc=1"];
+    for arguments in [
+        &["status"][..],
+        &["list"],
+        &["diff"],
+        &["verify"],
+        &["save", "second"],
+        &["restore", "1", "-y"],
+        &["restore", "1", "--to", "elsewhere"],
+        &["gc"],
+    ] {
+        let output = world.run_by(&alone, arguments);
+        let said = text(&output.stderr);
+        let code = output.status.code();
+        assert!(code.is_some_and(|code| code != 101), "{arguments:?}: {output:?}");
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        if arguments[0] == "save" {
+            assert!(said.contains("cannot start a thread"), "{said}");
+        }
+    }
+    assert_eq!(world.run(&["save", "third"]).status.code(), Some(0));
+    assert_eq!(world.run(&["verify"]).status.code(), Some(0));
 }

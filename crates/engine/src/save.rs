@@ -15,6 +15,7 @@ use rappel_store::held;
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
+use rappel_store::threads;
 use rappel_store::verify::Hurt;
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
@@ -183,7 +184,7 @@ impl Rappel {
         let (all, transcripts) = std::thread::scope(|scope| {
             let beside = transcripts
                 .take()
-                .map(|found| scope.spawn(|| self.capture_transcripts(found, &writer)));
+                .map(|found| threads::beside(scope, || self.capture_transcripts(found, &writer)));
             let all = (!only_agents).then(|| self.capture_all(&look, &writer, holdings));
             let transcripts = beside.map(|beside| {
                 beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

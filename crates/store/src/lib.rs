@@ -32,6 +32,7 @@ mod reserve;
 mod scan;
 pub mod sink;
 pub mod store;
+pub mod threads;
 pub mod tree;
 pub mod varint;
 pub mod verify;

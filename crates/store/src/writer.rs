@@ -114,6 +114,7 @@ impl Store {
     /// Begins a run.
     pub fn begin(&self) -> Result<Writer<'_>> {
         self.require_writable()?;
+        crate::threads::ready()?;
         let (generation, empty) = self.with_index(|index| {
             index.reload()?;
             Ok((index.generation(), index.is_empty()?))

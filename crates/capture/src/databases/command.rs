@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rappel_store::sink::{Sink, Source};
+use rappel_store::threads;
 use rappel_types::config::CommandLines;
 use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Ticket};
 use rappel_types::redact;
@@ -112,7 +113,7 @@ impl Command {
             return Err(Error::Unavailable("its output cannot be read".into()));
         };
         let mut output = Output {
-            blocks: blocks_of(stdout),
+            blocks: blocks_of(stdout).inspect_err(|_| running.kill())?,
             block: io::Cursor::default(),
             running: &running,
             watch,
@@ -342,7 +343,8 @@ impl Words {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (end, ended) = mpsc::channel::<()>();
         let shared = Arc::clone(&kept);
-        thread::spawn(move || {
+        // Without a thread nothing that it says is known; that is all.
+        let _ = threads::start(move || {
             let _end = end;
             let mut block = [0; 4 << 10];
             while let Some(said) = next(&mut stderr, &mut block).filter(|said| !said.is_empty()) {
@@ -374,9 +376,9 @@ fn next<'a>(pipe: &mut impl Read, block: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// The output of a program, block by block.
-fn blocks_of(mut stdout: ChildStdout) -> Receiver<Vec<u8>> {
+fn blocks_of(mut stdout: ChildStdout) -> Result<Receiver<Vec<u8>>> {
     let (send, blocks) = mpsc::sync_channel(WAITING);
-    thread::spawn(move || {
+    let started = threads::start(move || {
         let mut block = vec![0; BLOCK];
         while let Some(said) = next(&mut stdout, &mut block).filter(|said| !said.is_empty()) {
             if send.send(said.to_vec()).is_err() {
@@ -384,7 +386,8 @@ fn blocks_of(mut stdout: ChildStdout) -> Receiver<Vec<u8>> {
             }
         }
     });
-    blocks
+    started.map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
+    Ok(blocks)
 }
 
 /// The output of a program, for as long as that is allowed to take.

@@ -77,7 +77,7 @@ pub fn store(
     };
     let files = thread::scope(|scope| -> StoreResult<Files> {
         let Some(Base { files, mut pieces, table }) = base else {
-            let mut whole = Whole::new(Putter::start(scope, sink, prior.is_none()), bulk);
+            let mut whole = Whole::new(Putter::start(scope, sink, prior.is_none())?, bulk);
             whole.read(reader, see)?;
             let whole = whole.finish(sink)?;
             let full = (whole.content, whole.size);
@@ -85,7 +85,7 @@ pub fn store(
         };
         pieces.fetch_ahead(scope);
         let mut compare = Compare::new(sink, pieces, table)?;
-        let blocks = Blocks::start(scope, reader);
+        let blocks = Blocks::start(scope, reader).map_err(StoreError::io("start", "a thread"))?;
         while let Some(block) = blocks.next() {
             let block = block.map_err(StoreError::io("read", "the dump"))?;
             see(&block);

@@ -70,6 +70,7 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         offered: AtomicUsize::new(0),
         found: Mutex::default(),
     };
+    rappel_store::threads::ready()?;
     walk.run(memo.is_none_or(|memo| memo.digest != digest));
     let next = walk.numbers.load(Ordering::Relaxed);
     let mut found = walk.found.into_inner().unwrap_or_else(PoisonError::into_inner);

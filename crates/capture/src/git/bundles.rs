@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gix_index::hash::ObjectId as Oid;
 use rappel_store::content;
 use rappel_store::sink::{Sink, Source};
+use rappel_store::threads;
 use rappel_types::{Content, Node};
 
 use super::place::Place;
@@ -211,7 +212,8 @@ pub fn take(
     let stdout = walk.child.stdout.take();
     let mut packer = Packer::new(git);
     let listed = std::thread::scope(|scope| -> Result<(), Failure> {
-        scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
+        let feed = move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+        threads::start_in(scope, feed).map_err(broken)?;
         let mut lines = BufReader::with_capacity(64 << 10, stdout.ok_or_else(no_pipe)?);
         let mut line = Vec::new();
         loop {

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use gix_index::hash::ObjectId as Oid;
 use rappel_store::held;
 use rappel_store::sink::Sink;
+use rappel_store::threads;
 use rappel_store::tree;
 use rappel_types::git::{GitPart, NestedPart, RepositoryPart, WorktreePart};
 use rappel_types::manifest::{Facet, FacetState, FilesPart, PartialReason};
@@ -404,8 +405,8 @@ impl Work<'_> {
         // Both mostly wait for git.
         let sink = self.sink;
         let (objects, stored, lists) = std::thread::scope(|scope| {
-            let lists = scope.spawn(|| ask.answer());
-            let stored = scope.spawn(|| read.store(sink));
+            let lists = threads::beside(scope, || ask.answer());
+            let stored = threads::beside(scope, || read.store(sink));
             let objects = match self.request.objects {
                 true => {
                     let needed = Needed { refs: own_refs, named, staged, sparse };

@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 
 use gix_index::hash::ObjectId as Oid;
 use rappel_store::sink::Sink;
+use rappel_store::threads;
 use rappel_store::tree;
 use rappel_types::{Node, ObjectId, RelPath};
 
@@ -62,7 +63,7 @@ impl Ask<'_> {
         }
         std::thread::scope(|scope| {
             let head = self.commit.and_then(|hex| Oid::from_hex(hex.as_bytes()).ok());
-            let staged = scope.spawn(move || staged(self.place, head.as_ref()));
+            let staged = threads::beside(scope, move || staged(self.place, head.as_ref()));
             let (mut lists, mut trouble) = self.work_tree(known)?;
             match staged.join().unwrap_or_else(|_| Err(Trouble::Failed("a thread died".into()))) {
                 Ok(found) => {

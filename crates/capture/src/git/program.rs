@@ -103,7 +103,7 @@ impl<'a> Git<'a> {
             _ => Trouble::Failed(error.to_string()),
         })?;
         let complaints = child.stderr.take().map(|mut stderr| {
-            std::thread::spawn(move || {
+            rappel_store::threads::start(move || {
                 let mut words = Vec::new();
                 let _ = stderr.by_ref().take(8 << 10).read_to_end(&mut words);
                 // The rest is read so that git is not stopped by a full pipe.
@@ -111,7 +111,14 @@ impl<'a> Git<'a> {
                 words
             })
         });
-        Ok(Running { child, complaints })
+        match complaints.transpose() {
+            Ok(complaints) => Ok(Running { child, complaints }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Trouble::Failed(format!("cannot start a thread: {error}")))
+            }
+        }
     }
 
     /// What git answers, with `input` on its standard input.
@@ -131,10 +138,11 @@ impl<'a> Git<'a> {
         let stdin = running.child.stdin.take();
         let mut output = Vec::new();
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            let feed = move || {
                 // Git may stop listening early; what it says then counts.
                 let _ = stdin.map(|mut stdin| std::io::Write::write_all(&mut stdin, input));
-            });
+            };
+            rappel_store::threads::start_in(scope, feed).map_err(failed)?;
             match running.child.stdout.take() {
                 Some(mut stdout) => stdout.read_to_end(&mut output).map_err(failed),
                 None => Ok(0),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rappel_store::beneath::Kind;
+use rappel_store::threads;
 use rappel_types::{Action, ActionKind, CheckpointId, Node, Plan, RelPath, Timestamp, WorkspaceId};
 
 use super::drive::Drive;
@@ -69,7 +70,7 @@ pub fn apply(
         agents: plan.agents.clone(),
     };
     let (ahead, intent) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| Ahead::read(job.source, &actions));
+        let reading = threads::beside(scope, || Ahead::read(job.source, &actions));
         let intent = intents.begin(job.root, draft);
         (reading.join().unwrap_or_default(), intent)
     });

@@ -10,6 +10,7 @@ use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, Op};
 use rappel_store::held;
 use rappel_store::sink::Source;
+use rappel_store::threads;
 use rappel_store::{Error as StoreError, content, tree};
 use rappel_types::{Entry, Node, ObjectId, RelPath};
 
@@ -205,7 +206,7 @@ fn write_all(
         }
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(work)).collect();
+        let others: Vec<_> = (1..THREADS).map(|_| threads::beside(scope, work)).collect();
         let mut result = work();
         for other in others {
             result = result.and(other.join().unwrap_or_else(|_| {

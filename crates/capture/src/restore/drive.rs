@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 use rappel_store::Error as StoreError;
 use rappel_store::beneath::{Kind, Meta};
+use rappel_store::threads;
 use rappel_types::{Node, RelPath};
 
 use super::error::{Error, Result};
@@ -105,7 +106,8 @@ impl<'a> Drive<'a> {
         self.report()?;
         let folders = self.folders();
         std::thread::scope(|scope| {
-            let syncing = scope.spawn(|| sync_folders(self.job.root, &folders, self.steps.len()));
+            let syncing =
+                threads::beside(scope, || sync_folders(self.job.root, &folders, self.steps.len()));
             let recorded = record(&self.outcome);
             joined(syncing).and(recorded.map_err(Error::from))
         })?;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 
 use rappel_store::beneath::{Kind, NewFile, Root};
 use rappel_store::content;
 use rappel_store::sink::Source;
+use rappel_store::threads::{self, Beside};
 use rappel_types::{Action, Content, Node, ObjectId, RelPath};
 use rayon::prelude::*;
 
@@ -202,14 +202,14 @@ fn in_parallel<T: Sync>(things: &[T], act: impl Fn(&T) -> Result<()> + Sync) -> 
     std::thread::scope(|scope| {
         let threads: Vec<_> = things
             .chunks(share)
-            .map(|part| scope.spawn(|| part.iter().try_for_each(&act)))
+            .map(|part| threads::beside(scope, || part.iter().try_for_each(&act)))
             .collect();
         threads.into_iter().map(joined).fold(Ok(()), Result::and)
     })
 }
 
 /// What a thread that syncs came to.
-pub fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+pub fn joined(thread: Beside<'_, Result<()>>) -> Result<()> {
     thread.join().unwrap_or_else(|_| {
         let source = std::io::Error::other("a thread died");
         let path = "the restored files".into();

@@ -10,6 +10,7 @@ use rappel_capture::restore::IntentId;
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::Sink;
+use rappel_store::threads;
 use rappel_store::tree;
 use rappel_types::manifest::FilesPart;
 use rappel_types::{CheckpointId, Entry, Facet, ObjectId, RelPath, WorkspaceId};
@@ -150,7 +151,7 @@ impl Rappel {
         let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
         let (found, configured) = std::thread::scope(|scope| {
             let beside = any.then(|| {
-                scope.spawn(|| {
+                threads::beside(scope, || {
                     self.capture_databases(self.configured_databases(), sink, &reading, &held)
                 })
             });
@@ -191,7 +192,8 @@ impl Rappel {
             let cache = if distrust { None } else { self.load_cache(id)? };
             let files = std::thread::scope(|scope| {
                 let beside = is_first && looks == 1;
-                let taking = beside.then(|| scope.spawn(|| self.early_objects(id, sink)));
+                let taking =
+                    beside.then(|| threads::beside(scope, || self.early_objects(id, sink)));
                 let files = self.scan_beside(sink, cache, &options.also, progress, leave);
                 early = taking.map_or_else(|| early.take(), |taking| taking.join().ok().flatten());
                 files
@@ -232,6 +234,7 @@ impl Rappel {
 
     /// The cache of a workspace, if its base is still there.
     pub(crate) fn load_cache(&self, id: WorkspaceId) -> Result<Option<Cache>> {
+        rappel_store::threads::ready()?;
         let kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner).take();
         let path = self.cache_path(id);
         let kept = kept.filter(|kept| kept.is_at(&path));

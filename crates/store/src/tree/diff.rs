@@ -29,6 +29,7 @@ pub fn diff(source: &dyn Source, old: &ObjectId, new: &ObjectId) -> Result<Vec<C
     if old == new {
         return Ok(Vec::new());
     }
+    crate::threads::ready()?;
     let (old, new) = (leaves(source, old)?, leaves(source, new)?);
     let shared: HashSet<ObjectId> = {
         let left: HashSet<_> = old.iter().map(|leaf| leaf.id).collect();

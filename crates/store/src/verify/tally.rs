@@ -32,6 +32,7 @@ pub(super) fn decode_all(
     watch: Watch<'_>,
     report: &mut VerifyReport,
 ) -> Result<HashMap<ObjectId, u64>> {
+    crate::threads::ready()?;
     let done = AtomicUsize::new(0);
     let total = scan.pieces.len();
     let parts: Vec<Share> = scan

@@ -21,10 +21,10 @@ impl Blocks {
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         reader: &'scope mut (dyn Read + Send),
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let (sender, full) = mpsc::sync_channel(WAITING);
         let (empty, used) = mpsc::channel::<Vec<u8>>();
-        scope.spawn(move || {
+        rappel_store::threads::start_in(scope, move || {
             loop {
                 let mut block = used.try_recv().unwrap_or_default();
                 block.resize(BLOCK, 0);
@@ -42,8 +42,8 @@ impl Blocks {
                     break;
                 }
             }
-        });
-        Self { full, empty }
+        })?;
+        Ok(Self { full, empty })
     }
 
     /// The next block, `None` at the end.

@@ -8,6 +8,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use rappel_store::content::{Chunk, ChunkList, WHOLE_MAX};
 use rappel_store::sink::{Role, Sink};
+use rappel_store::threads;
 use rappel_store::{Error, Result};
 use rappel_types::Content;
 
@@ -89,13 +90,14 @@ impl<'scope> Putter<'scope> {
         scope: &'scope Scope<'scope, '_>,
         sink: &'sink dyn Sink,
         all_new: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let (queue, receiver) = mpsc::sync_channel(WAITING);
         let (back, used) = mpsc::channel();
         let helper = Worker { sink, queue: Arc::new(Mutex::new(receiver)), used: back, all_new };
         let worker = helper.clone();
-        let thread = scope.spawn(move || worker.run());
-        Self { queue, helper, thread, used, count: 0, own: Vec::new() }
+        let thread = threads::start_in(scope, move || worker.run())
+            .map_err(rappel_store::Error::io("start", "a thread"))?;
+        Ok(Self { queue, helper, thread, used, count: 0, own: Vec::new() })
     }
 
     /// Takes the next chunk.

@@ -8,6 +8,7 @@ use std::thread::Scope;
 
 use rappel_store::content::{Chunk, ChunkList, WHOLE_MAX};
 use rappel_store::sink::Source;
+use rappel_store::threads;
 use rappel_store::{Error, Result};
 use rappel_types::Content;
 
@@ -79,14 +80,15 @@ impl<'a> Pieces<'a> {
         let (wanted, requests) = mpsc::channel::<usize>();
         let (sender, fetched) = mpsc::channel();
         let (source, chunks) = (self.source, self.chunks.clone());
-        scope.spawn(move || {
+        let started = threads::start_in(scope, move || {
             for number in requests {
                 if sender.send((number, fetch(source, &chunks[number]))).is_err() {
                     break;
                 }
             }
         });
-        self.ahead = Some(Ahead { wanted, fetched, open: VecDeque::new() });
+        // Without it, each is fetched when it is wanted.
+        self.ahead = started.ok().map(|_| Ahead { wanted, fetched, open: VecDeque::new() });
     }
 
     /// How many bytes there are.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rappel_store::sink::Sink;
+use rappel_store::threads;
 use rappel_types::database::{DatabaseDefinition, DatabaseKind, DatabasePart};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -49,7 +50,7 @@ pub fn dump(
     for _ in 0..ATTEMPTS {
         let before = asked.about(tables::look)?;
         let (part, around) = std::thread::scope(|scope| {
-            let beside = scope.spawn(|| asked.about(around).unwrap_or_default());
+            let beside = threads::beside(scope, || asked.about(around).unwrap_or_default());
             let dumped = match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
                 // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
                 Err(Error::Unavailable(words)) if words.contains("restrict-key") => {

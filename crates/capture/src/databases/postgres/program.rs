@@ -235,7 +235,8 @@ fn on_one_line(program: &str, words: &str) -> String {
 /// Kills a program once `cancel` is set, unless what is returned was dropped before.
 fn kill_when_set(cancel: Arc<AtomicBool>, child: Arc<Mutex<Child>>) -> Sender<()> {
     let (over, called_off) = channel();
-    std::thread::spawn(move || {
+    // Without a thread it is waited for to the end.
+    let _ = rappel_store::threads::start(move || {
         while called_off.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             if cancel.load(Ordering::Relaxed) {
                 // Does nothing to one that was waited for.

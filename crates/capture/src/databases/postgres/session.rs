@@ -84,7 +84,7 @@ impl Session {
         let mut running = programs.connect("psql", &arguments, &[("client_encoding", "UTF8")])?;
         let (send, answers) = channel();
         if let Some(stdout) = running.stdout.take() {
-            std::thread::spawn(move || {
+            let started = rappel_store::threads::start(move || {
                 let mut lines = BufReader::new(stdout);
                 let mut line = Vec::new();
                 while matches!(lines.read_until(b'\n', &mut line), Ok(length) if length > 0) {
@@ -95,6 +95,8 @@ impl Session {
                     }
                 }
             });
+            started
+                .map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
         }
         let stdin = running.stdin.take().map(|stdin| BufWriter::with_capacity(64 << 10, stdin));
         let mark = format!("rappel-{:016x}", rappel_store::ambient::random());
