@@ -328,9 +328,14 @@ impl Rappel {
         let leads_there =
             there.gitfile.is_some() && link.as_ref().is_ok_and(std::fs::Metadata::is_file);
         if common.exists() || (link.is_ok() && !leads_there) {
+            // A link that leads nowhere is in the way of the one that leads to what is still there.
+            let in_the_way = match link.is_ok() && there.gitfile.is_some() {
+                true => folder.join(".git"),
+                false => common,
+            };
             planned.warnings.push(format!(
                 "{name} cannot be read any more, so it is left as it is; move {} aside to have it back",
-                common.display()
+                in_the_way.display()
             ));
             return Ok(());
         }

@@ -154,3 +154,25 @@ fn what_stands_in_the_place_of_a_work_tree_is_told_and_stays() {
         }
     }
 }
+
+#[test]
+fn a_spoilt_link_to_a_submodule_is_told_with_the_way_out() {
+    let bench = Bench::new();
+    let source = bench.outside("source");
+    std::fs::create_dir_all(&source).unwrap();
+    git(&source, &["init", "-q"]);
+    std::fs::write(source.join("i"), "i\n").unwrap();
+    git(&source, &["add", "i"]);
+    git(&source, &["commit", "-q", "-m", "i"]);
+    bench.git(&["submodule", "--quiet", "add", arg(&source), "module"]);
+    let (before, saved) = (bench.portrait(), bench.save());
+    let link = bench.root().join("module/.git");
+    std::fs::write(&link, "garbage\n").unwrap();
+    let report = bench.restore(&saved);
+    let told = format!("move {} aside", link.display());
+    assert!(report.warnings.iter().any(|one| one.contains(&told)), "{:?}", report.warnings);
+    std::fs::rename(&link, bench.outside("aside")).unwrap();
+    bench.restore(&saved);
+    assert_same(&bench.portrait(), &before, "linked again");
+    assert!(!portrait(&bench.root().join("module")).fsck.contains("error"));
+}
