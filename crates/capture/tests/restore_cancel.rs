@@ -78,6 +78,8 @@ fn restored(stop: Stop) -> (Scene, Result<()>, bool) {
         location: None,
         definition: None,
         obstacle: None,
+        flaw: None,
+        left_out: Vec::new(),
     };
     let plan = DatabasePlan {
         name: "app".into(),

@@ -380,7 +380,7 @@ fn emptied(then: &DatabasePart, now: &DatabasePart) -> Option<String> {
 /// A sentence for each database of a checkpoint that could not be restored as it was when it was read.
 pub(crate) fn not_restorable(parts: &[DatabasePart]) -> impl Iterator<Item = String> {
     parts.iter().filter_map(|part| {
-        let obstacle = part.obstacle.as_ref()?;
+        let obstacle = part.flaw.as_ref().or(part.obstacle.as_ref())?;
         Some(format!("database {} is saved, but could not be restored: {obstacle}", part.name))
     })
 }

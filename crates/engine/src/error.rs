@@ -275,6 +275,15 @@ impl Error {
         ))
     }
 
+    /// The same, with where the rows of a database are that could not be loaded.
+    #[must_use]
+    pub(crate) fn with_rows_in(mut self, checkpoint: &rappel_types::CheckpointId) -> Self {
+        if let Self::Restore(error) = &mut self {
+            say_where(error, checkpoint);
+        }
+        self
+    }
+
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -458,6 +467,20 @@ fn database_cause(
         | Restore::Interrupted { cause, .. }
         | Restore::MustFinish { cause, .. } => database_cause(cause),
         _ => None,
+    }
+}
+
+/// Adds to the hint of a database that could not be loaded where its rows are.
+fn say_where(error: &mut rappel_capture::restore::Error, checkpoint: &rappel_types::CheckpointId) {
+    use rappel_capture::databases::Error as Database;
+    use rappel_capture::restore::Error as Restore;
+    match error {
+        Restore::RolledBack { cause, .. } => say_where(cause, checkpoint),
+        Restore::Database { error: Database::Refused { hint, .. }, .. } => {
+            let rows = format!("rappel restore {checkpoint} --to DIR writes the dump there");
+            *hint = Some(hint.take().map_or(rows.clone(), |hint| format!("{hint}; {rows}")));
+        }
+        _ => {}
     }
 }
 

@@ -291,15 +291,17 @@ impl Rappel {
         limit: &Limit<'_>,
         course: &Course<'_>,
     ) -> Result<RestoreReport> {
-        match self.go_with(target, limit, course, Names::OfTheServer) {
+        let went = match self.go_with(target, limit, course, Names::OfTheServer) {
             Err(error) if error.names_missing().is_some() => {
-                let said = error.names_missing();
-                let mut report = self.go_with(target, limit, course, Names::Trusted)?;
-                report.warnings.extend(said);
-                Ok(report)
+                let went = self.go_with(target, limit, course, Names::Trusted);
+                went.map(|mut report| {
+                    report.warnings.extend(error.names_missing());
+                    report
+                })
             }
             other => other,
-        }
+        };
+        went.map_err(|error| error.with_rows_in(&target.manifest.id))
     }
 
     fn go_with(

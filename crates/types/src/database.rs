@@ -87,6 +87,12 @@ pub struct DatabasePart {
     /// replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
+    /// What in its content keeps every server from loading it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flaw: Option<String>,
+    /// What a restore of it does not bring back, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// What a server knows of a database and its dump does not hold. A field that a later version adds is left

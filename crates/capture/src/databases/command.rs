@@ -143,6 +143,8 @@ impl Command {
             location: None,
             definition: None,
             obstacle: self.require_restore().err().map(|error| error.to_string()),
+            flaw: None,
+            left_out: Vec::new(),
         })
     }
 }

@@ -1,9 +1,10 @@
 //! PostgreSQL (13 and later), through its own `pg_dump` and `psql`.
 //!
-//! - [`url`] is about addresses;
+//! - [`url`] and [`service`] are about addresses;
 //! - [`program`]: running the programs; [`session`]: a `psql` that is told one thing after the other;
-//! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store; [`definition`]: what a dump leaves out;
-//! - [`restoring`]: a dump out of the store, in one transaction; with [`check`] and [`demands`] (may it?), [`lock`]
+//! - [`fingerprint`]: has anything been committed? [`capture`]: a dump into the store; [`definition`] and [`left_out`]: what a dump
+//!   leaves out;
+//! - [`restoring`]: a dump out of the store, in one transaction; with [`check`], [`demands`], [`rights`] and [`room`] (may it?), [`lock`]
 //!   (holding writers off), [`inventory`] (did anything slip in?), [`trusted`] (where may names be
 //!   looked for?), `clear.sql` (dropping what is there, to what [`origin`]'s dump takes for granted) and [`fate`] (was it
 //!   committed?); [`create`]: a database that was dropped.
@@ -19,10 +20,14 @@ pub mod demands;
 pub mod fate;
 pub mod fingerprint;
 pub mod inventory;
+pub mod left_out;
 pub mod lock;
 pub mod origin;
 pub mod program;
 pub mod restoring;
+pub mod rights;
+pub mod room;
+pub mod service;
 pub mod session;
 mod source;
 mod tables;
@@ -114,6 +119,8 @@ impl Database {
                 std::env::var(name)
                     .map_or(true, |host| host.is_empty() || host.starts_with("unix:"))
             })
+            // The file that says where a service is lies inside.
+            && self.programs.address.service().is_none()
             && self.programs.address.is_local()
     }
 

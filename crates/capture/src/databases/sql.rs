@@ -3,10 +3,12 @@
 //!
 //! - [`lexer`]: cuts the text into statements, rows and what is between them, as `psql` would;
 //! - [`watch`]: counts tables and rows while a dump is captured, and takes out what differs every time;
+//! - [`takes`]: how many locks a statement takes;
 //! - [`rewrite`]: makes a dump fit into a transaction that somebody else owns, while it is restored.
 
 pub mod lexer;
 pub mod rewrite;
+pub mod takes;
 pub mod watch;
 
 pub use rewrite::Rewriter;

@@ -219,6 +219,8 @@ impl Database {
             location: self.location.clone(),
             definition: None,
             obstacle: None,
+            flaw: None,
+            left_out: Vec::new(),
         })
     }
 

@@ -6,6 +6,7 @@ mod failing;
 mod mute;
 mod noticing;
 mod racing;
+mod room;
 mod round_trip;
 mod secrets;
 mod support;

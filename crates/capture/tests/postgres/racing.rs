@@ -128,6 +128,8 @@ fn a_restore_to_be_killed() {
         location: None,
         definition: None,
         obstacle: None,
+        flaw: None,
+        left_out: Vec::new(),
     };
     let database = at(&url);
     let mut restoring = database.restoring(patient()).unwrap();

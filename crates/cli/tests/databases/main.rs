@@ -5,8 +5,10 @@
 mod beside_writers;
 mod crash;
 mod faces;
+mod foreseen;
 mod load;
 mod names;
+mod pooled;
 mod redis;
 mod refusals;
 mod scene;

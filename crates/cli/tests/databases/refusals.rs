@@ -95,10 +95,13 @@ fn a_role_that_is_gone_is_named_in_the_plan() {
 #[test]
 fn a_server_that_may_be_elsewhere_needs_its_name() {
     let scene = Scene::new();
-    // Where a service is, only its file says.
+    // Where a service is, only its file says: here, or where the next host is.
     let services = scene.world.project.outside().join("services");
-    let text = format!("[dev]\nhost={}\nuser=postgres\n", scene.server.host().display());
-    std::fs::write(&services, text).unwrap();
+    let host = scene.server.host().display().to_string();
+    let serve = |host: &str| {
+        std::fs::write(&services, format!("[dev]\nhost={host}\nuser=postgres\n")).unwrap();
+    };
+    serve(&format!("{host},192.0.2.1"));
     scene.address("postgres:///app?service=dev");
     let run = |arguments: &[&str]| {
         let mut command = scene.world.command(&[arguments, &["--json"]].concat());
@@ -119,6 +122,11 @@ fn a_server_that_may_be_elsewhere_needs_its_name() {
     assert_eq!(scene.server.run("app", "SELECT count(*) FROM sessions"), "0");
     let allowed = run(&["restore", "1", "--confirm", "--allow-remote-database", "app"]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert_eq!(scene.server.run("app", "SELECT count(*) FROM sessions"), "5");
+    serve(&host);
+    scene.server.run("app", "DELETE FROM sessions");
+    let local = run(&["restore", "1", "--confirm"]);
+    assert_eq!(local.code, Some(0), "{local:?}");
     assert_eq!(scene.server.run("app", "SELECT count(*) FROM sessions"), "5");
 }
 

@@ -214,7 +214,10 @@ impl Rappel {
         match named.database.check(self.source(), part) {
             Err(DatabaseError::Refused { message, hint }) => {
                 let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                Ok(Some(format!("{message}{hint}")))
+                let id = &target.id;
+                Ok(Some(format!(
+                    "{message}{hint}; rappel restore {id} --to DIR writes its dump there"
+                )))
             }
             // What is not there, or cannot be asked, is found out when it is taken hold of.
             Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => Ok(None),

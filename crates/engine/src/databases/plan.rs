@@ -8,7 +8,9 @@ use rappel_capture::databases::{
 };
 use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Scratch;
-use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Digest};
+use rappel_types::database::{
+    DatabaseDefinition, DatabaseKind, DatabasePart, DatabasePlan, DatabaseSetting, Digest,
+};
 use rappel_types::plan::Conflict;
 use rappel_types::size::{format_size, thousands};
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
@@ -329,6 +331,8 @@ pub(crate) fn plan_databases(
             return false;
         }
         let from = holding.now.as_ref().map(|now| now.digest.clone());
+        let settings = other_settings(holding.now.as_ref(), target);
+        planned.warnings.extend(settings.map(|said| format!("database {name}: {said}")));
         if from.as_ref() == Some(&target.digest) {
             return false;
         }
@@ -357,6 +361,8 @@ pub(crate) fn plan_databases(
                  settings (ALTER DATABASE) are not known"
             ));
         }
+        let about = |sentence: &String| format!("database {name}: {sentence}");
+        planned.warnings.extend(target.left_out.iter().map(about));
         let lines = differences(holding.now.as_ref(), target);
         let action = if from.is_some() { ActionKind::Overwrite } else { ActionKind::Create };
         planned.actions.push(Action {
@@ -396,6 +402,31 @@ pub(crate) fn not_loaded(plans: &[DatabasePlan], left: &[UndoDatabase]) -> Vec<C
             conflict(&plan.name, reason)
         })
         .collect()
+}
+
+/// What is said of settings (`ALTER DATABASE … SET`) that a database which is there has otherwise than the checkpoint.
+fn other_settings(now: Option<&DatabasePart>, then: &DatabasePart) -> Option<String> {
+    let (now, then) = (now?.definition.as_ref()?, then.definition.as_ref()?);
+    let of = |all: &DatabaseDefinition, one: &DatabaseSetting| {
+        let mut found = all.settings.iter();
+        found.find(|other| (&other.role, &other.name) == (&one.role, &one.name)).cloned()
+    };
+    let mut all: Vec<&DatabaseSetting> = then.settings.iter().chain(&now.settings).collect();
+    all.sort_by_key(|one| (&one.name, &one.role));
+    all.dedup_by_key(|one| (&one.name, &one.role));
+    let differs = all.into_iter().filter(|one| of(now, one) != of(then, one));
+    let told = differs.map(|one| match of(then, one) {
+        Some(DatabaseSetting { value: Some(value), .. }) => format!("{} = {value}", one.name),
+        Some(_) => one.name.clone(),
+        None => format!("no {}", one.name),
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "its settings (ALTER DATABASE … SET) are left as they are now; the checkpoint has {}",
+            told.join(", ")
+        )
+    })
 }
 
 /// Table by table, what there is at the checkpoint and what there is now.

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use rappel_store::sink::Sink;
 use rappel_store::threads;
-use rappel_types::database::{DatabaseDefinition, DatabaseKind, DatabasePart};
+use rappel_types::database::{DatabaseKind, DatabasePart};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
 use super::super::sql::Watch;
 use super::session::Session;
-use super::{Database, check, definition, lock, tables};
+use super::{Database, check, definition, left_out, lock, tables};
 
 /// How long `pg_dump` waits for a table that somebody has to himself (a migration under way), in milliseconds.
 const LOCK_WAIT: &str = "--lock-wait-timeout=10000";
@@ -49,8 +49,9 @@ pub fn dump(
     let mut asked = Asked { database, session: database.connection().take() };
     for _ in 0..ATTEMPTS {
         let before = asked.about(tables::look)?;
-        let (part, around) = std::thread::scope(|scope| {
-            let beside = threads::beside(scope, || asked.about(around).unwrap_or_default());
+        let (part, definition) = std::thread::scope(|scope| {
+            let beside =
+                threads::beside(scope, || asked.about(definition::read).unwrap_or_default());
             let dumped = match dump_with(&[LOCK_WAIT, KEY], database, sink, prior, pace) {
                 // One that does not know the key names it, and has none. To ask for its version first would take as long every time.
                 Err(Error::Unavailable(words)) if words.contains("restrict-key") => {
@@ -60,10 +61,9 @@ pub fn dump(
             };
             (dumped, beside.join().unwrap_or_default())
         });
-        let part = part?;
+        let (part, locks) = part?;
         if !tables::is_any_replaced(&before, &asked.about(tables::look)?) {
-            let (definition, obstacle) = around;
-            return Ok(DatabasePart { definition, obstacle, ..part });
+            return Ok(DatabasePart { definition, ..asked.judged(part, locks) });
         }
     }
     let place = &database.programs.address;
@@ -84,17 +84,16 @@ impl Asked<'_> {
         }
         question(self.session.insert(Session::open(&self.database.programs)?))
     }
-}
 
-/// What the dump does not say: how the database is made, and what would be in the way of a restore. A server that does not
-/// tell is no reason not to have the dump.
-fn around(session: &mut Session) -> Result<(Option<DatabaseDefinition>, Option<String>)> {
-    let definition = definition::read(session)?;
-    let obstacle = match &definition {
-        Some(_) => check::foreseen(session)?,
-        None => None,
-    };
-    Ok((definition, obstacle))
+    /// A dump that takes so many locks, with what would be in the way of its restore, and what that leaves out. A server
+    /// that does not tell is no reason not to have the dump.
+    fn judged(&mut self, part: DatabasePart, locks: u64) -> DatabasePart {
+        let obstacle = self.about(|session| check::foreseen(session, locks)).unwrap_or_default();
+        let left_out = self.about(|session| Ok(left_out::notes(session)?)).unwrap_or_default();
+        let orphans = || self.about(|session| Ok(left_out::orphans(session)?)).unwrap_or_default();
+        let flaw = part.flaw.clone().or_else(orphans);
+        DatabasePart { obstacle, left_out, flaw, ..part }
+    }
 }
 
 fn dump_with(
@@ -103,7 +102,7 @@ fn dump_with(
     sink: &dyn Sink,
     prior: Option<&DatabasePart>,
     pace: &Pace<'_>,
-) -> Result<DatabasePart> {
+) -> Result<(DatabasePart, u64)> {
     let programs = &database.programs;
     let mut running = programs.connect("pg_dump", options, &[])?;
     drop(running.stdin.take());
@@ -118,7 +117,7 @@ fn dump_with(
         running.kill();
         return Err(rappel_store::Error::Cancelled.into());
     }
-    let (tables, paced) = watched.finish();
+    let (seen, paced) = watched.finish();
     let stored = match stored {
         Ok(stored) => stored,
         Err(error) => {
@@ -135,8 +134,12 @@ fn dump_with(
         });
     }
     let row_counts: BTreeMap<String, u64> =
-        tables.into_iter().map(|table| (table.table, table.rows)).collect();
-    Ok(DatabasePart {
+        seen.tables.into_iter().map(|table| (table.table, table.rows)).collect();
+    let flaw = (!seen.is_whole).then(|| {
+        "psql does not find the end of a statement in its dump (is a column named begin in the body of a function?)"
+            .to_owned()
+    });
+    let part = DatabasePart {
         name: database.name.clone(),
         kind: DatabaseKind::Postgres,
         tables: row_counts.keys().cloned().collect(),
@@ -149,7 +152,10 @@ fn dump_with(
         location: Some(programs.address.to_string()),
         definition: None,
         obstacle: None,
-    })
+        flaw,
+        left_out: Vec::new(),
+    };
+    Ok((part, seen.locks))
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use rappel_store::sink::Source;
 use rappel_types::database::DatabasePart;
 
-use super::super::dump::{self, Stored};
 use super::super::error::{Error, Result};
-use super::Database;
+use super::super::sql::Rewriter;
 use super::demands::Demands;
 use super::lock::is_superuser;
+use super::restoring::rewritten;
 use super::session::{Failure, Session, literal};
-use super::tables::OURS;
+use super::{Database, rights, room};
 
 /// Refuses what cannot succeed. Nothing is changed.
 pub fn check(
@@ -27,33 +27,32 @@ pub fn check(
             format!("to restore to it all the same: --allow-remote-database {}", database.name),
         ));
     }
-    let mut demands = Demands::default();
-    dump::write_to(source, &Stored::from(target), &mut demands)?;
+    if let Some(flaw) = &target.flaw {
+        return Err(Error::Refused { message: flaw.clone(), hint: None });
+    }
+    // What the loader would refuse is refused here.
+    let demands = rewritten(source, target, Rewriter::new(Demands::default()))?;
     let mut session = Session::open(&database.programs)?;
     let superuser = is_superuser(&mut session)?;
-    roles(&mut session, &demands, superuser)?;
+    roles(&mut session, &demands)?;
     extensions(&mut session, &demands.extensions, superuser)?;
     tablespaces(&mut session, &demands)?;
     subscriptions(&mut session)?;
     if !superuser {
+        rights::of_a_dump(&mut session, &demands)?;
         event_triggers(&mut session, demands.event_triggers)?;
-        owned_by_others(&mut session)?;
+        large_objects(&mut session)?;
+        rights::over_the_present(&mut session)?;
     }
-    locks(&mut session, &demands)
+    room::look(&mut session)?.suffices(demands.locks)
 }
 
-/// What is known to be in the way of any restore of the database as it is now, in a sentence.
-pub fn foreseen(session: &mut Session) -> Result<Option<String>> {
-    if is_superuser(session)? {
-        return Ok(None);
-    }
-    let installed =
-        names(session, "SELECT extname FROM pg_catalog.pg_extension WHERE oid >= 16384")?;
-    let installed: BTreeSet<String> = installed.into_iter().collect();
-    let found = owned_by_others(session)
-        .and_then(|()| event_triggers(session, false))
-        .and_then(|()| extensions(session, &installed, false))
-        .and_then(|()| large_objects(session));
+/// What is known to be in the way of any restore of the database as it is now, in a sentence. The dump of it
+/// takes `locks`.
+pub fn foreseen(session: &mut Session, locks: u64) -> Result<Option<String>> {
+    let superuser = is_superuser(session)?;
+    let found = in_the_way(session, superuser)
+        .and_then(|()| room::look(session).and_then(|room| room.suffices(locks)));
     match found {
         Ok(()) => Ok(None),
         Err(Error::Refused { message, hint }) => {
@@ -62,6 +61,19 @@ pub fn foreseen(session: &mut Session) -> Result<Option<String>> {
         }
         Err(error) => Err(error),
     }
+}
+
+fn in_the_way(session: &mut Session, superuser: bool) -> Result<()> {
+    subscriptions(session)?;
+    if superuser {
+        return Ok(());
+    }
+    let installed =
+        names(session, "SELECT extname FROM pg_catalog.pg_extension WHERE oid >= 16384")?;
+    rights::of_the_present(session)?;
+    event_triggers(session, false)?;
+    extensions(session, &installed.into_iter().collect(), false)?;
+    large_objects(session)
 }
 
 /// Who is no superuser cannot hold them against writers.
@@ -76,7 +88,7 @@ fn large_objects(session: &mut Session) -> Result<()> {
     }
 }
 
-fn refused(message: String, hint: impl Into<String>) -> Error {
+pub(super) fn refused(message: String, hint: impl Into<String>) -> Error {
     Error::Refused { message, hint: Some(hint.into()) }
 }
 
@@ -93,7 +105,8 @@ pub(super) fn names(session: &mut Session, query: &str) -> Result<Vec<String>, F
     Ok(rows.into_iter().filter_map(text).collect())
 }
 
-fn roles(session: &mut Session, demands: &Demands, superuser: bool) -> Result<()> {
+/// Roles that a dump names must be there.
+fn roles(session: &mut Session, demands: &Demands) -> Result<()> {
     let missing = names(
         session,
         &format!(
@@ -102,37 +115,11 @@ fn roles(session: &mut Session, demands: &Demands, superuser: bool) -> Result<()
             array(&demands.roles)
         ),
     )?;
-    if let Some(first) = missing.first() {
-        let hint = format!("create them first: CREATE ROLE \"{}\"", first.replace('"', "\"\""));
-        return Err(refused(
-            format!("the dump names roles that the server does not have: {}", missing.join(", ")),
-            hint,
-        ));
-    }
-    if superuser {
-        return Ok(());
-    }
-    let foreign = names(
-        session,
-        &format!(
-            "SELECT r FROM pg_catalog.unnest({}) r WHERE NOT pg_catalog.pg_has_role(r, 'MEMBER')
-             UNION SELECT r FROM pg_catalog.unnest({}) r WHERE NOT pg_catalog.pg_has_role(r, 'MEMBER')
-               AND NOT EXISTS (SELECT FROM pg_catalog.pg_namespace
-                               WHERE nspname = 'public' AND pg_catalog.pg_get_userbyid(nspowner) = r)",
-            array(&demands.owners),
-            // To give it to whom it belongs takes no right.
-            array(&demands.public_owner.iter().cloned().collect())
-        ),
-    )?;
-    if foreign.is_empty() {
-        return Ok(());
-    }
+    let Some(first) = missing.first() else { return Ok(()) };
+    let hint = format!("create them first: CREATE ROLE \"{}\"", first.replace('"', "\"\""));
     Err(refused(
-        format!(
-            "what the dump holds belongs to roles that the user is no member of: {}",
-            foreign.join(", ")
-        ),
-        "connect as a superuser, or grant membership in them",
+        format!("the dump names roles that the server does not have: {}", missing.join(", ")),
+        hint,
     ))
 }
 
@@ -218,59 +205,4 @@ fn event_triggers(session: &mut Session, in_the_dump: bool) -> Result<()> {
         None => "the dump has event triggers, which the user may not make".to_owned(),
     };
     Err(refused(message, "connect as a superuser"))
-}
-
-fn owned_by_others(session: &mut Session) -> Result<()> {
-    let found = names(
-        session,
-        &format!(
-            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_class c
-             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-             WHERE {OURS} AND NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')
-             UNION ALL
-             SELECT pg_catalog.format('%I.%I', n.nspname, p.proname) FROM pg_catalog.pg_proc p
-             JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-             WHERE {OURS} AND NOT pg_catalog.pg_has_role(p.proowner, 'USAGE')
-               AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
-             UNION ALL
-             SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_namespace n
-             WHERE {OURS} AND n.nspname <> 'public' AND NOT pg_catalog.pg_has_role(n.nspowner, 'USAGE')
-             LIMIT 5"
-        ),
-    )?;
-    if found.is_empty() {
-        return Ok(());
-    }
-    Err(refused(
-        format!("the user does not own: {}", found.join(", ")),
-        "connect as the owner of everything in the database, or as a superuser",
-    ))
-}
-
-/// Every object that is dropped or made takes a lock until the commit. The factors are measured.
-fn locks(session: &mut Session, demands: &Demands) -> Result<()> {
-    let row = session.rows(
-        "SELECT pg_catalog.json_build_array(
-           pg_catalog.current_setting('max_locks_per_transaction')::bigint,
-           pg_catalog.current_setting('max_connections')::bigint
-             + pg_catalog.current_setting('max_prepared_transactions')::bigint,
-           (SELECT pg_catalog.count(*) FROM (SELECT DISTINCT classid, objid FROM pg_catalog.pg_depend WHERE objid >= 16384) d)
-             + (SELECT pg_catalog.count(*) FROM pg_catalog.pg_largeobject_metadata));",
-    )?;
-    let number = |at: usize| row.first().and_then(|row| row.get(at)?.as_u64()).unwrap_or_default();
-    let (each, slots, objects) = (number(0), number(1), number(2));
-    let needed = objects + objects / 4 + demands.creates * 2;
-    if slots == 0 || needed <= each * slots {
-        return Ok(());
-    }
-    Err(refused(
-        format!(
-            "the server's table of locks is too small: about {needed} are needed, it has {}",
-            each * slots
-        ),
-        format!(
-            "set max_locks_per_transaction = {} in postgresql.conf and restart the server",
-            (needed * 5 / 4).div_ceil(slots)
-        ),
-    ))
 }

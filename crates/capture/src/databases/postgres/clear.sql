@@ -31,6 +31,17 @@ CROSS JOIN LATERAL pg_catalog.aclexplode(pg_catalog.acldefault(k.code::"char", d
 LEFT JOIN pg_catalog.pg_roles g ON g.oid = a.grantee
 WHERE d.defaclnamespace = 0 \gexec
 
+-- Tables of which an index or a partition key needs something of an extension go before it.
+SELECT DISTINCT pg_catalog.format('DROP %s IF EXISTS %s CASCADE',
+  CASE t.relkind WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END, i.identity)
+FROM pg_catalog.pg_depend e
+JOIN pg_catalog.pg_depend d ON d.refclassid = e.classid AND d.refobjid = e.objid AND d.classid = 'pg_catalog.pg_class'::regclass
+LEFT JOIN pg_catalog.pg_index x ON x.indexrelid = d.objid
+JOIN pg_catalog.pg_class t ON t.oid = COALESCE(x.indrelid, d.objid) AND t.relkind IN ('r', 'p', 'm')
+CROSS JOIN LATERAL pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, t.oid, 0) i
+WHERE e.deptype = 'e' AND e.classid = 'pg_catalog.pg_opclass'::regclass
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend o
+                  WHERE o.classid = 'pg_catalog.pg_class'::regclass AND o.objid = t.oid AND o.deptype = 'e') \gexec
 SELECT pg_catalog.format('DROP EXTENSION IF EXISTS %I CASCADE', extname)
 FROM pg_catalog.pg_extension WHERE oid >= 16384 \gexec
 SELECT pg_catalog.format('DROP CAST IF EXISTS %s CASCADE', i.identity)
@@ -56,8 +67,8 @@ WHERE n.nspname = 'public' AND d.deptype = 'n'
                   WHERE o.classid = d.classid AND o.objid = d.objid AND o.objsubid = d.objsubid
                     AND o.deptype IN ('i', 'e')) \gexec
 
-SELECT pg_catalog.format('DROP TRANSFORM IF EXISTS %s CASCADE', i.identity)
-FROM pg_catalog.pg_transform t, pg_catalog.pg_identify_object('pg_catalog.pg_transform'::regclass, t.oid, 0) i
+SELECT pg_catalog.format('DROP TRANSFORM IF EXISTS FOR %s LANGUAGE %I CASCADE', pg_catalog.format_type(t.trftype, NULL), l.lanname)
+FROM pg_catalog.pg_transform t JOIN pg_catalog.pg_language l ON l.oid = t.trflang
 WHERE t.oid >= 16384 \gexec
 SELECT pg_catalog.format('DROP FOREIGN DATA WRAPPER IF EXISTS %I CASCADE', fdwname)
 FROM pg_catalog.pg_foreign_data_wrapper WHERE oid >= 16384 \gexec

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io::Write;
 
 use super::super::sql::lexer::{Event, Lexer, Part};
+use super::super::sql::takes;
 
 /// Collected while a dump is written to it.
 #[derive(Debug, Default)]
@@ -25,8 +26,14 @@ pub struct Demands {
     pub event_triggers: bool,
     /// Who may create objects in its schemas. In one that it gives to nobody, only the loading user may.
     pub creators: BTreeMap<String, BTreeSet<Creator>>,
-    /// How many things it creates.
-    pub creates: u64,
+    /// The roles that own its schemas, `public` left out.
+    pub schema_owners: BTreeMap<String, String>,
+    /// The roles that own something, by schema.
+    pub owners_in: BTreeMap<String, BTreeSet<String>>,
+    /// Roles whose default privileges it sets.
+    pub default_privileges: BTreeSet<String>,
+    /// How many locks it takes.
+    pub locks: u64,
 }
 
 /// Somebody who may create objects in a schema.
@@ -43,6 +50,7 @@ impl Write for Demands {
         let mut lexer = std::mem::take(&mut self.lexer);
         let looked = lexer.feed(bytes, |lexer, event| -> Result<(), Infallible> {
             if event == Event::End(Part::Statement) {
+                self.locks += takes::locks(lexer);
                 self.statement(lexer.head());
             }
             Ok(())
@@ -103,7 +111,6 @@ impl Demands {
     }
 
     fn creation(&mut self, tokens: &[Token]) {
-        self.creates += 1;
         match tokens {
             [_, kind, rest @ ..] if kind.is("extension") => {
                 let name = rest
@@ -137,6 +144,7 @@ impl Demands {
             && kind.is("role")
         {
             self.roles.extend(role(name));
+            self.default_privileges.extend(role(name));
             let behind = if rest.iter().any(|token| token.is("revoke")) { "from" } else { "to" };
             return self.named_behind(rest, behind);
         }
@@ -151,14 +159,23 @@ impl Demands {
                 }
                 _ => self.owners.extend(role(name)),
             }
-            if let [_, kind, schema, ..] = tokens
-                && kind.is("schema")
-                && let (Some(schema), Some(owner)) = (named(schema), role(name))
-            {
-                self.creators.entry(schema).or_default().insert(Creator::Role(owner));
+            let Some(owner) = role(name) else { return };
+            match tokens {
+                [_, kind, schema, ..] if kind.is("schema") => {
+                    let Some(schema) = named(schema) else { return };
+                    let creators = self.creators.entry(schema.clone()).or_default();
+                    creators.insert(Creator::Role(owner.clone()));
+                    self.schema_owners.insert(schema, owner);
+                }
+                // The first name that has its schema with it.
+                _ => {
+                    let dot = tokens.iter().position(|token| *token == Token::Sign('.'));
+                    let schema = dot.and_then(|dot| named(tokens.get(dot.checked_sub(1)?)?));
+                    if let Some(schema) = schema {
+                        self.owners_in.entry(schema).or_default().insert(owner);
+                    }
+                }
             }
-        } else if tokens.iter().any(|token| token.is("constraint")) {
-            self.creates += 1;
         }
     }
 
@@ -304,6 +321,9 @@ GRANT x TO nobody;
         assert_eq!(list(&demands.extensions), "uuid-ossp");
         assert_eq!(list(&demands.tablespaces), "fast");
         assert!(demands.event_triggers);
-        assert_eq!(demands.creates, 9);
+        assert_eq!(list(&demands.default_privileges), "giver");
+        assert_eq!(list(&demands.owners_in["public"]), "The \"Owner\"");
+        assert_eq!(demands.schema_owners["s"], "First");
+        assert_eq!(demands.locks, 3 + 1 + 7);
     }
 }

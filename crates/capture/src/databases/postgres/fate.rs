@@ -23,7 +23,7 @@ pub fn ticket(session: &mut Session, programs: &Programs) -> Result<Ticket> {
     let server = session.value(IDENTITY)?;
     let transaction = session.value("SELECT pg_catalog.pg_current_xact_id();")?;
     session.ask(TRACE)?;
-    Session::open(programs)?.ask(&format!("SET synchronous_commit = on; {TRACE}"))?;
+    Session::open(programs)?.ask(&format!("SET LOCAL synchronous_commit = on\\; {TRACE}"))?;
     Ok(Ticket { server, transaction })
 }
 

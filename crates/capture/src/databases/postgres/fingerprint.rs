@@ -20,9 +20,11 @@ use super::super::Fingerprint;
 use super::super::error::Result;
 use super::session::Session;
 
+/// One message to the server, and so one transaction, with which the timeouts end: behind a pooler the connection is
+/// another client's then.
 const QUERY: &str = "\
-SET lock_timeout = '1s';
-SET statement_timeout = '5s';
+SET LOCAL lock_timeout = '1s'\\;
+SET LOCAL statement_timeout = '5s'\\;
 SELECT pg_catalog.concat_ws(' ',
   (SELECT system_identifier FROM pg_catalog.pg_control_system()),
   (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),

@@ -15,6 +15,8 @@ use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 use rappel_types::config::after_postgres_scheme;
 
+use super::service::{self, Place};
+
 /// What must not be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -247,13 +249,24 @@ impl Address {
     /// Whether every server that this may reach is on this machine: a socket, a loopback address, or an
     /// address or name of the machine's own. A tunnel that ends elsewhere cannot be told.
     pub fn is_local(&self) -> bool {
-        if let Some(addresses) = self.get("hostaddr") {
-            return addresses.split(',').all(is_local_host);
-        }
-        match self.get("host") {
-            Some(hosts) => hosts.split(',').all(is_local_host),
-            None => self.get("service").is_none(),
-        }
+        let place = match self.service() {
+            Some(service) => match service::place(&service) {
+                Some(place) => place,
+                None => return false,
+            },
+            None => Place::default(),
+        };
+        // What the address says comes before what the service's file says.
+        let hosts = self.get("hostaddr").or(place.hostaddr.as_deref());
+        let hosts = hosts.or(self.get("host")).or(place.host.as_deref());
+        hosts.is_none_or(|hosts| hosts.split(',').all(is_local_host))
+    }
+
+    /// The service whose file may say where the server is: the address' own, or the one of the environment, which
+    /// counts where the address names no host.
+    pub fn service(&self) -> Option<String> {
+        let around = || std::env::var("PGSERVICE").ok().filter(|_| !self.names_host());
+        self.get("service").map(str::to_owned).or_else(around)
     }
 }
 

@@ -103,6 +103,8 @@ struct Statement {
     words: Vec<Vec<u8>>,
     word_count: usize,
     parentheses: u32,
+    /// How many parentheses were opened: behind the name of a function come its arguments.
+    opened: usize,
     /// How many `BEGIN` and `CASE` of a function's body wait for their `END`.
     blocks: u32,
     /// Whether the word before was `FROM`, and whether `FROM stdin` has been seen.
@@ -121,6 +123,8 @@ impl Statement {
             self.from = word == b"from";
             if self.is_routine() {
                 match word {
+                    // The name of the function itself, which the rewriter puts into quotes for `psql`.
+                    b"begin" if self.opened == 0 => {}
                     b"begin" => self.blocks = self.blocks.saturating_add(1),
                     b"case" if self.blocks > 0 => self.blocks = self.blocks.saturating_add(1),
                     b"end" => self.blocks = self.blocks.saturating_sub(1),
@@ -180,6 +184,11 @@ impl Lexer {
     /// The first [`HEAD`] bytes of the statement that is being read or has just ended.
     pub fn head(&self) -> &[u8] {
         &self.statement.head
+    }
+
+    /// Whether the statement creates a function or procedure, whose body may be statements.
+    pub fn is_routine(&self) -> bool {
+        self.statement.is_routine()
     }
 
     /// Whether rows follow the statement that has just ended.
@@ -321,7 +330,10 @@ impl Lexer {
             }
             b'-' => self.state = State::Dash,
             b'/' => self.state = State::Slash,
-            b'(' => statement.parentheses = statement.parentheses.saturating_add(1),
+            b'(' => {
+                statement.opened += 1;
+                statement.parentheses = statement.parentheses.saturating_add(1);
+            }
             b')' => statement.parentheses = statement.parentheses.saturating_sub(1),
             b';' => return statement.parentheses == 0 && statement.blocks == 0,
             _ => {}

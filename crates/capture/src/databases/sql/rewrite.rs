@@ -154,9 +154,26 @@ fn pass_on(out: &mut impl Write, held: &[u8], lexer: &Lexer) -> std::io::Result<
             out.write_all(b"SET LOCAL")?;
             out.write_all(rest)
         }
+        _ if lexer.is_routine() => routine(out, held),
         _ => out.write_all(held),
     }
 }
+
+/// A function that is called `begin` is put into quotes: `psql` would wait for the end of a body.
+fn routine(out: &mut impl Write, held: &[u8]) -> std::io::Result<()> {
+    let named = held.split(|byte| *byte == b'(').next().unwrap_or_default();
+    let (before, name) = named.split_at(named.len().saturating_sub(BEGIN.len()));
+    if !name.eq_ignore_ascii_case(BEGIN) || !matches!(before.last(), Some(b'.' | b' ')) {
+        return out.write_all(held);
+    }
+    out.write_all(before)?;
+    out.write_all(b"\"")?;
+    out.write_all(name)?;
+    out.write_all(b"\"")?;
+    out.write_all(held.get(named.len()..).unwrap_or_default())
+}
+
+const BEGIN: &[u8] = b"begin";
 
 /// Whether a statement calls the functions of a schema: those of checks, indexes and queries. A generated column and a
 /// partition key are planned when they are made. Other statements of a dump only define something.
@@ -249,6 +266,17 @@ mod tests {
             rewrite(text).unwrap(),
             "SET LOCAL default_tablespace = '';\nSET LOCAL a.b TO 1;\nSET SESSION AUTHORIZATION x;\n"
         );
+    }
+
+    #[test]
+    fn a_function_named_begin_is_quoted() {
+        let text = "CREATE FUNCTION public.begin(a int) RETURNS int LANGUAGE sql AS $$ begin; $$;\n\
+            CREATE OR REPLACE PROCEDURE begin()\n BEGIN ATOMIC\n SELECT 1;\nEND;\n\
+            CREATE FUNCTION public.\"begin\"() AS '';\nCREATE FUNCTION public.xbegin() AS '';\n";
+        let expected = text
+            .replace("public.begin", "public.\"begin\"")
+            .replace("PROCEDURE begin", "PROCEDURE \"begin\"");
+        assert_eq!(rewrite(text).unwrap(), expected);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::convert::Infallible;
 use std::io::{self, Read};
 use std::ops::Range;
 
-use super::is_bracket;
 use super::lexer::{Event, Lexer, Part};
+use super::{is_bracket, takes};
 
 /// A table and how many rows the dump has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,24 @@ pub struct TableRows {
     pub rows: u64,
 }
 
+/// What there is to say of a dump that has passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its tables, in its order.
+    pub tables: Vec<TableRows>,
+    /// How many locks it takes to load it.
+    pub locks: u64,
+    /// Whether it does not end in the middle of anything.
+    pub is_whole: bool,
+}
+
 /// A dump on its way from `pg_dump` to the store.
 pub struct Watch<R> {
     inner: R,
     lexer: Lexer,
     tables: Vec<TableRows>,
     places: HashMap<String, usize>,
+    locks: u64,
     /// The table whose rows are passing.
     current: Option<usize>,
     /// A command to `psql`, until it is clear which.
@@ -41,6 +53,7 @@ impl<R: Read> Watch<R> {
             lexer: Lexer::default(),
             tables: Vec::new(),
             places: HashMap::new(),
+            locks: 0,
             current: None,
             command: Vec::new(),
             ready: Vec::new(),
@@ -53,14 +66,15 @@ impl<R: Read> Watch<R> {
         &self.tables
     }
 
-    /// The tables and where the dump came from.
-    pub fn finish(self) -> (Vec<TableRows>, R) {
-        (self.tables, self.inner)
+    /// What there is to say of it, and where it came from.
+    pub fn finish(self) -> (Seen, R) {
+        let is_whole = self.lexer.is_between();
+        (Seen { tables: self.tables, locks: self.locks, is_whole }, self.inner)
     }
 
     /// Looks at a block. What of it is a command comes back, with whether that ended there.
     fn look(&mut self, block: &[u8]) -> Vec<(Range<usize>, bool)> {
-        let Self { lexer, tables, places, current, .. } = self;
+        let Self { lexer, tables, places, locks, current, .. } = self;
         let mut commands: Vec<(Range<usize>, bool)> = Vec::new();
         let mut place = |name: String| {
             *places.entry(name.clone()).or_insert_with(|| {
@@ -72,6 +86,7 @@ impl<R: Read> Watch<R> {
         let looked = lexer.feed(block, |lexer, event| -> Result<(), Infallible> {
             match event {
                 Event::End(Part::Statement) => {
+                    *locks += takes::locks(lexer);
                     if lexer.is_copy_in() {
                         *current = after(lexer.head(), &["copy"]).map(&mut place);
                     } else if let Some(name) = created(lexer) {
@@ -241,7 +256,8 @@ mod tests {
             let mut watch = Watch::new(Drip(text.as_bytes(), drip));
             let mut out = String::new();
             watch.read_to_string(&mut out).unwrap();
-            let tables = watch.finish().0.into_iter().map(|rows| (rows.table, rows.rows)).collect();
+            let tables =
+                watch.finish().0.tables.into_iter().map(|rows| (rows.table, rows.rows)).collect();
             (out, tables)
         });
         results.windows(2).for_each(|pair| assert_eq!(pair[0], pair[1]));
