@@ -93,6 +93,9 @@ fn an_undo_in_part_leaves_the_rest() {
     let files = || (world.read("a.txt"), world.read("src/main.rs"));
     assert_eq!(world.code(&["restore", &one, "-y"]), 0);
 
+    // There is nothing of the kind, so that this is no step.
+    assert_eq!(world.code(&["undo", "--only", "databases"]), 0);
+    assert_eq!(world.code(&["redo"]), 1);
     assert_eq!(world.code(&["undo", "--path", "a.txt"]), 0);
     assert_eq!(files(), ("two".into(), "one".into()));
     assert_eq!(world.code(&["undo", "--only", "files"]), 0);

@@ -61,7 +61,7 @@ pub(crate) enum Limit<'a> {
     /// What the options name.
     Options(&'a RestoreOptions),
     /// Exactly these paths, and this of repositories and databases. `kept` says that more was
-    /// meant, and is left because somebody edited it.
+    /// meant: it was edited since, or not asked for.
     Exactly {
         paths: &'a HashSet<RelPath>,
         git: Option<GitWish>,

@@ -265,7 +265,9 @@ impl Rappel {
         let Some((paths, edited)) = self.paths_of(step, overwrite, options)? else {
             return self.go_to(&target, &Limit::Options(options), &course);
         };
-        let limit = self.limit_of(step, (&paths, !edited.is_empty()), overwrite, options)?;
+        // One in part that finds nothing to do is no step.
+        let kept = !edited.is_empty() || options.is_partial();
+        let limit = self.limit_of(step, (&paths, kept), overwrite, options)?;
         let mut report = self.go_to(&target, &limit, &course)?;
         report.conflicts.extend(edited);
         if let Some(done) = &mut report.done {

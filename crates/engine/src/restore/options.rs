@@ -51,6 +51,14 @@ impl RestoreOptions {
         asked && !self.skip.contains(&facet)
     }
 
+    /// Whether only some of it is asked for.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.only.is_some()
+            || !self.paths.is_empty()
+            || !self.skip.is_empty()
+            || !self.only_databases.is_empty()
+    }
+
     /// What to do about repositories; paths are about files alone.
     pub(crate) fn git(&self) -> Option<GitWish> {
         (self.wants(Facet::Git) && self.paths.is_empty()).then(|| GitWish {
