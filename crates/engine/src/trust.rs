@@ -15,14 +15,16 @@ mod decisions;
 mod entry;
 
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use rappel_capture::databases::command::Command;
 use rappel_capture::databases::postgres::{Address, Tools};
 use rappel_capture::databases::{Error as DatabaseError, Guard};
-use rappel_store::disk;
 use rappel_store::lock::Turn;
+use rappel_store::{content, disk, tree};
 use rappel_types::config::{CommandConfig, Config, DatabaseConfig, DatabaseUrl};
+use rappel_types::{Manifest, Node, RelPath};
 use serde::Serialize;
 
 use decisions::Decisions;
@@ -32,6 +34,9 @@ use entry::{escaped, hash_of_all};
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+
+/// Larger scripts are not looked at before a restore brings them back.
+const SCRIPT_MAX: u64 = 64 << 20;
 
 /// What the workspace's `rappel.toml` would run or reach, as it is now.
 #[derive(Debug, Clone, Serialize)]
@@ -191,6 +196,32 @@ impl Rappel {
         let entries = self.trust().entries.into_iter();
         let left = entries.filter(|one| one.state != TrustState::Allowed);
         left.map(|one| one.entry.name).collect()
+    }
+
+    /// A script that a restore would bring back, and that is not allowed with the present text: the
+    /// database's programs could not run once it is there.
+    pub(crate) fn untrusted_script_in(&self, name: &str, target: &Manifest) -> Option<String> {
+        let borrowed = self.borrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.wanted_by_all(borrowed.as_ref().unwrap_or(&self.config));
+        drop(borrowed);
+        let mut then = all.iter().find(|entry| entry.name == name)?.clone();
+        let mut changed = None;
+        let tree = target.files.as_ref()?.tree;
+        for file in then.files.iter_mut().filter(|file| file.content.is_some()) {
+            let Ok(path) = file.path.parse::<RelPath>() else { continue };
+            let node = tree::lookup(self.source(), &tree, &path).ok().flatten();
+            let Some(Node::File { size, content, .. }) = node else { continue };
+            // What cannot be read now is noticed before it is run.
+            let read = content::read(self.source(), &content, size, SCRIPT_MAX).ok();
+            let Some(bytes) = read else { continue };
+            let hash = Some(blake3::hash(&bytes).to_hex().to_string());
+            if hash != file.content {
+                file.content = hash;
+                changed.get_or_insert_with(|| file.path.clone());
+            }
+        }
+        let state = self.gate(all).state(&then);
+        changed.filter(|_| state != TrustState::Allowed)
     }
 
     /// A `[[command]]` that the user has allowed.

@@ -371,6 +371,8 @@ impl Rappel {
             touched: Some(step.databases.clone()),
             left: left.map(|manifest| manifest.databases),
             allow_stale: true,
+            // Only what the restore touched comes back.
+            with_files: false,
             ..wish
         }))
     }

@@ -449,3 +449,39 @@ impl Read for Output<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use rappel_testing::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn its_guard_is_asked_before_each_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = CommandLines {
+            capture: vec!["echo".into(), "one".into()],
+            restore: vec!["touch".into(), "ran".into()],
+        };
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let guard = Guard::new(move || match count.fetch_add(1, Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => Err(Error::Untrusted("changed meanwhile".into())),
+        });
+        let minute = Duration::from_secs(60);
+        let command = Command::new("state", lines, minute, folder.path().to_owned(), guard);
+        let store = MemoryStore::default();
+        let part = command.read(&store, None, &Watch::nobody()).unwrap();
+        let cancel = AtomicBool::new(false);
+        let names = crate::databases::Names::default();
+        let how = How { patience: minute, terminate_connections: false, names, cancel: &cancel };
+        let mut restoring = command.restoring(&how).unwrap();
+        restoring.stage(&store, &part).unwrap();
+        assert!(matches!(restoring.commit(), Err(Error::Untrusted(_))));
+        assert!(!folder.path().join("ran").exists());
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+}

@@ -211,6 +211,14 @@ impl Rappel {
                           --trust-dump does so";
             return Ok(Some(reason.to_owned()));
         }
+        if wish.with_files
+            && let Some(script) = self.untrusted_script_in(name, target)
+        {
+            return Ok(Some(format!(
+                "the checkpoint brings back {script}, which it would run and you have not allowed; first restore with \
+                 --skip databases, then see `rappel trust`"
+            )));
+        }
         match named.database.check(self.source(), part) {
             Err(DatabaseError::Refused { message, hint }) => {
                 let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();

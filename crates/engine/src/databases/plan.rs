@@ -25,6 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a restore of databases is about.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing the user may wish")]
 pub(crate) struct DatabaseWish {
     /// If there are any: only these.
     pub only: Vec<String>,
@@ -41,6 +42,8 @@ pub(crate) struct DatabaseWish {
     pub terminate_connections: bool,
     /// Whether a dump from elsewhere may be run.
     pub trust_dump: bool,
+    /// Whether all files of the checkpoint come back with them, scripts included.
+    pub with_files: bool,
 }
 
 impl DatabaseWish {

@@ -79,6 +79,7 @@ impl RestoreOptions {
             allow_remote: self.allow_remote_databases.clone(),
             terminate_connections: self.terminate_connections,
             trust_dump: self.trust_dump,
+            with_files: self.wants(Facet::Files),
             ..DatabaseWish::default()
         })
     }

@@ -85,3 +85,25 @@ impl Decisions {
 struct Version {
     version: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What version 1 wrote is what is read today, and means the same hashes.
+    #[test]
+    fn decisions_of_version_1_still_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("decisions.json");
+        let golden = include_str!("../../tests/fixtures/trust-1.json");
+        std::fs::write(&path, golden).unwrap();
+        let read = Decisions::load(&path).unwrap();
+        assert_eq!(read.entries.len(), 4);
+        for (hash, decision) in &read.entries {
+            assert_eq!(*hash, decision.about.hash(), "{decision:?}");
+        }
+        let disk: Arc<dyn Disk> = Arc::new(disk::RealDisk);
+        read.store(&disk, &path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), golden.trim_end());
+    }
+}

@@ -485,12 +485,21 @@ fn a_script_that_a_restore_brings_back_runs_only_if_it_was_allowed() {
     scene.configure(&["cat", state], &restore);
     scene.set("two");
     let before = scene.world.snapshot();
+    let plan = scene.world.open().plan_restore(&reference(&first), &RestoreOptions::default());
+    assert!(plan.unwrap().conflicts[0].reason.contains("brings back load.sh"));
     let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
     let error = restored.unwrap_err();
     assert!(error.to_string().contains("rappel trust"), "{error}");
     assert!(!canary.exists());
     assert_eq!((scene.get().as_str(), scene.world.snapshot()), ("two", before));
     assert_eq!(scene.world.open().unfinished().unwrap().restores.len(), 0);
+
+    // As the message says.
+    let skip = RestoreOptions { skip: [Facet::Databases].into(), ..RestoreOptions::default() };
+    scene.world.open().restore(&reference(&first), &skip).unwrap();
+    scene.world.trust();
+    scene.world.restore(&first);
+    assert_eq!((scene.get().as_str(), canary.exists()), ("one", true));
 }
 
 /// A later dump is stored against an earlier one: any record of either may be damaged.
