@@ -148,6 +148,10 @@ pub trait Restoring: Send {
         watch: &Watch<'_>,
     ) -> Result<Captured>;
 
+    /// Called instead of [`Restoring::capture`] where that fails with [`Error::Damaged`] and the
+    /// bytes are kept as a file: the files' part of the restore removes that before the commit.
+    fn displace(&mut self) {}
+
     /// How to ask for the fate of the commit after a crash.
     fn ticket(&self) -> Option<Ticket>;
 

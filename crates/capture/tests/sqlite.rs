@@ -696,7 +696,7 @@ fn what_is_no_whole_database_is_said_to_be_none() {
     let reason = |bytes: &[u8]| {
         std::fs::write(place.path("y.db"), bytes).unwrap();
         match place.database("y.db").capture(&place.store, None, never()) {
-            Err(Error::Unavailable(reason)) => reason,
+            Err(Error::Damaged(reason)) => reason,
             other => panic!("{other:?}"),
         }
     };

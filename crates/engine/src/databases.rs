@@ -29,7 +29,7 @@ pub(crate) use candidates::check_names;
 pub(crate) use found::Found;
 use memo::{Memo, Remembered};
 pub(crate) use plan::{
-    DatabaseWish, DatabasesPlanned, Holding, Holdings, not_loaded, plan_databases,
+    ALLOW_UNSAVED, DatabaseWish, DatabasesPlanned, Holding, Holdings, not_loaded, plan_databases,
 };
 pub(crate) use present::{PresentDatabases, not_captured};
 pub(crate) use recover::Fates;
@@ -140,10 +140,17 @@ impl Rappel {
         }
         let memo = self.database_memo(reading)?;
         for commands in [true, false] {
-            let meant = |one: &Holding| (one.named.kind == DatabaseKind::Command) == commands;
+            let meant = |one: &Holding| {
+                !one.is_displaced && (one.named.kind == DatabaseKind::Command) == commands
+            };
             self.take_hold(holdings, meant)?;
             let held = holdings.all.iter_mut().filter(|one| meant(one));
             read_held(held, sink, reading, &memo, &mut captured)?;
+        }
+        for holding in holdings.all.iter().filter(|one| one.is_displaced) {
+            captured.any = true;
+            let reason = holding.damaged.as_deref().unwrap_or("it is damaged");
+            captured.fail(&holding.named.name, &format!("{reason} (its bytes are a file here)"));
         }
         Ok(captured)
     }
@@ -304,12 +311,17 @@ fn read_held<'h>(
         // What cannot be saved is not touched: the restore ends here, or says that it is in the way.
         let read = match restoring.capture(sink, prior, &reading.watch) {
             Err(DatabaseError::Absent(_)) => continue,
+            Err(DatabaseError::Damaged(reason)) => {
+                captured.fail(&holding.named.name, &reason);
+                holding.damaged = Some(reason.clone());
+                holding.cannot_be_saved(reason);
+                continue;
+            }
             Err(DatabaseError::Unavailable(reason))
-                if holding.named.kind == DatabaseKind::Sqlite =>
+                if holding.named.kind != DatabaseKind::Postgres =>
             {
                 captured.fail(&holding.named.name, &reason);
-                holding.restoring = None;
-                holding.unreadable = Some(reason);
+                holding.cannot_be_saved(reason);
                 continue;
             }
             other => other

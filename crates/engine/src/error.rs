@@ -401,6 +401,15 @@ impl Error {
             Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
                 Some("name a folder that does not exist yet".into())
             }
+            Self::Restore(rappel_capture::restore::Error::Conflicts(all))
+                if all.iter().any(|one| one.reason.contains(crate::databases::ALLOW_UNSAVED)) =>
+            {
+                Some(
+                    "--allow-unsaved NAME restores a command without saving what it holds now; \
+                     --skip databases leaves it alone"
+                        .into(),
+                )
+            }
             Self::Damaged { .. } => Some(VERIFY.into()),
             Self::DamagedIntent { .. } => Some(
                 "rappel recover --set-aside saves what is there now and takes that file out of the \

@@ -8,7 +8,7 @@ use rappel_store::record::Kind;
 use rappel_store::tree;
 use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Plan, Timestamp, Trigger, WorkspaceId};
+use rappel_types::{CheckpointId, Plan, RelPath, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
 
 use crate::agents::{AgentsWish, CrashedSession};
@@ -301,7 +301,7 @@ impl Rappel {
                     UndoKind::Restore,
                     &before,
                     &target,
-                    (outcome, &plan),
+                    (outcome, &plan_of_files),
                     mixed,
                 )?;
                 unput = self.put_back(&plan.agents, &held, Some(id));
@@ -331,6 +331,14 @@ impl Rappel {
             true => restored_databases(&plan, &left),
             false => Vec::new(),
         };
+        // A restored database may stand where the files' part removed a damaged one.
+        let stands = |place: &str| {
+            databases
+                .iter()
+                .any(|name| all.iter().any(|one| one.name == *name && one.place == place))
+        };
+        let removed = |path: &RelPath| plan_of_files.actions.iter().any(|one| one.deletes(path));
+        outcome.conflicts.retain(|one| !removed(&one.path) || !stands(&one.path.to_string()));
         let git = if finish { "as the checkpoint has it" } else { "as it was" };
         outcome.conflicts.extend(left);
         outcome.conflicts.extend(unput);

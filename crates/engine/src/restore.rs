@@ -31,7 +31,8 @@ use rappel_store::tree::{self, Change};
 use rappel_types::manifest::FilesPart;
 use rappel_types::reference::Base;
 use rappel_types::{
-    CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath, WorkspaceId,
+    Action, ActionKind, CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath,
+    WorkspaceId,
 };
 
 use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
@@ -160,9 +161,9 @@ impl Rappel {
         target: &Target,
         limit: &Limit<'_>,
     ) -> Result<Planned> {
-        let present = self.look(scratch, target)?;
         let wish = limit.databases();
         let mut looked = self.look_at_databases(&target.manifest, wish.as_ref(), scratch)?;
+        let present = self.look(scratch, target, &mut looked)?;
         let databases = plan_databases(&mut looked, wish.as_ref());
         self.plan(scratch, &present, target, limit, databases)
     }
@@ -557,6 +558,21 @@ impl Rappel {
                 ..Plan::default()
             },
         };
+        for path in &databases.displaced {
+            let Some(old) = tree::lookup(source, &present.tree, path)? else { continue };
+            plan.actions.retain(|action| action.path != *path);
+            plan.actions.push(Action {
+                facet: Facet::Files,
+                action: ActionKind::Delete,
+                path: path.clone(),
+                reason: "it is, or belongs to, a damaged database that is made anew".into(),
+                old: Some(old),
+                new: None,
+            });
+        }
+        if !databases.displaced.is_empty() {
+            plan.actions.sort_by(|a, b| a.path.cmp(&b.path));
+        }
         for action in &mut plan.actions {
             action.facet = facet_of(&action.path);
         }
@@ -630,6 +646,10 @@ impl Rappel {
         let mut paths: Vec<RelPath> =
             outcome.written.iter().map(|written| written.path.clone()).collect();
         paths.extend(outcome.deleted.iter().cloned());
+        // The file of a damaged database went, and the restored one stands in its place.
+        let deletes = |path: &RelPath| plan.actions.iter().any(|action| action.deletes(path));
+        let places = plan.databases.iter().filter_map(|one| one.place.parse().ok());
+        paths.extend(places.filter(deletes));
         paths.sort();
         paths.dedup();
         let all = plan.databases.iter();

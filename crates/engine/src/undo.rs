@@ -402,7 +402,8 @@ impl Rappel {
         paths: &HashSet<RelPath>,
     ) -> Result<Vec<RelPath>> {
         let Some(row) = self.store.checkpoint(left_as)? else { return Ok(Vec::new()) };
-        let Some(files) = self.store.manifest(&row)?.files else { return Ok(Vec::new()) };
+        let manifest = self.store.manifest(&row)?;
+        let Some(files) = &manifest.files else { return Ok(Vec::new()) };
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
         let also: Vec<RelPath> = {
@@ -420,8 +421,22 @@ impl Rappel {
                 let left = mixed.iter().find(|entry| entry.path == change.path);
                 left.is_none_or(|entry| change.new.as_ref() != Some(&entry.node))
             })
+            .filter(|change| !self.is_database_of(&manifest, &change.path, &scratch))
             .map(|change| change.path)
             .collect())
+    }
+
+    /// Whether a SQLite database stands at `path` just as a checkpoint holds it.
+    fn is_database_of(&self, manifest: &Manifest, path: &RelPath, scratch: &Scratch<'_>) -> bool {
+        let place = path.to_string();
+        let mut parts = manifest.databases.iter();
+        let Some(part) = parts.find(|part| part.location.as_ref() == Some(&place)) else {
+            return false;
+        };
+        let Some(Ok(named)) = self.database_of(part) else { return false };
+        let Ok(reading) = self.reading() else { return false };
+        let now = named.database.read(scratch, Some(part), &reading.watch);
+        now.is_ok_and(|now| now.digest == part.digest)
     }
 }
 

@@ -40,6 +40,13 @@ pub struct Action {
     pub new: Option<Node>,
 }
 
+impl Action {
+    /// Whether it deletes what stands at `path`.
+    pub fn deletes(&self, path: &RelPath) -> bool {
+        self.action == ActionKind::Delete && self.path == *path
+    }
+}
+
 /// Something that makes a plan impossible to carry out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {

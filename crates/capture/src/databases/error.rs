@@ -13,6 +13,9 @@ pub enum Error {
     /// It cannot be had: no such server, program, file, password. A checkpoint is made without it.
     #[error("{0}")]
     Unavailable(String),
+    /// What stands in its place is no database, or a damaged one. Its bytes can be kept as a file.
+    #[error("{0}")]
+    Damaged(String),
     /// It is not there at all, and could be created.
     #[error("{0}")]
     Absent(String),

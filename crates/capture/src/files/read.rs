@@ -15,9 +15,11 @@ use rustix::io::Errno;
 
 use super::Progress;
 use super::cache::record::{Stored, What};
+use super::choose::PathSet;
 use super::databases;
 use super::handle::Root;
 use super::stamp::{Kind, Stamp};
+use crate::databases::sqlite::COMPANIONS;
 use crate::error::{Error, Result};
 
 /// How often a file is read before it counts as one that does not stand still.
@@ -62,6 +64,8 @@ pub(crate) struct Job<'a> {
     pub root: &'a Root,
     pub sink: &'a dyn Sink,
     pub limit: u64,
+    /// What is taken although the rules would not.
+    pub also: &'a PathSet<'a>,
     pub cancel: &'a AtomicBool,
     pub progress: Option<&'a Progress>,
 }
@@ -131,6 +135,16 @@ impl Job<'_> {
         self.root.look(&CString::new(path).map_err(|_| Errno::INVAL)?)
     }
 
+    /// Whether what SQLite keeps beside a database is taken with it, so that nothing is missing. The
+    /// index of a log (`-shm`) holds nothing of its own.
+    fn takes_companions(&self, path: &[u8]) -> bool {
+        let mut with_content = COMPANIONS.iter().filter(|suffix| **suffix != "-shm");
+        with_content.all(|suffix| {
+            let beside = [path, suffix.as_bytes()].concat();
+            self.also.holds(&beside) || self.look(&beside) == Err(Errno::NOENT)
+        })
+    }
+
     fn read_link(&self, path: &[u8]) -> Outcome {
         let read = || -> Result<Outcome, Errno> {
             let mut last = None;
@@ -190,7 +204,7 @@ impl Job<'_> {
             if !task.as_file {
                 return Ok(Outcome::Database(before));
             }
-            if databases::is_in_use(self.root, &task.path) {
+            if databases::is_in_use(self.root, &task.path) && !self.takes_companions(&task.path) {
                 return Ok(Outcome::Unreadable(databases::IN_USE.into()));
             }
         }

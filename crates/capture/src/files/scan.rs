@@ -80,7 +80,14 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
 
     let limit = request.config.max_file_size;
     let tasks = tasks(&mut found);
-    let job = Job { root: &root, sink, limit, cancel: request.cancel, progress: request.progress };
+    let job = Job {
+        root: &root,
+        sink,
+        limit,
+        also: &PathSet::new(request.also),
+        cancel: request.cancel,
+        progress: request.progress,
+    };
     let outcomes = job.read_all(&tasks)?;
     root.check_still_there()?;
     settle(&mut found, &tasks, outcomes, trust, limit);
@@ -189,6 +196,10 @@ fn settle(found: &mut Found, tasks: &[Task], outcomes: Vec<Outcome>, trust: Trus
                 held.target = target;
                 if moving || !trust.believes(&stamp) {
                     held.flags |= entry::YOUNG;
+                }
+                // It may be a database, and is one again when nobody asks for the file.
+                if task.as_file {
+                    held.flags |= entry::TODAY;
                 }
                 if moving {
                     let reason = "it kept changing while it was being read";

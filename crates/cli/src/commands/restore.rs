@@ -89,6 +89,10 @@ pub struct How {
     /// Run a database's dump although it came from elsewhere
     #[arg(long)]
     pub trust_dump: bool,
+    /// Restore the data of this [[command]] even if what it holds now cannot be saved first;
+    /// repeatable
+    #[arg(long = "allow-unsaved", value_name = "NAME")]
+    pub allow_unsaved: Vec<String>,
     /// Pick the changes to take back, one by one, on a terminal
     #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
     pub patch: bool,
@@ -112,6 +116,7 @@ impl How {
             allow_remote_databases: self.allow_remote_databases.clone(),
             allow_stale: self.allow_stale,
             trust_dump: self.trust_dump,
+            allow_unsaved: self.allow_unsaved.clone(),
             terminate_sessions: self.terminate_sessions,
             own_session: context.named_session(None)?,
         })
@@ -137,6 +142,9 @@ impl How {
         }
         for name in &self.allow_remote_databases {
             command.push_str(&format!(" --allow-remote-database {}", quote(name)));
+        }
+        for name in &self.allow_unsaved {
+            command.push_str(&format!(" --allow-unsaved {}", quote(name)));
         }
         for (given, flag) in [
             (self.prune_refs, "--prune-refs"),
@@ -245,7 +253,7 @@ pub fn approve(
             message: "something is in the way; nothing was changed".into(),
             hint: Some(match report.conflicts.iter().all(Conflict::is_about_a_database) {
                 true => {
-                    "see to what is said of each (a damaged file can be moved aside), or leave them alone with --skip databases".into()
+                    "see to what is said of each (--allow-unsaved NAME for a command that cannot be saved), or leave them alone with --skip databases".into()
                 }
                 false => "move it aside, or leave it out with --path or --skip".into(),
             }),

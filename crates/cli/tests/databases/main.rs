@@ -4,6 +4,7 @@
 
 mod beside_writers;
 mod crash;
+mod damaged;
 mod faces;
 mod foreseen;
 mod load;

@@ -2,6 +2,7 @@
 
 use rappel_capture::databases::Error as DatabaseError;
 use rappel_store::document::UndoDatabase;
+use rappel_store::tree;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::{Manifest, Trigger};
 
@@ -80,26 +81,36 @@ impl Rappel {
     fn not_held(&self, target: &Manifest, wish: &DatabaseWish) -> Vec<String> {
         let mut said = Vec::new();
         let held = |name: &str| target.databases.iter().any(|part| part.name == name);
-        let configured: Vec<String> = self
+        // One that was damaged then is held as the file that it was.
+        let is_file = |place: &str| {
+            let (files, path) = (target.files.as_ref(), place.parse().ok());
+            let node = files
+                .zip(path)
+                .map(|(files, path)| tree::lookup(self.source(), &files.tree, &path));
+            matches!(node, Some(Ok(Some(_))))
+        };
+        let id = &target.id;
+        let configured: Vec<(String, String)> = self
             .configured_databases()
             .into_iter()
-            .map(|source| source.map_or_else(|(name, _)| name, |named| named.name))
+            .map(|source| {
+                source.map_or_else(|(name, _)| (name, String::new()), |one| (one.name, one.place))
+            })
             .collect();
-        for name in &configured {
-            if !held(name) && wish.means(name) {
-                let id = &target.id;
+        for (name, place) in &configured {
+            if !held(name) && wish.means(name) && !is_file(place) {
                 said.push(format!("{id} does not hold database {name}; it is left alone"));
             }
         }
-        let is_configured = |name: &str| configured.iter().any(|one| one == name);
-        for name in lacking(target).filter(|name| wish.means(name) && !is_configured(name)) {
-            let id = &target.id;
+        let is_configured = |name: &str| configured.iter().any(|(one, _)| one == name);
+        let lacking = lacking(target).filter(|name| wish.means(name) && !is_configured(name));
+        for name in lacking.filter(|name| !is_file(name)) {
             said.push(format!(
                 "{id} does not hold {name}, which could not be captured then; it is left alone"
             ));
         }
         for one in wish.touched.iter().flatten() {
-            if !held(&one.name) {
+            if !held(&one.name) && !is_file(&one.place) {
                 let name = &one.name;
                 said.push(format!("database {name}, which that restore made, is left as it is"));
             }
@@ -188,7 +199,9 @@ impl Rappel {
                 return Ok(Candidate::Barred(reason));
             }
         };
-        Ok(Candidate::Meant(Box::new(since(named, part, touched)), said))
+        let mut holding = since(named, part, touched);
+        holding.allow_unsaved = wish.allow_unsaved.contains(name);
+        Ok(Candidate::Meant(Box::new(holding), said))
     }
 
     /// Why it may not be restored, if so.
@@ -269,6 +282,16 @@ impl Seen<'_> {
 
 /// Who names a database that the checkpoint does not hold has made a mistake.
 pub(crate) fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> {
+    let is_command = |name: &&String| {
+        let mut parts = target.databases.iter();
+        parts.any(|part| part.name == **name && part.kind == DatabaseKind::Command)
+    };
+    if let Some(other) = wish.allow_unsaved.iter().find(|name| !is_command(name)) {
+        return Err(Error::Usage {
+            message: format!("{} holds nothing of a command {other:?}", target.id),
+            hint: Some("--allow-unsaved is for the names of [[command]] entries".into()),
+        });
+    }
     let held = |name: &&String| target.databases.iter().any(|part| part.name == **name);
     let Some(unknown) = wish.only.iter().find(|name| !held(name)) else { return Ok(()) };
     let names: Vec<_> = target.databases.iter().map(|part| part.name.as_str()).collect();

@@ -152,7 +152,8 @@ impl Rappel {
             let by = By::Variable { place: place.to_owned(), supported, remote };
             found.push(Found { name: variable.to_owned(), by });
         };
-        for (name, value, file) in lookup::all(&self.root, &|value| kind_of(value).is_some()) {
+        let wanted = |value: &str| kind_of(value).is_some();
+        for (name, value, file) in lookup::all(&*self.options.variables, &self.root, &wanted) {
             add(&name, &value, file);
         }
         for name in USUAL {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rappel_capture::databases::{
-    DatabaseDrive, Error as DatabaseError, Held, How, Names, Restoring, Watch,
+    DatabaseDrive, Error as DatabaseError, Held, How, Names, Restoring, Watch, sqlite,
 };
 use rappel_store::document::UndoDatabase;
 use rappel_store::sink::Scratch;
@@ -22,6 +22,9 @@ use crate::rappel::Rappel;
 
 /// How long a restore waits for others to let go of a database.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The flag that restores a command whose present cannot be saved.
+pub(crate) const ALLOW_UNSAVED: &str = "--allow-unsaved";
 
 /// What a restore of databases is about.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +47,8 @@ pub(crate) struct DatabaseWish {
     pub trust_dump: bool,
     /// Whether all files of the checkpoint come back with them, scripts included.
     pub with_files: bool,
+    /// Commands that are restored even where what they hold now cannot be saved.
+    pub allow_unsaved: Vec<String>,
 }
 
 impl DatabaseWish {
@@ -68,6 +73,14 @@ pub(crate) struct Holding {
     pub restoring: Option<Box<dyn Restoring>>,
     /// Why it cannot be saved first, if so: then it is not touched.
     pub unreadable: Option<String>,
+    /// Why what stands in its place is no database that can be read, if so.
+    pub damaged: Option<String>,
+    /// Whether that is kept as a file, and removed before this one is made anew.
+    pub is_displaced: bool,
+    /// Whether it may be restored although it cannot be saved first.
+    pub allow_unsaved: bool,
+    /// Why it could not be saved first, and is restored all the same.
+    pub unsaved: Option<String>,
     /// What it holds now; `None` where there is none.
     pub now: Option<DatabasePart>,
     /// Whether a cheap look says that nobody changed it since the restore that is taken back.
@@ -83,9 +96,23 @@ impl Holding {
             target,
             restoring: None,
             unreadable: None,
+            damaged: None,
+            is_displaced: false,
+            allow_unsaved: false,
+            unsaved: None,
             now: None,
             untouched: false,
             after: None,
+        }
+    }
+
+    /// Notes that what it holds now cannot be saved.
+    pub fn cannot_be_saved(&mut self, reason: String) {
+        if self.allow_unsaved {
+            self.unsaved = Some(reason);
+        } else {
+            self.restoring = None;
+            self.unreadable = Some(reason);
         }
     }
 
@@ -100,6 +127,16 @@ impl Holding {
             Some(after) if *after != left.to_string() => Since::Unknown,
             _ => Since::Changed,
         }
+    }
+
+    /// All the files that hold its content, if it lies inside the workspace. The index of a log
+    /// (`-shm`) holds nothing of its own.
+    pub fn files(&self) -> Vec<RelPath> {
+        self.path().map_or_else(Vec::new, |path| {
+            let mut beside = sqlite::companions_of(&path);
+            beside.retain(|path| !path.as_bytes().ends_with(b"-shm"));
+            std::iter::once(path).chain(beside).collect()
+        })
     }
 
     /// Where it lies inside the workspace today, if it does.
@@ -145,6 +182,8 @@ pub(crate) struct DatabasesPlanned {
     /// Line by line, for people.
     pub details: Vec<String>,
     pub actions: Vec<Action>,
+    /// What stands in the places of damaged ones, as far as it is there. It is removed.
+    pub displaced: Vec<RelPath>,
 }
 
 impl Holdings {
@@ -157,10 +196,39 @@ impl Holdings {
         Self { terminate_connections, strict: true, names, ..Self::default() }
     }
 
+    /// Has damaged ones inside the workspace kept as files. Returns the paths of those that were not before.
+    pub fn displace_damaged(&mut self) -> Vec<RelPath> {
+        let damaged = self.all.iter_mut().filter(|one| one.damaged.is_some() && !one.is_displaced);
+        damaged
+            .flat_map(|holding| {
+                let files = holding.files();
+                holding.is_displaced = !files.is_empty();
+                if holding.is_displaced {
+                    holding.unreadable = None;
+                }
+                files
+            })
+            .collect()
+    }
+
+    /// Gives up those that are kept as files if they are not among them: `is_kept` says so.
+    pub fn check_displaced(&mut self, is_kept: impl Fn(&RelPath) -> Result<bool>) -> Result<()> {
+        for holding in self.all.iter_mut().filter(|one| one.is_displaced) {
+            if let Some(path) = holding.path()
+                && !is_kept(&path)?
+            {
+                holding.is_displaced = false;
+                holding.unreadable.clone_from(&holding.damaged);
+            }
+        }
+        Ok(())
+    }
+
     /// Lets go of all of them: others may write again.
     pub fn let_go(&mut self) {
         for holding in &mut self.all {
-            (holding.restoring, holding.now, holding.unreadable) = (None, None, None);
+            (holding.restoring, holding.now) = (None, None);
+            (holding.unreadable, holding.unsaved) = (None, None);
         }
     }
 }
@@ -220,7 +288,11 @@ impl Rappel {
                 Ok(part) => holding.now = Some(part),
                 Err(DatabaseError::Absent(_)) => {}
                 Err(DatabaseError::Store(error)) => return Err(error.into()),
-                Err(error) => holding.unreadable = Some(error.to_string()),
+                Err(DatabaseError::Damaged(reason)) => {
+                    holding.damaged = Some(reason.clone());
+                    holding.cannot_be_saved(reason);
+                }
+                Err(error) => holding.cannot_be_saved(error.to_string()),
             }
         }
         Ok(holdings)
@@ -239,6 +311,11 @@ impl Rappel {
             let from = holding.now.map(|now| now.digest);
             let (restoring, from) = match holding.restoring {
                 Some(restoring) => (restoring, from),
+                None if holding.is_displaced => {
+                    let restoring = self.displacing(&holding.named);
+                    let failed = |error| Error::Database { name: name.clone(), error };
+                    (restoring.map_err(failed)?, None)
+                }
                 None => self
                     .made_anew(&holding.named, &holding.target, names, warnings)
                     .map_err(|error| Error::Database { name: name.clone(), error })?,
@@ -254,6 +331,16 @@ impl Rappel {
             all.push((place, Held { plan, target: holding.target, restoring }));
         }
         Ok(DatabaseDrive::new(all, false))
+    }
+
+    /// What makes a database anew where a damaged one stands. The files' part removes that first.
+    pub(super) fn displacing(
+        &self,
+        named: &Named,
+    ) -> rappel_capture::databases::Result<Box<dyn Restoring>> {
+        let mut restoring = named.database.restoring(&self.how(false, Names::default()))?;
+        restoring.displace();
+        Ok(restoring)
     }
 
     /// Makes a database that is gone, and takes hold of it. What it then holds is what a recovery may
@@ -330,7 +417,17 @@ pub(crate) fn plan_databases(
     holdings.all.retain(|holding| {
         let (name, target) = (&holding.named.name, &holding.target);
         if let Some(reason) = &holding.unreadable {
-            planned.conflicts.push(conflict(name, format!("it cannot be saved first: {reason}")));
+            let advice = match target.kind {
+                DatabaseKind::Sqlite if holding.damaged.is_some() => {
+                    "; move it away, and it is made anew".to_owned()
+                }
+                DatabaseKind::Command => format!(
+                    "; {ALLOW_UNSAVED} {name} restores it without saving what it holds now"
+                ),
+                _ => String::new(),
+            };
+            let reason = format!("it cannot be saved first: {reason}{advice}");
+            planned.conflicts.push(conflict(name, reason));
             return false;
         }
         let from = holding.now.as_ref().map(|now| now.digest.clone());
@@ -339,7 +436,11 @@ pub(crate) fn plan_databases(
         if from.as_ref() == Some(&target.digest) {
             return false;
         }
-        if let Some(left) = left
+        if let Some(reason) = &holding.unsaved {
+            planned.warnings.push(format!(
+                "what {name} holds now is not saved, and undo cannot bring it back: {reason}"
+            ));
+        } else if let Some(left) = left
             && let Some(before) = left.iter().find(|part| part.name == *name)
         {
             match holding.since(&before.digest) {
@@ -366,8 +467,18 @@ pub(crate) fn plan_databases(
         }
         let about = |sentence: &String| format!("database {name}: {sentence}");
         planned.warnings.extend(target.left_out.iter().map(about));
-        let lines = differences(holding.now.as_ref(), target);
-        let action = if from.is_some() { ActionKind::Overwrite } else { ActionKind::Create };
+        let lines = match (holding.is_displaced, &holding.unsaved) {
+            (true, _) => vec![
+                "it is damaged: its bytes are saved as a file, and it will be made anew".into(),
+            ],
+            (false, None) => differences(holding.now.as_ref(), target),
+            (false, Some(_)) => vec!["what it holds now is not saved, and will be lost".into()],
+        };
+        if holding.is_displaced {
+            planned.displaced.extend(holding.files());
+        }
+        let is_there = from.is_some() || holding.is_displaced || holding.unsaved.is_some();
+        let action = if is_there { ActionKind::Overwrite } else { ActionKind::Create };
         planned.actions.push(Action {
             facet: Facet::Databases,
             action,

@@ -140,7 +140,9 @@ impl Rappel {
             let source = self.database_of_plan(plan, target.as_ref());
             let (Some(part), Some(source)) = (part, source) else { continue };
             let named = source.map_err(|(name, error)| Error::Database { name, error })?;
-            holdings.all.push(Holding::new(named, part));
+            // A command that could not be saved before the restore began need not be now.
+            let allow_unsaved = plan.kind == DatabaseKind::Command && plan.from.is_none();
+            holdings.all.push(Holding { allow_unsaved, ..Holding::new(named, part) });
         }
         Ok(holdings)
     }
@@ -172,9 +174,15 @@ impl Rappel {
                 left.push(conflict(&plan.name, "it was changed since; it is left as it is"));
                 continue;
             }
-            let Holding { named, target, restoring, .. } = holding;
+            let Holding { named, target, restoring, damaged, .. } = holding;
             let restoring = match restoring {
                 Some(restoring) => restoring,
+                // The files' part removes it first, unless somebody changed it.
+                None if damaged.is_some() && plan.from.is_none() => {
+                    let restoring = self.displacing(&named);
+                    restoring
+                        .map_err(|error| Error::Database { name: named.name.clone(), error })?
+                }
                 None => {
                     let made = self.made_anew(&named, &target, names, warnings);
                     made.map_err(|error| Error::Database { name: named.name.clone(), error })?.0

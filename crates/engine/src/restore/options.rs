@@ -36,6 +36,8 @@ pub struct RestoreOptions {
     pub allow_stale: bool,
     /// Run dumps that came from elsewhere.
     pub trust_dump: bool,
+    /// Commands to restore even where what they hold now cannot be saved, by name.
+    pub allow_unsaved: Vec<String>,
     /// End the processes of other sessions that are running.
     pub terminate_sessions: bool,
     /// The session that asks: it is never ended.
@@ -80,6 +82,7 @@ impl RestoreOptions {
             terminate_connections: self.terminate_connections,
             trust_dump: self.trust_dump,
             with_files: self.wants(Facet::Files),
+            allow_unsaved: self.allow_unsaved.clone(),
             ..DatabaseWish::default()
         })
     }

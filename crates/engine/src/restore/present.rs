@@ -67,6 +67,14 @@ impl Rappel {
                 ..SaveOptions::default()
             };
             let saved = self.save_holding(&options, None, held)?;
+            // Their bytes are saved before they are removed.
+            let displaced = held.displace_damaged();
+            if !displaced.is_empty() {
+                also.extend(displaced);
+                also.sort();
+                also.dedup();
+                continue;
+            }
             let manifest = saved.checkpoint.manifest;
             let Some(files) = manifest.files.clone() else {
                 return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
@@ -77,6 +85,7 @@ impl Rappel {
             };
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
+                held.check_displaced(|path| is_kept(self.source(), &files.tree, path))?;
                 let present = Present {
                     tree: files.tree,
                     changes,
@@ -105,15 +114,22 @@ impl Rappel {
     }
 
     /// As [`Rappel::save_present`], in memory only.
-    pub(super) fn look(&self, scratch: &Scratch<'_>, target: &Target) -> Result<Present> {
+    pub(super) fn look(
+        &self,
+        scratch: &Scratch<'_>,
+        target: &Target,
+        held: &mut Holdings,
+    ) -> Result<Present> {
         let id = self.require_known()?;
-        let mut also: Vec<RelPath> = Vec::new();
+        let mut also = held.displace_damaged();
+        also.sort();
         loop {
             let files = self.scan(scratch, self.load_cache(id)?, &also, None)?;
             let tree = files.tree;
             let changes = changes_to(scratch, &tree, target)?;
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
+                held.check_displaced(|path| is_kept(scratch, &tree, path))?;
                 let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
                 let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
@@ -142,6 +158,11 @@ impl Rappel {
             .map(|change| change.path.clone())
             .collect())
     }
+}
+
+/// Whether a tree has a file at this path.
+fn is_kept(source: &dyn Source, tree: &ObjectId, path: &RelPath) -> Result<bool> {
+    Ok(matches!(tree::lookup(source, tree, path)?, Some(Node::File { .. })))
 }
 
 /// From a tree to what the target holds of files; nothing, if it holds none.

@@ -267,6 +267,8 @@ impl Rappel {
         databases.extend_from_slice(more.databases);
         databases.sort();
         databases.dedup();
+        // One that is asked for as a file is taken as a file.
+        databases.retain(|path| !also.contains(path));
         let leave = Leave {
             excluded: &self.excluded(),
             paths: &[&self.staging_paths()?, more.paths].concat(),

@@ -2,8 +2,8 @@
 
 use rappel::types::database::DatabaseKind;
 use rappel::types::{Facet, Trigger};
-use rappel::{RestoreOptions, SaveOptions};
-use rappel_testing::Project;
+use rappel::{Rappel, RecoverOptions, RestoreOptions, SaveOptions};
+use rappel_testing::{Fault, FaultDisk, Project};
 use rusqlite::Connection;
 
 use crate::support::{World, reference};
@@ -134,18 +134,15 @@ fn a_damaged_one_is_a_partial_checkpoint() {
 }
 
 #[test]
-fn one_that_was_overwritten_is_in_the_way_until_it_is_moved_aside() {
+fn one_that_was_overwritten_is_kept_as_a_file_and_comes_back() {
     let world = with_database("app.db", "DELETE");
     let first = world.save("first");
     world.write("app.db", "garbage".repeat(1000));
     world.write("code", "2");
-    let restored = world.open().restore(&reference(&first), &RestoreOptions::default());
-    let error = restored.unwrap_err();
-    assert_eq!(error.kind(), rappel::ErrorKind::Conflict, "{error}");
-    assert_eq!(world.read("code"), "2");
-    std::fs::rename(world.project.path("app.db"), world.project.path("aside")).unwrap();
     world.restore(&first);
     assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (3, "1".into()));
+    world.undo();
+    assert_eq!((world.read("app.db"), world.read("code")), ("garbage".repeat(1000), "2".into()));
 }
 
 #[test]
@@ -222,18 +219,16 @@ fn one_whose_end_is_missing_is_a_file() {
 }
 
 #[test]
-fn one_whose_end_goes_missing_is_kept_and_comes_back_once_it_is_moved_aside() {
+fn one_whose_end_goes_missing_is_kept_as_a_file_and_comes_back() {
     let world = with_database("app.db", "DELETE");
     let first = world.save("first");
     let file = world.project.path("app.db");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..3000]).unwrap();
-    let refused = world.open().restore(&reference(&first), &RestoreOptions::default());
-    let refused = refused.map(|report| report.conflicts);
-    assert_eq!(std::fs::read(&file).unwrap(), bytes[..3000], "{refused:?}");
-    std::fs::rename(&file, world.project.path("aside")).unwrap();
     world.restore(&first);
     assert_eq!(rows(&world, "app.db", "talks"), 3);
+    world.undo();
+    assert!(std::fs::read(&file).unwrap() == bytes[..3000]);
 }
 
 #[test]
@@ -518,4 +513,53 @@ fn undo_reaches_a_file_outside_that_was_allowed_by_an_earlier_text() {
     world.write("rappel.toml", "");
     world.undo();
     assert_eq!(tables(), 2);
+}
+
+#[test]
+fn a_restore_over_a_damaged_one_that_is_cut_short_can_go_either_way() {
+    const DAMAGED: &[u8] = b"this was a database";
+    for finish in [true, false] {
+        let mut met = 0;
+        for at in 1.. {
+            let world = with_database("app.db", "DELETE");
+            let first = world.save("first");
+            let file = world.project.path("app.db");
+            std::fs::write(&file, DAMAGED).unwrap();
+            let disk = FaultDisk::new();
+            disk.set(Fault::Crash { at });
+            let mut options = world.options();
+            options.disk = disk.clone();
+            let restored = Rappel::open(options).and_then(|mut rappel| {
+                rappel.restore(&reference(&first), &RestoreOptions::default())
+            });
+            if restored.is_ok() {
+                break;
+            }
+            let context = format!("operation {at}, finish: {finish}");
+            let is_damaged = || std::fs::read(&file).is_ok_and(|bytes| bytes == DAMAGED);
+            if world.open().unfinished().unwrap().restores.is_empty() {
+                assert!(is_damaged() || rows(&world, "app.db", "talks") == 3, "{context}");
+                continue;
+            }
+            met += 1;
+            let options =
+                if finish { RecoverOptions::finish() } else { RecoverOptions::rollback() };
+            match world.open().recover(&options) {
+                Ok(recovered) => {
+                    assert_eq!(recovered.conflicts, [], "{context}");
+                    match finish {
+                        true => assert_eq!(rows(&world, "app.db", "talks"), 3, "{context}"),
+                        false => assert!(is_damaged(), "{context}"),
+                    }
+                }
+                // Once a database is committed, there is only the way forward.
+                Err(error) => {
+                    assert!(!finish, "{context}: {error}");
+                    world.open().recover(&RecoverOptions::finish()).unwrap();
+                    assert_eq!(rows(&world, "app.db", "talks"), 3, "{context}");
+                }
+            }
+        }
+        assert!(met > 5, "{met}");
+    }
 }

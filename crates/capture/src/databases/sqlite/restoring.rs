@@ -26,6 +26,7 @@ use rappel_store::held::{Handle, Hold};
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Digest, Ticket};
 use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::pages::{self, Header, Stored};
@@ -45,6 +46,8 @@ pub(super) struct SqliteRestoring {
     way: Way,
     /// What the safety copy holds.
     captured: Option<Digest>,
+    /// Whether what stands in its place is removed before the commit.
+    displaced: bool,
     state: State,
 }
 
@@ -73,7 +76,7 @@ struct Held {
 
 impl SqliteRestoring {
     pub fn new(database: Database, way: Way) -> Self {
-        Self { database, way, captured: None, state: State::Idle }
+        Self { database, way, captured: None, displaced: false, state: State::Idle }
     }
 
     /// Holds the database, with a backup from pages of `page_size`. `log` says that it shall have a
@@ -134,7 +137,8 @@ impl SqliteRestoring {
         }
     }
 
-    fn create(&self, source: &dyn Source, stored: &Stored) -> Result<Scratch<NewFile>> {
+    /// Nothing may lie beside it that SQLite would take for a part of it.
+    fn check_companions(&self) -> Result<()> {
         for path in companions_of(&self.way.path) {
             if self.way.root.stat(&path)?.is_some() {
                 return Err(Error::Refused {
@@ -145,6 +149,37 @@ impl SqliteRestoring {
                     hint: Some("move it away".into()),
                 });
             }
+        }
+        Ok(())
+    }
+
+    /// Removes the index of a log that is gone. It holds nothing of its own.
+    fn remove_index(&self) -> Result<()> {
+        for path in companions_of(&self.way.path) {
+            if path.as_bytes().ends_with(b"-shm") && self.way.root.stat(&path)?.is_some() {
+                self.way.root.unlink(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A program that has the displaced file open would go on to write beside the restored one.
+    fn check_unused(&self) -> Result<()> {
+        let path = &self.database.path;
+        let who = holders::of(path);
+        match who.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Refused {
+                message: format!("{} is damaged and cannot be replaced now{who}", path.display()),
+                hint: Some("close the programs that have it open".into()),
+            }),
+        }
+    }
+
+    fn create(&self, source: &dyn Source, stored: &Stored) -> Result<Scratch<NewFile>> {
+        match self.displaced {
+            true => self.check_unused()?,
+            false => self.check_companions()?,
         }
         let mut above: Vec<_> =
             std::iter::successors(self.way.path.parent(), rappel_types::RelPath::parent).collect();
@@ -164,6 +199,10 @@ impl SqliteRestoring {
     fn place(&self, slot: Scratch<NewFile>) -> Result<()> {
         if self.way.root.stat(&self.way.path)?.is_some() {
             return Err(changed(&self.database.path));
+        }
+        if self.displaced {
+            self.remove_index()?;
+            self.check_companions()?;
         }
         slot.place(&self.way.path, &self.database.path)
     }
@@ -210,6 +249,11 @@ impl Restoring for SqliteRestoring {
         Ok(Captured { part, fingerprint: None })
     }
 
+    fn displace(&mut self) {
+        self.state = State::Absent;
+        self.displaced = true;
+    }
+
     fn ticket(&self) -> Option<Ticket> {
         None
     }
@@ -227,7 +271,7 @@ impl Restoring for SqliteRestoring {
             other => {
                 // What was staged before goes first.
                 drop(other);
-                if self.way.root.stat(&self.way.path)?.is_some() {
+                if !self.displaced && self.way.root.stat(&self.way.path)?.is_some() {
                     return Err(changed(&self.database.path));
                 }
                 self.state = State::Created(self.create(source, &stored)?);
@@ -318,6 +362,9 @@ fn hold(
     let pages = Connection::open_with_flags(staged, flags).map_err(failed)?;
     let mut live = Live::open(path, limit).map_err(failed)?;
     let live = &mut live.connection;
+    // Until the commit, closing it changes nothing: a log that belongs to a damaged file is kept.
+    let at_end = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    live.set_db_config(at_end, true).map_err(failed)?;
     // Durable in every mode, with the removal of a journal.
     live.pragma_update(None, "synchronous", "EXTRA").map_err(failed)?;
     {
@@ -338,6 +385,7 @@ fn hold(
         }
     }
     // It is committed. That a long log is moved into the file is a kindness.
+    let _ = live.set_db_config(at_end, false);
     let _ = live.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     Ok(())
 }
@@ -402,6 +450,9 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Error {
 fn translate(path: &Path, error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => busy(path),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Error::Damaged(format!("{}: {error}", path.display()))
+        }
         _ => Error::Unavailable(format!("{}: {error}", path.display())),
     }
 }

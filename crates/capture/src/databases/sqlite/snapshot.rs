@@ -113,7 +113,7 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 /// What a damaged database is told by.
 pub(super) fn damaged(path: &Path, what: &str) -> Error {
-    Error::Unavailable(format!(
+    Error::Damaged(format!(
         "{} is a damaged SQLite database: {what}. PRAGMA integrity_check tells more",
         path.display()
     ))
@@ -361,7 +361,7 @@ pub(super) fn absent(path: &Path) -> Error {
 }
 
 fn no_database(path: &Path) -> Error {
-    Error::Unavailable(format!("{} is not a SQLite database, or it is encrypted", path.display()))
+    Error::Damaged(format!("{} is not a SQLite database, or it is encrypted", path.display()))
 }
 
 /// Whether a transaction was left half written, so that its journal has to be played back first.
