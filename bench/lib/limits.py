@@ -54,6 +54,8 @@ def judge(limit, number, name, tree):
     for what, least in limit.get("needs", {}).items():
         if made[what] < least:
             return "skipped", f"{label}: {made[what]} {what}, {least} needed"
+    if limit.get("times") == "before":
+        return against_before(number, label, mine, value(columns.get(f"{limit.get('column', 'rappel')}-before", {}).get(row)))
     if "under" in limit:
         unit = limit["under"]
         return verdict(mine < number * UNITS[unit], f"{label}: {mine / UNITS[unit]:.1f} {unit}, limit {number} {unit}")
@@ -76,6 +78,13 @@ def judge(limit, number, name, tree):
         return verdict(mine <= number * base, f"{label}: {mine:.1f} ms, {mine / base:.2f} times {other} "
                                               f"({base:.1f} ms), limit {number} times")
     return faster(limit["faster_than"], number, label, row, mine, columns)
+
+
+def against_before(number, label, mine, before):
+    if before is None:
+        return "skipped", f"{label}: no earlier binary (--before) in this run"
+    return verdict(mine <= number * before,
+                   f"{label}: {mine:.1f} ms, {mine / before:.3f} times before ({before:.1f} ms), limit {number} times")
 
 
 def faster(whom, number, label, row, mine, columns):

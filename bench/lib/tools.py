@@ -330,5 +330,19 @@ class Savestate(Tool):
         return self.run("restore", "--yes", ident)[0]
 
 
+class RappelBefore(Rappel):
+    """An earlier binary (`--before`), to show what a change cost."""
+    name = "rappel-before"
+    about = "the binary that `--before` names"
+    compact = None
+
+
+class RappelInGitBefore(RappelInGit):
+    name = "rappel-git-before"
+    about = "the same in a git repository"
+    compact = None
+
+
 PEERS = {tool.name: tool for tool in (Git, GitIndex, Jj, Restic, Rustic, Borg, Savestate)}
 OURS = {tool.name: tool for tool in (Rappel, RappelInGit)}
+BEFORE = {"rappel": RappelBefore, "rappel-git": RappelInGitBefore}
