@@ -340,6 +340,9 @@ fn event_of(
             let done = payload::ToolFinished { of: call_id(&id), result, success, error };
             (None, Body::ToolFinished(done))
         }
+        Item::FilesChanged { id, paths } => {
+            (Some(hashed("code", &[&id])), Body::Code(payload::Code { paths }))
+        }
         Item::Tokens(tokens) => {
             let id = hashed("k", &[&tokens.message, &tokens.output.to_string()]);
             let tokens = payload::Tokens {

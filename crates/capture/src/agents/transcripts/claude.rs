@@ -32,8 +32,13 @@ pub(super) struct State {
 }
 
 /// Lines that are understood and tell nothing here.
-const SILENT: [&str; 11] = [
+const SILENT: [&str; 17] = [
     "agent-name",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+    "atis-latch",
+    "cost-state",
     "file-history-delta",
     "file-history-snapshot",
     "mode",
@@ -42,8 +47,9 @@ const SILENT: [&str; 11] = [
     "progress",
     "queue-operation",
     "relocated",
-    "worktree-state",
     "tag",
+    "tools-used",
+    "worktree-state",
 ];
 
 impl State {
@@ -275,8 +281,10 @@ fn push_thought(
 }
 
 fn push_prompt(prompt: &str, out: &mut Out<'_>) {
-    // What the agent's own commands print is written in the user's name.
-    const NOT_TYPED: [&str; 9] = [
+    // The agent writes its own commands, and what they print, in the user's name.
+    const NOT_TYPED: [&str; 11] = [
+        "<command-name>",
+        "<command-message>",
         "<local-command-",
         "<bash-stdout>",
         "<bash-stderr>",

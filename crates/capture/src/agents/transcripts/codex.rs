@@ -11,6 +11,8 @@ use super::{Item, Out, Session, ThoughtKind, Tokens};
 
 /// How many turns are remembered, to be taken back.
 const TURNS: usize = 256;
+/// How many commands are remembered that went on after their call came back.
+const OUTLASTING: usize = 64;
 
 /// What is remembered between two lines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +25,9 @@ pub(super) struct State {
     prompt: Option<(u64, Place)>,
     /// The newest sum of tokens.
     total: Option<u64>,
+    /// Calls whose command went on after they came back, with what they said then.
+    #[serde(default)]
+    outlasting: VecDeque<(String, String)>,
 }
 
 /// What a user asked for and what came of it.
@@ -61,7 +66,7 @@ impl State {
                 let text = text(payload, "message").map(|message| out.clip(message));
                 out.push(Item::Compaction { trigger: owned(payload, "trigger"), text });
             }
-            "world_state" | "inter_agent_communication" => {}
+            "world_state" | "inter_agent_communication" | "token_usage_record" => {}
             _ => return false,
         }
         true
@@ -98,7 +103,7 @@ impl State {
             "message" => match text(item, "role") {
                 Some("user") => {
                     let said = item.get("content").map(content).unwrap_or_default();
-                    if !is_context(&said) {
+                    if is_typed(item, &said) {
                         self.prompt(&said, Place::Item, out);
                     }
                 }
@@ -114,7 +119,7 @@ impl State {
                 self.think(item, ThoughtKind::Reasoning, &summary.join("\n\n"), out);
             }
             "compaction" | "ghost_snapshot" => {}
-            _ if kind.ends_with("_call_output") => finished(item, out),
+            _ if kind.ends_with("_output") => self.finished(item, out),
             _ if kind.ends_with("_call") => started(kind, item, out),
             _ => return false,
         }
@@ -132,6 +137,14 @@ impl State {
                     self.count(info, out);
                 }
             }
+            "item_completed" => self.completed(event.get("item").unwrap_or(&Value::Null), out),
+            // What still runs when the turn is over runs in the background.
+            "task_complete" | "turn_complete" => {
+                for (id, output) in std::mem::take(&mut self.outlasting) {
+                    out.push(Item::ToolFinished { id, output, error: None, success: true });
+                }
+            }
+            "patch_apply_end" => files_changed(event, "call_id", out),
             "thread_rolled_back" => self.take_back(number(event, "num_turns"), out),
             "thread_name_updated" => {
                 if let Some(name) = text(event, "thread_name") {
@@ -146,12 +159,10 @@ impl State {
             | "context_compacted"
             | "entered_review_mode"
             | "exited_review_mode"
-            | "item_completed"
             | "item_started"
             | "task_started"
-            | "task_complete"
+            | "thread_settings_applied"
             | "turn_started"
-            | "turn_complete"
             | "turn_aborted"
             | "undo_completed" => {}
             kind => return kind.ends_with("_begin") || kind.ends_with("_end"),
@@ -221,6 +232,45 @@ impl State {
         }));
     }
 
+    fn finished(&mut self, item: &Value, out: &mut Out<'_>) {
+        let Some(id) = owned(item, "call_id") else { return };
+        let output = item.get("output").or_else(|| item.get("tools")).unwrap_or(&Value::Null);
+        let (said, failure) = outcome(output);
+        let output = out.clip(&said);
+        if header(&said).any(|line| line.starts_with("Process running with session ID ")) {
+            self.outlasting.push_back((id, output));
+            if self.outlasting.len() > OUTLASTING {
+                self.outlasting.pop_front();
+            }
+            return;
+        }
+        let error = failure.map(|failure| out.clip(&failure));
+        let success = error.is_none();
+        out.push(Item::ToolFinished { id, output, error, success });
+    }
+
+    /// What became of a command or a patch. That of most calls stands in their output too.
+    fn completed(&mut self, item: &Value, out: &mut Out<'_>) {
+        match text(item, "type") {
+            Some("FileChange") => files_changed(item, "id", out),
+            Some("CommandExecution") => {
+                let id = text(item, "id").unwrap_or_default();
+                let Some(at) = self.outlasting.iter().position(|(call, _)| call == id) else {
+                    return;
+                };
+                let said = text(item, "aggregated_output").unwrap_or_default();
+                let output = out.clip(said);
+                let code = item.get("exit_code").and_then(Value::as_i64);
+                let error = code.filter(|code| *code != 0).map(exit_code);
+                let success = error.is_none();
+                if let Some((id, _)) = self.outlasting.remove(at) {
+                    out.push(Item::ToolFinished { id, output, error, success });
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn take_back(&mut self, turns: u64, out: &mut Out<'_>) {
         let mut first = None;
         for _ in 0..turns {
@@ -235,19 +285,40 @@ impl State {
     }
 }
 
-/// What Codex says in the user's name before the first prompt.
-fn is_context(said: &str) -> bool {
-    const CONTEXT: [&str; 7] = [
+/// Whether a person wrote a message in the user's name. Newer versions say so; what older ones wrote
+/// themselves is known by how it begins.
+fn is_typed(item: &Value, said: &str) -> bool {
+    const WRITTEN: [&str; 9] = [
         "<environment_context>",
         "<user_instructions>",
         "<permissions",
         "<turn_aborted>",
         "<user_shell_command>",
         "<skill",
+        "<subagent_notification>",
+        "<hook_prompt",
         "# AGENTS.md instructions",
     ];
+    let about = item.get("internal_chat_message_metadata_passthrough").unwrap_or(&Value::Null);
+    let kinds = list(about, "content_item_kinds");
     let start = said.trim_start();
-    CONTEXT.iter().any(|context| start.starts_with(context))
+    (kinds.is_empty() || kinds.iter().any(|kind| kind == "user.text"))
+        && !WRITTEN.iter().any(|context| start.starts_with(context))
+}
+
+fn files_changed(item: &Value, id: &str, out: &mut Out<'_>) {
+    let done = text(item, "status").is_none_or(|status| status == "completed")
+        && item.get("success").and_then(Value::as_bool) != Some(false);
+    let changes = item.get("changes").and_then(Value::as_object).filter(|_| done);
+    let (Some(id), Some(changes)) = (owned(item, id), changes) else { return };
+    let mut paths: Vec<String> = Vec::new();
+    for (path, change) in changes {
+        paths.push(path.clone());
+        paths.extend(owned(change, "move_path"));
+    }
+    if !paths.is_empty() {
+        out.push(Item::FilesChanged { id, paths });
+    }
 }
 
 fn started(kind: &str, item: &Value, out: &mut Out<'_>) {
@@ -281,16 +352,6 @@ fn call_id(item: &Value, out: &Out<'_>) -> Option<String> {
         .or_else(|| hosted.then(|| format!("line-{}", out.line)))
 }
 
-fn finished(item: &Value, out: &mut Out<'_>) {
-    let Some(id) = owned(item, "call_id") else { return };
-    let output = item.get("output").unwrap_or(&Value::Null);
-    let (said, failure) = outcome(output);
-    let output = out.clip(&said);
-    let error = failure.map(|failure| out.clip(&failure));
-    let success = error.is_none();
-    out.push(Item::ToolFinished { id, output, error, success });
-}
-
 /// What a tool said and what went wrong. How a command ended is told in several ways.
 fn outcome(output: &Value) -> (String, Option<String>) {
     if let Value::Object(fields) = output {
@@ -310,14 +371,25 @@ fn outcome(output: &Value) -> (String, Option<String>) {
         let code = code.and_then(Value::as_i64).filter(|code| *code != 0);
         return (text.clone(), code.map(exit_code));
     }
-    let code = said.lines().take(8).find_map(|line| {
+    let code = header(&said).find_map(|line| {
         let code = line
             .strip_prefix("Exit code: ")
             .or_else(|| line.strip_prefix("Process exited with code "))?;
         code.trim().parse::<i64>().ok()
     });
-    let failure = code.filter(|code| *code != 0).map(exit_code);
+    let refused = |line: &&str| {
+        line.starts_with("unsupported call: ")
+            || line.starts_with("Command blocked by PreToolUse hook: ")
+    };
+    let aborted = header(&said).find(|line| *line == "aborted by user");
+    let failure = said.lines().next().filter(refused).or(aborted).map(str::to_owned);
+    let failure = failure.or_else(|| code.filter(|code| *code != 0).map(exit_code));
     (said, failure)
+}
+
+/// What Codex says of a call before the output of its command.
+fn header(said: &str) -> impl Iterator<Item = &str> {
+    said.lines().take(8).take_while(|line| *line != "Output:")
 }
 
 fn exit_code(code: i64) -> String {

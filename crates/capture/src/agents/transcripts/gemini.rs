@@ -1,5 +1,7 @@
 //! Gemini CLI. A message is written anew, whole and under the same id, whenever something is added
-//! to it: only what is new is given. `$rewindTo` takes back a message and all after it.
+//! to it: only what is new is given. `$rewindTo` takes back a message and all after it. `$set.messages`
+//! repeats the conversation when a session is resumed, and replaces it when it is compressed: then it
+//! begins with another message.
 
 use std::collections::VecDeque;
 
@@ -21,6 +23,9 @@ pub(super) struct State {
     session: Option<Session>,
     thought: Option<String>,
     title: Option<u64>,
+    /// The message that the conversation begins with.
+    #[serde(default)]
+    first: Option<u64>,
     messages: VecDeque<Message>,
 }
 
@@ -74,11 +79,24 @@ impl State {
             session.parent.clone_from(&self.parent);
             self.announce(session, out);
         }
+        self.conversation(list(value, "messages"), out);
         if let Some(summary) = text(value, "summary")
             && self.title.replace(short(summary)) != Some(short(summary))
         {
             let text = out.clip(summary);
             out.push(Item::Title { text });
+        }
+    }
+
+    /// Takes in the conversation as it is from now on.
+    fn conversation(&mut self, messages: &[Value], out: &mut Out<'_>) {
+        let begins = messages.iter().find(|message| !is_context(message));
+        let Some(id) = begins.and_then(|message| text(message, "id")) else { return };
+        let before = self.first.replace(short(id));
+        if before.is_some_and(|before| before != short(id)) {
+            let summary = begins.and_then(|message| message.get("content")).map(parts);
+            let text = summary.map(|summary| out.clip(&summary));
+            out.push(Item::Compaction { trigger: None, text });
         }
     }
 
@@ -107,6 +125,9 @@ impl State {
             },
         };
         if kind == "user" {
+            if !is_context(value) {
+                self.first.get_or_insert_with(|| short(id));
+            }
             prompt(value, &mut message, out);
         } else {
             self.answer(value, &mut message, out);
@@ -185,7 +206,21 @@ impl State {
     }
 }
 
+/// Whether Gemini CLI itself wrote a message in the user's name: what it says of the surroundings.
+fn is_context(message: &Value) -> bool {
+    let said = message.get("content").map(parts).unwrap_or_default();
+    said.trim_start().starts_with("<session_context>")
+}
+
+/// Whether a message in the user's name holds the results of tools.
+fn is_result(message: &Value) -> bool {
+    list(message, "content").iter().any(|part| part.get("functionResponse").is_some())
+}
+
 fn prompt(value: &Value, message: &mut Message, out: &mut Out<'_>) {
+    if is_result(value) || is_context(value) {
+        return;
+    }
     // What the user typed, where it was made longer before it was sent.
     let typed = value.get("displayContent").filter(|typed| !typed.is_null());
     let said = typed.or_else(|| value.get("content")).map(parts).unwrap_or_default();
@@ -215,13 +250,24 @@ fn tool_call(call: &Value, message: &mut Message, out: &mut Out<'_>) {
             None => text(call, "resultDisplay").unwrap_or_default().to_owned(),
         };
         let output = out.clip(&said);
-        let success = status == "success";
-        let error = (!success).then(|| match output.is_empty() {
-            true => status.to_owned(),
-            false => output.clone(),
-        });
+        let error = match (status, exit_code(&said)) {
+            ("success", Some(code)) => Some(format!("exit code {code}")),
+            ("success", None) => None,
+            _ if output.is_empty() => Some(status.to_owned()),
+            _ => Some(output.clone()),
+        };
+        let success = error.is_none();
         out.push(Item::ToolFinished { id: id.to_owned(), output, error, success });
     }
+}
+
+/// How a command failed. Gemini CLI calls it a success and names the code behind the output, among a few other
+/// lines of its own.
+fn exit_code(said: &str) -> Option<i64> {
+    const BESIDE: [&str; 4] = ["Signal: ", "Background PIDs: ", "Process Group PGID: ", "</"];
+    let own = |line: &&str| BESIDE.iter().any(|start| line.starts_with(start));
+    let line = said.lines().rev().find(|line| !own(line))?;
+    line.strip_prefix("Exit Code: ")?.trim().parse().ok().filter(|code| *code != 0)
 }
 
 /// What parts of a content say. Answers of tools say what their `output` or `error` is.

@@ -46,6 +46,13 @@ pub enum Item {
         /// Whether it did what it was asked to, as far as is known.
         success: bool,
     },
+    /// A call changed files.
+    FilesChanged {
+        /// The call.
+        id: String,
+        /// Which, as the agent names them.
+        paths: Vec<String>,
+    },
     /// What an answer of the model cost.
     Tokens(Tokens),
     /// The context was summed up and dropped.
