@@ -25,7 +25,7 @@ pub struct Args {
     /// The time: `now`, `2 hours ago`, `yesterday 14:00`, `2026-11-15 14:30:00`
     #[arg(value_name = "WHEN", value_parser = when_at)]
     when: Option<When>,
-    /// The session [default: RAPPEL_SESSION, else the one that runs, else the last one]
+    /// The session [default: RAPPEL_SESSION, else the newest that runs, else the last one]
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
     /// As the checkpoint with this number has it

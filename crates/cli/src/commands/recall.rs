@@ -18,7 +18,7 @@ Examples:
   rappel recall --max 3000
   rappel recall --session ses_20261115_143022_k7f3 --json")]
 pub struct Args {
-    /// The session [default: RAPPEL_SESSION, else the one that runs, else the last one]
+    /// The session [default: RAPPEL_SESSION, else the newest that runs, else the last one]
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
     /// At most so many characters; the goal, what is open and what was ruled out are always told
@@ -29,7 +29,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let named = context.named_session(args.session.as_ref())?;
-    let session = rappel.session_looked_at(named.as_ref())?.id;
+    let session = rappel.session_asked_about(named.as_ref())?.id;
     let brief = rappel.recall(&session)?;
     let output = context.output;
     if output.json {

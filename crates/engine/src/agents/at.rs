@@ -71,10 +71,10 @@ impl Rappel {
         let named = query.session.as_ref().or(query.preferred.as_ref());
         match query {
             TemporalQuery { now: true, tag_filter: None, .. } => {
-                self.state_now(&self.session_looked_at(named)?.id, most)
+                self.state_now(&self.session_asked_about(named)?.id, most)
             }
             TemporalQuery { timestamp: Some(at), tag_filter: None, .. } => {
-                let view = self.session_looked_at(named)?;
+                let view = self.session_asked_about(named)?;
                 let moment = self.moment_at(&view.id, *at)?;
                 let found = self.state_of(view.id, moment, most)?;
                 let begins = view.started_at.filter(|_| !found.has_begun());
@@ -90,7 +90,7 @@ impl Rappel {
                 self.state_held(&self.store.manifest(&row)?, query, most)
             }
             TemporalQuery { event: Some(number), .. } => {
-                let session = self.session_looked_at(named)?.id;
+                let session = self.session_asked_about(named)?.id;
                 let moment = self.of_event(&session, *number)?;
                 let found = self.state_of(session, moment, most)?;
                 let checkpoint =

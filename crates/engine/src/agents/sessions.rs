@@ -240,4 +240,16 @@ impl Rappel {
             other => other,
         }
     }
+
+    /// The session that an agent asks about: the one that is named, else the newest one that runs and that no
+    /// other began. Where none runs, the newest that no other began.
+    pub fn session_asked_about(&self, named: Option<&SessionId>) -> Result<SessionView> {
+        if let Some(named) = named {
+            return self.session(named);
+        }
+        let rank = |view: &SessionView| (view.status.is_live(), view.parent.is_none());
+        // They come newest first; of equals the first counts.
+        let best = self.sessions()?.into_iter().rev().max_by_key(rank);
+        best.map_or_else(|| self.session_meant(None), Ok)
+    }
 }

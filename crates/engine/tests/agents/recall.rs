@@ -1,7 +1,8 @@
 //! What an agent is told that has lost its context, where its journal is long.
 
+use rappel::types::agents::SessionStatus;
 use rappel::types::agents::brief::DEFAULT_MAX;
-use rappel::{RestoreOptions, SaveOptions};
+use rappel::{Rappel, RestoreOptions, SaveOptions, SessionStart};
 use rappel_testing::Project;
 
 use crate::journal::{line, note, start};
@@ -71,4 +72,26 @@ fn files_of_the_workspace_are_named_from_its_root_and_once() {
         rappel.record(&session, line(&json.to_string())).unwrap();
     }
     assert_eq!(rappel.recall(&session).unwrap().files_touched, ["/elsewhere/b.rs", "src/a.rs"]);
+}
+
+#[test]
+fn the_newest_session_that_runs_and_that_no_other_began_is_asked_about() {
+    let bench = World::new(Project::in_memory());
+    let mut rappel = bench.open();
+    let asked = |rappel: &Rappel| rappel.session_asked_about(None).unwrap().id.to_string();
+    let first = start(&mut rappel, "first");
+    let main = start(&mut rappel, "main");
+    let child = SessionStart {
+        session: Some("child".parse().unwrap()),
+        parent: Some(main.clone()),
+        ..SessionStart::default()
+    };
+    let child = rappel.start_session(child).unwrap().0;
+    assert_eq!(asked(&rappel), "main");
+    rappel.end_session(&child, SessionStatus::Completed, None).unwrap();
+    assert_eq!(asked(&rappel), "main");
+    rappel.end_session(&main, SessionStatus::Completed, None).unwrap();
+    assert_eq!(asked(&rappel), "first");
+    rappel.end_session(&first, SessionStatus::Completed, None).unwrap();
+    assert_eq!(asked(&rappel), "main");
 }
