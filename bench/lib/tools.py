@@ -90,7 +90,7 @@ class Rappel(Tool):
         return self.rappel("restore", ident, "--to", folder, "-q")[0]
 
     def compact(self):
-        return self.rappel("gc", "--now")[0]
+        return self.rappel("gc", "--now", "--confirm")[0]
 
     def list(self, *words):
         return self.rappel("list", *words)[0]

@@ -107,6 +107,7 @@ fn a_home_of_0_1_is_listed_verified_restored_and_undone() {
     }
     golden.world.write(".env", &format!("DATABASE_URL={}\n", server.url("app")));
     golden.must(&["adopt", OLD_ROOT]);
+    golden.must(&["trust", "--yes"]);
     golden.assert_at("first");
     golden.assert_databases_at("first", &server);
 
@@ -141,7 +142,7 @@ fn a_home_of_0_1_is_listed_verified_restored_and_undone() {
     golden.must(&["undo"]);
     golden.assert_at("first");
     golden.world.save("by this version");
-    golden.must(&["gc"]);
+    golden.must(&["gc", "--now", "--confirm"]);
     golden.must(&["verify"]);
 }
 
