@@ -154,15 +154,21 @@ impl Rappel {
         checkpoint: &Manifest,
     ) -> Option<Source> {
         let Some(place) = place else { return self.database_of(part) };
-        let fits = |source: &Source| {
-            source.as_ref().is_ok_and(|named| {
-                (named.name.as_str(), named.kind, named.place.as_str())
-                    == (part.name.as_str(), part.kind, place)
-            })
-        };
         let today = self.database_of(part).into_iter().chain(self.configured_databases());
         let then = self.config_in(checkpoint).map(|config| self.databases_in(&config));
-        let found = today.chain(then.into_iter().flatten()).find(fits);
+        let mut barred = None;
+        for source in today.chain(then.into_iter().flatten()) {
+            match source {
+                Ok(named) if named.name == part.name && named.kind == part.kind => {
+                    if named.place == place {
+                        return Some(Ok(named));
+                    }
+                }
+                Err((name, error)) if name == part.name => barred = barred.or(Some((name, error))),
+                _ => {}
+            }
+        }
+        let found = barred.map(Err);
         found.or_else(|| {
             let bytes = unescape(place).filter(|_| part.kind == DatabaseKind::Sqlite)?;
             let path = Path::new(OsStr::from_bytes(&bytes));

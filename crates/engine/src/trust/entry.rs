@@ -122,13 +122,22 @@ pub fn hash_of_all(entries: &[TrustEntry]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
+/// Programs that only copy what the files hold that they are given. What those hold is data, which
+/// changes with every restore.
+const COPIERS: [&str; 8] = ["cat", "cp", "dd", "gunzip", "gzip", "tee", "zcat", "zstd"];
+
 /// The files of the workspace that command lines name: the program where the system would find it
 /// there, each argument, and each word in an argument (`sh -c "./dump.sh | gzip"`, `--file=dump.lua`).
 fn named_files(lines: &[&Vec<String>], root: &Path) -> Vec<TrustFile> {
     let mut paths = BTreeSet::new();
     for line in lines {
         if let Some(program) = line.first().filter(|program| !program.contains('/')) {
-            paths.extend(on_the_path(program, root));
+            let found = on_the_path(program, root);
+            let ours = found.as_ref().is_some_and(|found| found.starts_with(root));
+            if !ours && COPIERS.contains(&program.as_str()) {
+                continue;
+            }
+            paths.extend(found);
         }
         for (place, argument) in line.iter().enumerate() {
             // A bare name is looked up on the PATH, not in the folder.
@@ -261,7 +270,12 @@ mod tests {
         ] {
             assert_eq!(files(line, &root), ["scripts/dump.sh"], "{line:?}");
         }
-        for line in [&["sh", "../outside.sh"][..], &["ls", "scripts"], &["cat", "/etc/hosts"]] {
+        for line in [
+            &["sh", "../outside.sh"][..],
+            &["ls", "scripts"],
+            &["cat", "/etc/hosts"],
+            &["tee", "scripts/dump.sh"],
+        ] {
             assert_eq!(files(line, &root), [""; 0], "{line:?}");
         }
     }
