@@ -159,10 +159,11 @@ impl Rappel {
         let mut barred = None;
         for source in today.chain(then.into_iter().flatten()) {
             match source {
-                Ok(named) if named.name == part.name && named.kind == part.kind => {
-                    if named.place == place {
-                        return Some(Ok(named));
-                    }
+                Ok(named)
+                    if (named.name.as_str(), named.kind, named.place.as_str())
+                        == (part.name.as_str(), part.kind, place) =>
+                {
+                    return Some(Ok(named));
                 }
                 Err((name, error)) if name == part.name => barred = barred.or(Some((name, error))),
                 _ => {}
