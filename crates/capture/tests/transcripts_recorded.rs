@@ -1,7 +1,7 @@
 //! What the parsers make of transcripts that the real agents wrote, in sessions that followed a script:
 //! so what really happened is known.
 
-#![allow(clippy::unwrap_used, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests may")]
 
 use std::path::Path;
 
