@@ -140,7 +140,7 @@ impl World {
         {
             self.saved.remove(&id);
         }
-        self.kill(&["gc", "--now"], 30_000);
+        self.kill(&["gc", "--now", "-y"], 30_000);
     }
 
     fn check(&mut self, round: u64) {

@@ -58,7 +58,7 @@ fn live(number: usize, home: &Path, until: Instant) -> (Project, Vec<(String, Sn
             }
             6 => {
                 // One gc at a time: a second one is told so and leaves.
-                let code = run(project.root(), home, &["gc", "--now"]).status.code();
+                let code = run(project.root(), home, &["gc", "--now", "-y"]).status.code();
                 assert!(matches!(code, Some(0 | 5)), "gc: exit {code:?}");
             }
             _ => {

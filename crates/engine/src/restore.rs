@@ -653,13 +653,7 @@ impl Rappel {
         paths.sort();
         paths.dedup();
         let all = plan.databases.iter();
-        let databases: Vec<UndoDatabase> = all
-            .map(|one| UndoDatabase {
-                name: one.name.clone(),
-                place: one.place.clone(),
-                left: self.look_at_database(one),
-            })
-            .collect();
+        let databases: Vec<UndoDatabase> = all.map(|one| self.look_at_database(one)).collect();
         let undo = Undo {
             version: DOCUMENT_VERSION,
             workspace,

@@ -122,6 +122,10 @@ pub struct UndoDatabase {
     /// What a cheap look at it gave right after: as long as it is the same, nobody changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
+    /// The digest of what it gave right after, where that can be something else than was loaded: a
+    /// server may tell a definition in other words than those it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<String>,
 }
 
 /// What a restore did to one repository.

@@ -307,6 +307,7 @@ fn since(named: Named, part: &DatabasePart, touched: Option<&UndoDatabase>) -> H
     let untouched = left.as_ref().is_some_and(|left| {
         named.database.fingerprint().is_ok_and(|now| now.is_some_and(|now| now.0 == *left))
     });
-    let after = left.filter(|_| named.kind == DatabaseKind::Command);
+    let loaded = touched.and_then(|one| one.loaded.clone());
+    let after = loaded.or(left.filter(|_| named.kind == DatabaseKind::Command));
     Holding { untouched, after, ..Holding::new(named, part.clone()) }
 }

@@ -124,9 +124,13 @@ impl Holding {
         }
         match &self.after {
             Some(after) if now.is_some_and(|now| now.to_string() == *after) => Since::Untouched,
-            Some(after) if *after != left.to_string() => Since::Unknown,
+            Some(after) if self.is_command() && *after != left.to_string() => Since::Unknown,
             _ => Since::Changed,
         }
+    }
+
+    fn is_command(&self) -> bool {
+        self.named.kind == DatabaseKind::Command
     }
 
     /// All the files that hold its content, if it lies inside the workspace. The index of a log
@@ -367,7 +371,13 @@ impl Rappel {
 
     /// A look at a database that was just restored: a cheap one, or where there is no such look, what a
     /// command gives now.
-    pub(crate) fn look_at_database(&self, plan: &DatabasePlan) -> Option<String> {
+    pub(crate) fn look_at_database(&self, plan: &DatabasePlan) -> UndoDatabase {
+        let (left, loaded) = self.digests_of(plan).unwrap_or_default();
+        UndoDatabase { name: plan.name.clone(), place: plan.place.clone(), left, loaded }
+    }
+
+    /// What a cheap look at a database gives, and the digest of what it holds, where one is needed.
+    fn digests_of(&self, plan: &DatabasePlan) -> Option<(Option<String>, Option<String>)> {
         let all = self.configured_databases().into_iter().flatten();
         let mut fitting = all.filter(|one| (&one.name, &one.place) == (&plan.name, &plan.place));
         let noticed = || {
@@ -375,12 +385,22 @@ impl Rappel {
             self.noticed_database(&path).ok()
         };
         let named = fitting.next().or_else(noticed)?;
-        if named.kind != DatabaseKind::Command {
-            return Some(named.database.fingerprint().ok()??.0);
-        }
-        let scratch = Scratch::over(self.source());
-        let read = named.database.read(&scratch, None, &self.reading().ok()?.watch);
-        Some(read.ok()?.digest.to_string())
+        let look = || named.database.fingerprint().ok().flatten().map(|look| look.0);
+        let read = || {
+            let scratch = Scratch::over(self.source());
+            let read = named.database.read(&scratch, None, &self.reading().ok()?.watch);
+            Some(read.ok()?.digest.to_string())
+        };
+        Some(match plan.kind {
+            DatabaseKind::Command => (read(), None),
+            DatabaseKind::Postgres => {
+                let left = look();
+                // What others have written meanwhile is not what was loaded.
+                let loaded = left.as_ref().and_then(|_| read()).filter(|_| look() == left);
+                (left, loaded)
+            }
+            DatabaseKind::Sqlite => (look(), None),
+        })
     }
 
     /// How a restore takes hold of databases.

@@ -276,6 +276,28 @@ fn undo_works_where_a_dump_is_not_the_same_once_it_is_loaded() {
 }
 
 #[test]
+fn what_changes_no_row_and_no_definition_since_a_restore_is_no_change() {
+    let server = Postgres::start();
+    let world = world_with(&server);
+    // The server tells this check in other words once it was loaded.
+    server.run("app", "CREATE TABLE kinds (x varchar(9) CHECK (x IN ('a', 'b')))");
+    let first = world.save("first");
+    server.run("app", "DELETE FROM talks");
+    world.restore(&first);
+    server.run("app", "ANALYZE");
+    let report = world.undo();
+    assert_eq!(report.conflicts, [], "nobody changed it since");
+    assert_eq!(count(&server, "talks"), "0");
+
+    world.restore(&first);
+    server.run("app", "INSERT INTO kinds VALUES ('b')");
+    let conflicts = world.undo().conflicts;
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert!(conflicts[0].reason.contains("changed since"), "{conflicts:?}");
+    assert_eq!(count(&server, "kinds"), "1");
+}
+
+#[test]
 fn a_dropped_database_is_made_again() {
     let server = Postgres::start();
     let world = world_with(&server);
