@@ -256,3 +256,19 @@ fn a_save_after_known_damage_stores_the_workspace_again() {
     world.json(&["restore", "latest", "--to", there.to_str().unwrap()]);
     assert_eq!(snapshot(&there), world.project.snapshot());
 }
+
+#[test]
+fn a_checkpoint_whose_manifest_is_damaged_can_be_deleted() {
+    let world = World::new();
+    world.save("one");
+    world.write("a.txt", "two\n");
+    let second = world.save("two");
+    let manifests = records(&world.home).into_iter().filter(Record::is_manifest);
+    manifests.last().unwrap().damage();
+    let lost = world.run(&["verify"]);
+    assert_eq!(lost.status.code(), Some(6), "{}", world.shown(&lost));
+    let deleted = world.run(&["delete", &second, "--confirm"]);
+    assert!(deleted.status.success(), "{}", world.shown(&deleted));
+    let list = world.json(&["list"]);
+    assert_eq!(list["total"], 1, "{list}");
+}

@@ -10,6 +10,7 @@ use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
+use rappel_types::manifest::PartialReason;
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
@@ -285,19 +286,21 @@ impl Rappel {
         Ok(())
     }
 
-    /// What differs in the repositories since they were like that; `None` if nothing does.
+    /// What differs in the repositories since they were like that (`None` if nothing does), and what
+    /// could not be looked at.
     pub(crate) fn git_since(
         &self,
         then: Option<&GitPart>,
         files: &CapturedFiles,
         scratch: &Scratch<'_>,
-    ) -> Result<Option<GitDiff>> {
+    ) -> Result<(Option<GitDiff>, Vec<PartialReason>)> {
         let now = self.look_at_git(files, None, scratch)?;
         // What cannot be read now is no difference.
-        if now.state == FacetState::Failed {
-            return Ok(None);
-        }
-        Ok(git::compare(scratch, &git::states(scratch, then)?, &now.states))
+        let diff = match now.state {
+            FacetState::Failed => None,
+            _ => git::compare(scratch, &git::states(scratch, then)?, &now.states),
+        };
+        Ok((diff, now.partial))
     }
 
     /// A checkpoint and what is there now, agents apart.
@@ -310,7 +313,7 @@ impl Rappel {
             let mut now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
             noticed = std::mem::take(&mut now.scanned.databases);
             if options.wants(Facet::Git) && holds(from, Facet::Git) {
-                diff.git = self.git_since(from.git.as_ref(), &now, &scratch)?;
+                diff.git = self.git_since(from.git.as_ref(), &now, &scratch)?.0;
             }
             match tree_of(from) {
                 _ if !options.wants_files() => {}

@@ -286,7 +286,7 @@ impl Rappel {
             let part = found.part.as_ref().and_then(|part| part.repository(state.path.as_ref()));
             state.part = part.cloned().unwrap_or_default();
         }
-        Ok(GitPresent { state: found.state, states, stored: false })
+        Ok(GitPresent { state: found.state, states, partial: found.partial, stored: false })
     }
 
     /// A dry run keeps no contents, but what is staged has to be compared.

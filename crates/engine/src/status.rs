@@ -300,7 +300,15 @@ impl Rappel {
             FacetState::Captured | FacetState::Absent => manifest.git.clone(),
             FacetState::Failed | FacetState::NotAsked => self.remembered_git(id)?,
         };
-        status.unsaved_git = self.git_since(then.as_ref(), &now, &scratch)?;
+        let (unsaved_git, unreadable) = self.git_since(then.as_ref(), &now, &scratch)?;
+        status.unsaved_git = unsaved_git;
+        for one in unreadable {
+            let place = one.path.map(|path| format!("{path}: ")).unwrap_or_default();
+            let reason = format!("git: {place}{}", one.reason);
+            if !status.reasons.contains(&reason) {
+                status.worsen(Health::Degraded, &reason, "rappel restore latest --dry-run");
+            }
+        }
         let changes = tree::diff(&scratch, &files.tree, &now.tree)?;
         status.unsaved = changes.len();
         let oldest = changes.iter().filter_map(|change| self.changed_at(&change.path)).min();

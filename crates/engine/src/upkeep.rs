@@ -11,7 +11,7 @@ use rappel_store::held;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::{Nothing, Role, Scratch, Sink, Source, id_of};
 use rappel_store::verify::{RepairReport, Scope, VerifyReport};
-use rappel_types::{CheckpointId, Content, Node, ObjectId, Reference, RelPath};
+use rappel_types::{CheckpointId, Content, Manifest, Node, ObjectId, Reference, RelPath};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
@@ -118,15 +118,16 @@ impl Rappel {
     }
 
     /// The deleted checkpoints of all workspaces that can still be brought back.
-    pub fn deleted_everywhere(&self) -> Result<Vec<CheckpointId>> {
+    pub fn deleted_everywhere(&self) -> Result<Vec<Manifest>> {
         let rows = self.store.look_up(|index| index.deleted())?;
         let mut found = Vec::new();
         for row in rows {
-            if self.store.manifest(&row).is_ok() && !self.deleted_for_good(&row)? {
-                found.push(row.id);
+            let Ok(manifest) = self.store.manifest(&row) else { continue };
+            if !self.deleted_for_good(&row)? {
+                found.push(manifest);
             }
         }
-        found.sort();
+        found.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(found)
     }
 

@@ -179,12 +179,22 @@ pub struct Index {
 type Row3 = (u32, u64, i32);
 
 impl Index {
-    /// Opens the database, or creates an empty one. `None` if there is one that cannot be used:
-    /// the caller deletes it and asks again.
+    /// Opens the database that is there. `None` if it cannot be used, or is not finished: whoever
+    /// holds the lock replaces it.
     pub fn open(path: &Path) -> Result<Option<Self>> {
+        Self::open_or_create(path, OpenFlags::default() & !OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Creates an empty one. Only under the lock, and where there is none.
+    pub(crate) fn create(path: &Path) -> Result<Option<Self>> {
+        create_private(path)?;
+        Self::open_or_create(path, OpenFlags::default())
+    }
+
+    fn open_or_create(path: &Path, flags: OpenFlags) -> Result<Option<Self>> {
         let start = std::time::Instant::now();
         loop {
-            match Self::try_open(path) {
+            match Self::try_open(path, flags) {
                 Err(Error::Index { source, .. }) if is_unusable(&source) => return Ok(None),
                 // While a new database is given its write-ahead log, SQLite turns others away at
                 // once instead of letting them wait.
@@ -227,10 +237,9 @@ impl Index {
         }
     }
 
-    fn try_open(path: &Path) -> Result<Option<Self>> {
+    fn try_open(path: &Path, flags: OpenFlags) -> Result<Option<Self>> {
         let fail = |source| Error::Index { path: path.to_owned(), source };
-        create_private(path)?;
-        let connection = checked::open(path, OpenFlags::default()).map_err(fail)?;
+        let connection = checked::open(path, flags).map_err(fail)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(fail)?;
         // As many as there are questions: asking must not mean parsing.
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -251,7 +260,11 @@ impl Index {
             .map_err(fail)?;
         let identity = identity(path)?;
         let mut index = Self::over(connection, path);
-        if tables == 0 && version == 0 {
+        let is_new = tables == 0 && version == 0;
+        if is_new && !flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+            return Ok(None);
+        }
+        if is_new {
             let transaction = index.connection.transaction().map_err(fail)?;
             // Two processes may both find it empty; the second one finds it done.
             let tables: i64 = transaction

@@ -372,8 +372,9 @@ impl Store {
 /// whoever removed one that another process is just creating would pull it from under its feet.
 fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
     let path = home.index();
+    // Without the lock, another process may just be replacing it: whatever fails is tried again.
     if path.exists()
-        && let Some(index) = Index::open(&path)?
+        && let Ok(Some(index)) = Index::open(&path)
     {
         return Ok((index, false));
     }
@@ -390,7 +391,7 @@ fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
 fn create_index(path: &Path) -> Result<Index> {
     // Also without a database: SQLite would take a log that was left behind for that of a new one.
     remove_index(path)?;
-    Index::open(path)?
+    Index::create(path)?
         .ok_or_else(|| Error::Damaged(format!("{} cannot be rebuilt", path.display())))
 }
 

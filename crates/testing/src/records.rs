@@ -24,6 +24,11 @@ impl Record {
         matches!(self.kind, Kind::Commit | Kind::Footer)
     }
 
+    /// Whether it is a checkpoint's manifest.
+    pub fn is_manifest(&self) -> bool {
+        self.kind == Kind::Manifest
+    }
+
     /// Flips a byte in the middle of what it holds.
     pub fn damage(&self) {
         let at = (self.at + record::HEADER + (self.length - record::HEADER) / 2) as u64;

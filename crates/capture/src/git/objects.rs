@@ -8,7 +8,7 @@ use gix_index::hash::ObjectId as Oid;
 use rappel_types::git::GitPart;
 use rappel_types::{Node, RelPath};
 
-use super::bundles::{self, Bundle, Failure, Known};
+use super::bundles::{self, Bundle, Failure, Known, bytes_of};
 use super::capture::Work;
 use super::folder;
 use super::memo::Remembered;
@@ -88,7 +88,7 @@ impl<'a> Work<'a> {
         let is_new = prior.is_none();
         let prior = prior.unwrap_or_default();
         let mut bundles: Vec<Bundle> = match is_new {
-            true => self.foreign_bundles(),
+            true => self.foreign_bundles(place),
             false => prior.bundles.clone(),
         };
         let mut prior = prior;
@@ -182,8 +182,10 @@ impl<'a> Work<'a> {
         self.request.memo.map(|memo| &memo.part).or(self.request.prior)
     }
 
-    /// Bundles of other workspaces, whose repositories may be clones of this one.
-    fn foreign_bundles(&self) -> Vec<Bundle> {
+    /// Bundles of other workspaces, whose repositories may be clones of this one. Only those of which
+    /// this repository has every object: a restore gives back all of a bundle, and must not bring
+    /// another project's work to this one.
+    fn foreign_bundles(&self, place: &Place) -> Vec<Bundle> {
         let mut bundles: Vec<Bundle> = Vec::new();
         for part in (self.request.others)() {
             // One that cannot be read any more has nothing to give.
@@ -192,6 +194,24 @@ impl<'a> Work<'a> {
         }
         bundles.sort_by(|a, b| a.name.cmp(&b.name));
         bundles.dedup_by(|a, b| a.name == b.name);
+        let width = place.hash.len_in_bytes();
+        bundles.retain(|bundle| {
+            let ids = bytes_of(self.sink, &bundle.ids).unwrap_or_default();
+            let ids: Vec<Oid> =
+                ids.chunks_exact(width).filter_map(|name| Oid::try_from(name).ok()).collect();
+            // Of an unrelated repository a few show it.
+            let few = &ids[..ids.len().min(16)];
+            !ids.is_empty() && has_all(place, few) && has_all(place, &ids)
+        });
         bundles
     }
+}
+
+/// Whether a repository has all of these objects.
+fn has_all(place: &Place, ids: &[Oid]) -> bool {
+    let input: String = ids.iter().map(|oid| format!("{oid}\n")).collect();
+    let asked = ["cat-file", "--buffer", "--batch-check=%(objectname)"];
+    let answer = place.git().ask(&asked, input.as_bytes());
+    answer
+        .is_ok_and(|answer| !answer.split(|&b| b == b'\n').any(|line| line.ends_with(b" missing")))
 }

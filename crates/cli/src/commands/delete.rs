@@ -37,10 +37,16 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let output = context.output;
     let mut doomed: Vec<Checkpoint> = Vec::new();
     let mut lost: Vec<CheckpointId> = Vec::new();
+    // Nothing is known of these but where they are.
+    let mut unreadable: Vec<Reference> = Vec::new();
     for reference in &args.references {
         let checkpoint = match rappel.show(reference) {
             Err(rappel::Error::Lost { checkpoint }) => {
                 lost.push(checkpoint);
+                continue;
+            }
+            Err(error) if error.kind() == ErrorKind::Damage => {
+                unreadable.push(reference.clone());
                 continue;
             }
             other => other?,
@@ -54,12 +60,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
         return Err(rappel::Error::Pinned { checkpoint }.into());
     }
     // There is nothing to lose any more in those that are lost.
-    if !args.confirm && !doomed.is_empty() && !ask(&doomed, args, context)? {
+    let any = !doomed.is_empty() || !unreadable.is_empty();
+    if !args.confirm && any && !ask(&doomed, &unreadable, args, context)? {
         return Ok(confirm::DECLINED);
     }
     // The ids that were shown, whatever the references mean by now.
     let ids = doomed.iter().map(|one| &one.manifest.id).chain(&lost);
-    let references: Vec<_> = ids.map(exactly).collect();
+    let references: Vec<_> = ids.map(exactly).chain(unreadable).collect();
     let deleted = rappel.delete(&references, args.now)?;
     let freed = match args.now {
         true => free_now(&rappel, context)?,
@@ -106,7 +113,12 @@ fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
     }
 }
 
-fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<bool> {
+fn ask(
+    doomed: &[Checkpoint],
+    unreadable: &[Reference],
+    args: &Args,
+    context: &Context,
+) -> Result<bool> {
     let output = context.output;
     let paint = output.paint_stderr();
     let mut words = "delete".to_owned();
@@ -119,8 +131,14 @@ fn ask(doomed: &[Checkpoint], args: &Args, context: &Context) -> Result<bool> {
             output.tell(&format!("  {}{title}  ({age})", paint.id(manifest.id.as_str())));
         }
     }
+    for reference in unreadable {
+        words.push_str(&format!(" {reference}"));
+        if !output.json {
+            output.tell(&format!("  {reference}  (it cannot be read)"));
+        }
+    }
     words.push_str(if args.now { " --now --confirm" } else { " --confirm" });
-    let question = match (doomed.len(), args.now) {
+    let question = match (doomed.len() + unreadable.len(), args.now) {
         (1, false) => "Delete it?",
         (_, false) => "Delete them?",
         (1, true) => "Delete it at once and for good?",

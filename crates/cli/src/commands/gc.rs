@@ -1,6 +1,7 @@
 //! `rappel gc`.
 
 use rappel::Rappel;
+use rappel_types::time;
 
 use crate::errors::{Exit, Result};
 use crate::process::Context;
@@ -57,8 +58,12 @@ fn ask(rappel: &Rappel, context: &Context) -> Result<bool> {
     if !output.json && !deleted.is_empty() {
         let number = face::count(deleted.len() as u64, "checkpoint", "checkpoints");
         output.tell(&format!("{number} that can still be brought back:"));
-        for id in deleted.iter().take(NAMED) {
-            output.tell(&format!("  {}", output.paint_stderr().id(id.as_str())));
+        for manifest in deleted.iter().take(NAMED) {
+            let id = output.paint_stderr().id(manifest.id.as_str());
+            let title = manifest.description.as_ref().map(|text| format!("  \"{text}\""));
+            let age = time::age(context.now(), manifest.created_at);
+            let root = &manifest.workspace.root;
+            output.tell(&format!("  {id}{}  ({age}, {root})", title.unwrap_or_default()));
         }
         if deleted.len() > NAMED {
             output.tell(&format!("  and {} more", deleted.len() - NAMED));

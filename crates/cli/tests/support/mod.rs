@@ -123,7 +123,7 @@ impl World {
         self.shown(&output)
     }
 
-    fn shown(&self, output: &Output) -> String {
+    pub fn shown(&self, output: &Output) -> String {
         let mut text = format!("exit {}\n", output.status.code().unwrap_or(-1));
         for (name, stream) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             let _ = write!(text, "----- {name} -----\n{}", String::from_utf8_lossy(stream));

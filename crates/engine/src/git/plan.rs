@@ -54,6 +54,8 @@ impl GitWish {
 pub(crate) struct GitPresent {
     pub state: FacetState,
     pub states: Vec<State>,
+    /// What could not be looked at.
+    pub partial: Vec<PartialReason>,
     /// Whether a checkpoint holds their objects; a dry run looks without storing any.
     pub stored: bool,
 }

@@ -102,6 +102,7 @@ impl Rappel {
                             Some(part) => State::load(self.source(), part)?,
                             None => Vec::new(),
                         },
+                        partial: Vec::new(),
                         stored: true,
                     },
                 };

@@ -150,6 +150,15 @@ fn named_files(lines: &[&Vec<String>], root: &Path) -> Vec<TrustFile> {
             );
         }
     }
+    // `cd scripts && ./dump.sh`, `PATH=scripts:$PATH; dump.sh`: words may count from a folder that the
+    // line names.
+    let folders: Vec<PathBuf> =
+        paths.iter().filter(|path| *path != root && path.is_dir()).cloned().collect();
+    let words: Vec<PathBuf> =
+        paths.iter().filter_map(|path| Some(path.strip_prefix(root).ok()?.to_owned())).collect();
+    for folder in &folders {
+        paths.extend(words.iter().map(|word| folder.join(word)));
+    }
     let mut files: Vec<_> = paths.iter().filter_map(|path| TrustFile::look(path, root)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
@@ -267,6 +276,10 @@ mod tests {
             &["tool", "--file=scripts/dump.sh"],
             &["docker", "run", "-v", "./scripts/dump.sh:/x"],
             &["curl", "-d", "@scripts/dump.sh"],
+            &["sh", "-c", "cd scripts && ./dump.sh"],
+            &["env", "-C", "scripts", "./dump.sh"],
+            &["sh", "-c", "scripts/\"dump.sh\""],
+            &["sh", "-c", "PATH=scripts:$PATH; dump.sh"],
         ] {
             assert_eq!(files(line, &root), ["scripts/dump.sh"], "{line:?}");
         }

@@ -33,7 +33,17 @@ pub fn lacking(
     source: &dyn Source,
     deep: bool,
 ) -> Result<BTreeSet<Oid>, Trouble> {
-    let Some(width) = width(state) else { return Ok(BTreeSet::new()) };
+    look(git, state, source, deep).map(|(missing, _)| missing)
+}
+
+/// The same, and whether git complained of what it has.
+fn look(
+    git: &Git<'_>,
+    state: &State,
+    source: &dyn Source,
+    deep: bool,
+) -> Result<(BTreeSet<Oid>, bool), Trouble> {
+    let Some(width) = width(state) else { return Ok((BTreeSet::new(), false)) };
     let mut input = Vec::new();
     for bundle in &state.bundles {
         let list = bytes_of(source, &bundle.ids).unwrap_or_default();
@@ -43,7 +53,12 @@ pub fn lacking(
         }
     }
     // Its kind is asked for so that git opens the object: a file of that name is not enough.
-    let answer = git.ask(&["cat-file", "--buffer", "--batch-check=%(objecttype)"], &input)?;
+    let asked = ["cat-file", "--buffer", "--batch-check=%(objecttype)"];
+    let (status, answer, words) = git.try_ask(&asked, &input)?;
+    if !status.success() {
+        return Err(Trouble::Failed(words));
+    }
+    let complains = !words.trim().is_empty();
     let lines = answer.split(|&b| b == b'\n');
     let missing = lines.filter_map(|line| line.strip_suffix(b" missing"));
     let mut found: BTreeSet<Oid> = missing.filter_map(|hex| Oid::from_hex(hex).ok()).collect();
@@ -58,7 +73,7 @@ pub fn lacking(
         let names = names.filter_map(|hex| Oid::from_hex(hex.as_bytes()).ok());
         found.extend(names.filter(|oid| known.find(oid).is_some()));
     }
-    Ok(found)
+    Ok((found, complains))
 }
 
 impl GitDrive<'_> {
@@ -84,21 +99,29 @@ impl GitDrive<'_> {
         };
         let folder = common.join(format!("rappel-spoilt-{}", self.header.id));
         let mut aside = Aside { folder, width, count: 0 };
-        let missing = match lacking(&git, state, source, plan.objects) {
+        let packs = objects.join("pack");
+        let again = || look(&git, state, source, plan.objects);
+        let mut looked = again();
+        if matches!(looked, Err(Trouble::Failed(_))) {
             // A folder in the place of an object stops git, whatever it is asked.
-            Err(Trouble::Failed(_)) => {
-                aside.take_folders(&objects)?;
-                lacking(&git, state, source, plan.objects)
+            aside.take_folders(&objects)?;
+            looked = again();
+        }
+        if matches!(looked, Err(Trouble::Failed(_))) {
+            aside.take_packs(&packs, Some(&git))?;
+            looked = again();
+        }
+        let (mut missing, complains) = looked.map_err(|words| trouble(&words))?;
+        if !missing.is_empty() {
+            let before = aside.count;
+            aside.take_loose(&objects, &missing)?;
+            aside.take_packs(&packs, complains.then_some(&git))?;
+            if aside.count > before {
+                missing = again().map_err(|words| trouble(&words))?.0;
             }
-            other => other,
-        };
-        let missing = missing.map_err(|words| trouble(&words))?;
+        }
         let known = Known::of(&state.bundles, width, source);
         let wanted: BTreeSet<usize> = missing.iter().filter_map(|oid| known.find(oid)).collect();
-        if !wanted.is_empty() {
-            aside.take_loose(&objects, &missing)?;
-            aside.take_packs(&objects.join("pack"))?;
-        }
         let promised = !wanted.is_empty() && create::is_partial_clone(&git);
         for at in wanted {
             create::unpack(&git, &state.bundles[at], promised, source)?;
@@ -140,7 +163,7 @@ impl Aside {
                 self.take(&at)?;
             }
         }
-        self.take_packs(&objects.join("pack"))
+        self.take_packs(&objects.join("pack"), None)
     }
 
     /// Loose objects that are there and yet missing.
@@ -155,12 +178,17 @@ impl Aside {
         Ok(())
     }
 
-    /// Packs that are not what their indexes say. One that has no index yet may be on its way.
-    fn take_packs(&mut self, folder: &Path) -> Result<()> {
+    /// Packs that are not what their indexes say. One that has no index yet may be on its way. With
+    /// `git`, that reads all of them.
+    fn take_packs(&mut self, folder: &Path, git: Option<&Git<'_>>) -> Result<()> {
         let before = self.count;
         let is_index = |at: &PathBuf| at.extension().is_some_and(|end| end == "idx");
         for index in entries(folder).filter(is_index).collect::<Vec<_>>() {
-            if is_whole(&index, self.width) {
+            let reads = |git: &Git<'_>| {
+                let Some(path) = index.to_str() else { return true };
+                !matches!(git.ask(&["verify-pack", path], b""), Err(Trouble::Failed(_)))
+            };
+            if is_whole(&index, self.width) && git.is_none_or(reads) {
                 continue;
             }
             for end in ["pack", "rev", "bitmap", "mtimes", "promisor", "keep", "idx"] {
