@@ -263,8 +263,8 @@ fn a_checkpoint_whose_manifest_is_damaged_can_be_deleted() {
     world.save("one");
     world.write("a.txt", "two\n");
     let second = world.save("two");
-    let manifests = records(&world.home).into_iter().filter(Record::is_manifest);
-    manifests.last().unwrap().damage();
+    let mut manifests = records(&world.home).into_iter().filter(Record::is_manifest);
+    manifests.next_back().unwrap().damage();
     let lost = world.run(&["verify"]);
     assert_eq!(lost.status.code(), Some(6), "{}", world.shown(&lost));
     let deleted = world.run(&["delete", &second, "--confirm"]);

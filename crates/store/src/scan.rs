@@ -99,6 +99,8 @@ pub(crate) struct Scan<'s> {
     pub damage: Vec<Damage>,
     /// Whether a commit may have been there that could not be read.
     pub log_was_hurt: bool,
+    /// When the home's first commit was made, if that is still there.
+    pub begun_at: Option<i64>,
     /// What a later version wrote: nothing is wrong with it, but what it needs is not known.
     pub unknown: Vec<Damage>,
     /// Packs that commits have retired, and when the first of those commits that is still there was
@@ -127,6 +129,7 @@ impl<'s> Scan<'s> {
             documents: Vec::new(),
             damage: Vec::new(),
             log_was_hurt: false,
+            begun_at: None,
             unknown: Vec::new(),
             retired: HashMap::new(),
             named_in: HashMap::new(),
@@ -215,6 +218,9 @@ impl<'s> Scan<'s> {
         }
         let (Some(commit), Some(position)) = (&run.commit, &run.position) else { return };
         let (position, previous) = (position.clone(), commit.previous);
+        if run.sequence == 1 {
+            self.begun_at = Some(commit.at.as_millis());
+        }
         self.commits.push(CommitInfo { position, previous });
         for pack in &commit.packs {
             named.push((pack.clone(), run.pack, pack.birth.unwrap_or(run.sequence)));

@@ -243,6 +243,28 @@ fn long_histories_of_small_edits_survive_many_collections() {
 }
 
 #[test]
+fn packs_that_are_older_than_the_log_are_not_taken_for_garbage() {
+    let world = World::new().small();
+    save(&world.open(), &files(&[("large", &noise(1, 40_000))]));
+    let bulk = || {
+        let mut packs = world.packs();
+        packs.retain(|name| name.starts_with("bulk-"));
+        packs
+    };
+    let before = bulk();
+    assert!(!before.is_empty());
+    // The log is lost, and the index with it: nothing says that those packs ever counted.
+    for name in world.packs().iter().filter(|name| name.starts_with("log-")) {
+        std::fs::remove_file(world.home.path().join("packs").join(name)).unwrap();
+    }
+    world.forget_index();
+    let store = world.open();
+    save(&store, &files(&[("a", b"one")]));
+    gc(&store);
+    assert_eq!(bulk(), before);
+}
+
+#[test]
 fn what_dead_writers_left_goes_after_the_grace() {
     let world = World::new().small();
     let store = world.open();

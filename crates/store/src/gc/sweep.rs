@@ -88,13 +88,23 @@ impl Collector<'_> {
         for pack in self.unnamed_packs(grace)? {
             let reader = PackReader::open(&store.home.packs(), pack)?;
             // From here on no writer can begin with it.
-            if reader.is_abandoned() {
+            if reader.is_abandoned() && !self.may_be_of_a_lost_log(&reader)? {
                 report.freed_bytes += reader.length()?;
                 disk::unlink(&*store.disk, &pack.path(&store.home.packs()))?;
                 removed += 1;
             }
         }
         Ok(removed)
+    }
+
+    /// Whether a whole pack is older than the log: then it was named by one that is lost, and may be
+    /// all that is left of its checkpoints.
+    fn may_be_of_a_lost_log(&self, reader: &PackReader) -> Result<bool> {
+        if !matches!(reader.footer(), Ok(Some(_))) {
+            return Ok(false);
+        }
+        let modified = reader.modified()?;
+        Ok(self.scan.sequence == 0 || self.scan.begun_at.is_some_and(|begun| modified < begun))
     }
 
     fn unnamed_packs(&self, grace: Duration) -> Result<Vec<PackId>> {
