@@ -1,7 +1,7 @@
 //! Gemini CLI. A message is written anew, whole and under the same id, whenever something is added
-//! to it: only what is new is given. `$rewindTo` takes back a message and all after it. `$set.messages`
-//! repeats the conversation when a session is resumed, and replaces it when it is compressed: then it
-//! begins with another message.
+//! to it: only what is new is given. `$rewindTo` takes back a message and all after it.
+//! `$set.messages` repeats the conversation when the user resumes a session. A compression replaces
+//! the conversation: then it begins with another message.
 
 use std::collections::VecDeque;
 
@@ -261,8 +261,8 @@ fn tool_call(call: &Value, message: &mut Message, out: &mut Out<'_>) {
     }
 }
 
-/// How a command failed. Gemini CLI calls it a success and names the code behind the output, among a few other
-/// lines of its own.
+/// How a command failed. Gemini CLI calls it a success all the same. It names the exit code behind
+/// the output, among a few other lines of its own.
 fn exit_code(said: &str) -> Option<i64> {
     const BESIDE: [&str; 4] = ["Signal: ", "Background PIDs: ", "Process Group PGID: ", "</"];
     let own = |line: &&str| BESIDE.iter().any(|start| line.starts_with(start));
