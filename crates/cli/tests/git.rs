@@ -87,13 +87,14 @@ struct World {
     home: PathBuf,
     linked: PathBuf,
     random: u64,
+    damages: u64,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
         let project = Project::new();
         let (home, linked) = (project.outside().join("home"), project.outside().join("linked"));
-        let world = Self { project, home, linked, random: seed * 2 + 1 };
+        let world = Self { project, home, linked, random: seed * 2 + 1, damages: 0 };
         let root = world.root();
         must(root, &["init", "-q"]);
         for n in 0..12 {
@@ -173,10 +174,12 @@ impl World {
         (portrait(self.root()), there)
     }
 
+    /// Does the next of four kinds of damage.
     fn damage(&mut self) {
         let root = self.root().to_owned();
         let linked = self.linked.to_str().unwrap().to_owned();
-        let kind = self.roll(4);
+        let kind = self.damages % 4;
+        self.damages += 1;
         if kind == 0 {
             std::fs::remove_dir_all(root.join(".git")).unwrap();
             std::fs::remove_dir_all(&self.linked).unwrap();

@@ -47,7 +47,10 @@ impl Rappel {
             let touched =
                 touched.map(|touched| touched.worktrees.iter().find(|one| one.name == part.name));
             let asked = match touched {
-                Some(touched) => touched.is_some_and(|one| one.whole || !one.paths.is_empty()),
+                // One of which nothing but the link is named was not asked for.
+                Some(touched) => {
+                    touched.is_some_and(|one| one.whole || !one.paths.is_empty() || !one.link)
+                }
                 None => wish.worktrees.iter().any(|name| name == "all" || *name == part.name),
             };
             let linked = touched.map(|touched| touched.is_some_and(|one| one.link));
