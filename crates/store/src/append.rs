@@ -70,14 +70,16 @@ impl Store {
             return Err(Error::Damaged("the log's pack is none".into()));
         };
         let offset = start + run.len() as u64;
-        Ok(Position {
+        let position = Position {
             pack: number,
             offset,
             end: offset + record.len() as u64,
             id,
             sequence: commit.sequence,
             generation: commit.generation,
-        })
+        };
+        lock.set_reached(self.home.id, &position);
+        Ok(position)
     }
 
     /// The pack that the next run goes to: the open one, or a new one where that is full, closed
@@ -166,6 +168,12 @@ impl Store {
     ) -> Result<(Vec<Entry>, Commit, Position)> {
         // What was made under the lock may have been too much for the run after all.
         spool.settle(self)?;
+        // Gc unlinks what a writer left behind under this very lock. It may have taken this one's
+        // packs for that: the machine may have slept for a day.
+        if !spool.sealed.iter().all(Sealed::is_there) {
+            spool.discard(self);
+            return Err(Error::Moved);
+        }
         let sequence = tail.sequence + 1;
         let mut checksums = Vec::new();
         let mut at = 0;

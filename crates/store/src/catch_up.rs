@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::index::{Body, Entry, Index};
-use crate::lock::{Broken, Lock};
+use crate::lock::{Broken, Lock, Reached};
 use crate::log::{self, Run, Tail};
 use crate::outline::Outline;
 use crate::pack::{PackId, PackReader};
@@ -53,10 +53,11 @@ impl Store {
     /// The first half of [`Store::catch_up`], which is all that can be done where nothing can be
     /// written.
     pub(crate) fn take_in_log(&self, lock: &dyn Broken) -> Result<Tail> {
-        let (known, acknowledged, incomplete) = self.with_index(|index| {
+        let (known, incomplete) = self.with_index(|index| {
             index.reload()?;
-            Ok((index.position()?, index.acknowledged()?, index.is_incomplete()?))
+            Ok((index.position()?, index.is_incomplete()?))
         })?;
+        let acknowledged = self.acknowledged()?;
         let packs = self.home.packs();
         let from = match &known {
             Some(position) if !incomplete && log::confirm(&packs, position)? => Some(position),
@@ -107,6 +108,19 @@ impl Store {
             self.with_index(|index| index.set_note("damage", 1))?;
         }
         Ok(walked.tail)
+    }
+
+    /// The last commit that is known to have been durable, by the index or by the note in the lock
+    /// file. Each can be lost without the other.
+    pub(crate) fn acknowledged(&self) -> Result<Option<log::Position>> {
+        let noted = self.reached()?.and_then(|reached| reached.commit);
+        let indexed = self.with_index(|index| index.acknowledged())?;
+        Ok(indexed.into_iter().chain(noted).max_by_key(|position| position.sequence))
+    }
+
+    /// What the last writer has noted of the log.
+    pub(crate) fn reached(&self) -> Result<Option<Reached>> {
+        Reached::read(&self.home.lock(), self.home.id)
     }
 
     fn note_damage(&self, found: impl Iterator<Item = String>) {

@@ -8,6 +8,8 @@ use rappel_types::{CheckpointId, Entry, Facet, RelPath, Timestamp, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::pack::PackId;
+
 /// What tells a workspace from others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
@@ -193,6 +195,10 @@ pub struct Loss {
     /// `verify`: only in the document about [`KNOWN_DAMAGE`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<String>,
+    /// Packs that a repair found without a log, and named: only in the document about
+    /// [`ADOPTED_PACKS`]. The last one counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adopted: Vec<PackId>,
     /// The checkpoint's workspace, for whoever does not find its manifest any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceId>,
@@ -210,6 +216,7 @@ impl Loss {
             paths: Vec::new(),
             structure: false,
             known: Vec::new(),
+            adopted: Vec::new(),
             workspace: None,
             sequence: None,
         }
@@ -223,6 +230,9 @@ impl Loss {
 
 /// What the document with the damage that a repair has left is about.
 pub const KNOWN_DAMAGE: &str = "known-damage";
+
+/// What the document with the packs that a repair found without a log is about.
+pub const ADOPTED_PACKS: &str = "adopted-packs";
 
 /// The version of all documents of this build.
 pub const DOCUMENT_VERSION: u32 = 1;

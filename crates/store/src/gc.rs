@@ -93,6 +93,11 @@ pub struct GcReport {
     pub others_reading: bool,
     /// Packs that were kept whole because something damaged may need them.
     pub packs_kept_for_damage: u64,
+    /// Those of the retired packs that a repair found without a log: all that was left of
+    /// checkpoints that are lost.
+    pub packs_of_lost_checkpoints: u64,
+    /// What they took.
+    pub lost_checkpoints_bytes: u64,
 }
 
 impl Store {
@@ -131,6 +136,7 @@ impl Store {
             (plan.dead.len() + plan.groups.iter().map(Vec::len).sum::<usize>()) as u64;
         report.packs_copied = plan.groups.iter().map(Vec::len).sum::<usize>() as u64;
         report.freed_bytes = plan.retiring_bytes.saturating_sub(plan.copied_bytes);
+        collector.count_adopted(plan.dead.iter().chain(plan.groups.iter().flatten()), &mut report);
         report.waiting_bytes = collector.retired_packs().map(|retired| retired.length).sum();
         Ok(report)
     }
@@ -177,6 +183,15 @@ impl<'s> Collector<'s> {
     fn plan(&mut self) -> Plan {
         let target = self.store.limits.pack_target;
         plan::plan(&self.scan, &mut self.marks, self.newest, self.eager, target)
+    }
+
+    /// Counts those of the packs that go that a repair found without a log.
+    fn count_adopted<'a>(&self, going: impl Iterator<Item = &'a PackId>, report: &mut GcReport) {
+        let adopted = self.scan.adopted();
+        for pack in going.filter(|pack| adopted.contains(pack)) {
+            report.packs_of_lost_checkpoints += 1;
+            report.lost_checkpoints_bytes += self.scan.packs.get(pack).map_or(0, |it| it.length);
+        }
     }
 
     fn collect(&mut self, options: &GcOptions<'_>, report: &mut GcReport) -> Result<()> {
@@ -246,6 +261,7 @@ impl<'s> Collector<'s> {
         }
         let written: u64 = copies.sealed.iter().map(|sealed| sealed.length).sum();
         let copied = !copies.sealed.is_empty();
+        self.count_adopted(group.iter(), report);
         self.commit(lock, &tail, &going, copies)?;
         // Whatever became of the index: from here on it knows the commit, and may be swept by.
         let tail = self.store.catch_up(&mut self.store.lock()?)?;
@@ -312,7 +328,7 @@ impl<'s> Collector<'s> {
         let mut kept: Vec<u64> = log::numbers(&packs)?;
         kept.retain(|number| stays(*number));
         // One that is missing stays known to be, until a repair has seen it.
-        let hurt = mark::unhealed(&self.scan).filter_map(|damage| match damage.pack {
+        let hurt = self.scan.unhealed().filter_map(|damage| match damage.pack {
             PackId::Log(number) => Some(number),
             PackId::Bulk(_) => None,
         });

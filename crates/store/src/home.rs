@@ -109,7 +109,7 @@ impl Home {
             });
         }
         // One process names the home; the others find it named.
-        let _lock = Lock::acquire(&root.join("lock"), &CREATE_LIMIT.into(), now)?;
+        let mut lock = Lock::acquire(&root.join("lock"), &CREATE_LIMIT.into(), now)?;
         if let Ok(text) = std::fs::read_to_string(format) {
             return Ok(Self { root: root.to_owned(), id: parse_format(&text, format)? });
         }
@@ -117,7 +117,11 @@ impl Home {
             disk::create_dir(&**disk, &root.join(folder))?;
         }
         // A home that lost this file keeps the name that its packs know.
-        let id = name_in_packs(&root.join("packs"))?.unwrap_or_else(ambient::random);
+        let known = name_in_packs(&root.join("packs"))?;
+        let id = known.unwrap_or_else(ambient::random);
+        if known.is_none() {
+            lock.set_begun(id);
+        }
         disk::replace(disk, format, format!("rappel {FORMAT}\nhome {id:016x}\n").as_bytes())?;
         if let Some(above) = root.parent() {
             disk::sync_dir(&**disk, above)?;

@@ -34,6 +34,7 @@ pub mod sink;
 pub mod store;
 pub mod threads;
 pub mod tree;
+mod unnamed;
 pub mod varint;
 pub mod verify;
 pub mod writer;

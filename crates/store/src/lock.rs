@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::log::{self, Position};
 
 /// Waiting for longer than this is worth a word.
 const WORTH_A_WORD: Duration = Duration::from_secs(1);
@@ -69,17 +70,48 @@ impl Patience {
     }
 }
 
-/// What the lock file says. Only ever read for messages and for the note about a failed sync; who
-/// holds the lock is the kernel's knowledge.
+/// What the lock file says: a message between writers. Who holds the lock is the kernel's knowledge.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Note {
     pid: u32,
     program: String,
     since: Option<rappel_types::Timestamp>,
+    /// How far the log was durable when a writer last appended to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reached: Option<Reached>,
     /// A writer could neither sync its run nor begin a new pack: nobody may append to this one,
     /// and nothing behind the given place counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken: Option<(u64, u64)>,
+}
+
+/// How far the log has come, as the last writer knew it. It is written after the log is synced and is
+/// not synced itself. So a note that is behind the log means nothing, and one that is ahead of it
+/// means that the log has lost its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// The home whose log it is: a lock file may be older than the home beside it.
+    home: String,
+    /// Whether every commit of the home was noted, from the first one on. Otherwise something may
+    /// have been lost before the first note.
+    #[serde(default)]
+    pub from_the_first: bool,
+    /// The last commit; `None` before the first.
+    pub commit: Option<Position>,
+}
+
+impl Reached {
+    /// A home that has no commit yet.
+    pub(crate) fn nothing(home: u64) -> Self {
+        Self { home: log::home_text(home), from_the_first: true, commit: None }
+    }
+
+    /// What the lock file at `path` says about this home. `None` if it says nothing that can be
+    /// understood: an older version wrote it, or it was lost.
+    pub(crate) fn read(path: &Path, home: u64) -> Result<Option<Self>> {
+        let note = open_existing(path)?.and_then(|file| read_note(&file));
+        Ok(note.and_then(|note| note.reached).filter(|it| it.home == log::home_text(home)))
+    }
 }
 
 /// The held lock; letting go of it is dropping it. It stays with the thread that took it.
@@ -160,12 +192,12 @@ impl Lock {
         if let Err(waited_ms) = waited.map_err(Error::io("lock", path))? {
             return Err(Error::Busy { holder: holder(&file), waited_ms });
         }
-        let broken = read_note(&file).and_then(|note| note.broken);
+        let Note { broken, reached, .. } = read_note(&file).unwrap_or_default();
         let program = std::env::args_os()
             .next()
             .and_then(|name| Some(Path::new(&name).file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_default();
-        let note = Note { pid: std::process::id(), program, since: Some(now), broken };
+        let note = Note { pid: std::process::id(), program, since: Some(now), reached, broken };
         HERE.with_borrow_mut(|held| held.push(path.to_owned()));
         let mut lock = Self { file, path: path.to_owned(), note, _here: PhantomData };
         // A lock that cannot be annotated is a lock all the same.
@@ -182,6 +214,22 @@ impl Lock {
     pub fn set_broken(&mut self, broken: Option<(u64, u64)>) -> Result<()> {
         self.note.broken = broken;
         self.write_note()
+    }
+
+    /// Notes how far the log is durable now.
+    pub(crate) fn set_reached(&mut self, home: u64, commit: &Position) {
+        let known = self.note.reached.take().filter(|it| it.home == log::home_text(home));
+        let from_the_first = known.is_some_and(|known| known.from_the_first);
+        let commit = Some(commit.clone());
+        self.note.reached = Some(Reached { home: log::home_text(home), from_the_first, commit });
+        // Without it, a log that loses its end is noticed by the index alone.
+        let _ = self.write_note();
+    }
+
+    /// Notes that a home begins here.
+    pub(crate) fn set_begun(&mut self, home: u64) {
+        self.note.reached = Some(Reached::nothing(home));
+        let _ = self.write_note();
     }
 
     fn write_note(&mut self) -> Result<()> {
@@ -223,7 +271,8 @@ fn read_note(file: &File) -> Option<Note> {
     let mut text = vec![0; 4096];
     let length = file.read_at(&mut text, 0).ok()?;
     text.truncate(length);
-    serde_json::from_slice(&text).ok()
+    // A writer that died before it cut the file may have left the end of a longer note behind it.
+    serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
 }
 
 /// What a process that reads packs holds, so that gc does not take them away at once.

@@ -106,7 +106,7 @@ pub fn run_hash<'a>(checksums: impl Iterator<Item = &'a [u8; 16]>) -> ObjectId {
 }
 
 /// Where a commit record is, and what it says about itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// The log pack.
     pub pack: u64,

@@ -289,11 +289,12 @@ impl PackWriter {
         self.length += footer.len() as u64;
         self.file.sync()?;
         self.file.set_mode(0o400)?;
-        Ok(Sealed { pack: self.id, length: self.length, hash, file: self.file })
+        let path = self.file.path().to_owned();
+        Ok(Sealed { pack: self.id, length: self.length, hash, path, file: Some(self.file) })
     }
 }
 
-/// A sealed pack. As long as this lives, gc keeps its hands off the file.
+/// A sealed pack. Until it is let go, gc keeps its hands off the file.
 #[derive(Debug)]
 pub struct Sealed {
     /// Its name.
@@ -302,13 +303,28 @@ pub struct Sealed {
     pub length: u64,
     /// The hash of its footer's list, and so of everything in it.
     pub hash: ObjectId,
-    file: DiskFile,
+    path: PathBuf,
+    /// Open for its lock alone.
+    file: Option<DiskFile>,
 }
 
 impl Sealed {
+    /// How many of its sealed packs a writer keeps open and locked.
+    pub const HELD: usize = 4;
+
     /// Where the file is.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.path
+    }
+
+    /// Closes the file, and so gives up its lock. From now on only its age keeps gc from it.
+    pub fn let_go(&mut self) {
+        self.file = None;
+    }
+
+    /// Whether the file is still there.
+    pub fn is_there(&self) -> bool {
+        self.path.metadata().is_ok_and(|meta| meta.len() == self.length)
     }
 
     /// How a commit names it.
@@ -443,8 +459,15 @@ pub(crate) struct OpenPacks {
 }
 
 impl OpenPacks {
-    /// Some more are open for a moment: each thread may be reading one that was just closed here.
-    const MAX: usize = 48;
+    /// No process has more packs open at once: a system may allow it a hundred files or so.
+    const LIMIT: usize = 64;
+    /// Those that a writer has open.
+    const OF_A_WRITER: usize = Sealed::HELD + 4;
+
+    /// How many stay open here. Each thread may be reading one more that was just closed.
+    fn most() -> usize {
+        (Self::LIMIT - Self::OF_A_WRITER).saturating_sub(rayon::current_num_threads()).clamp(8, 48)
+    }
 
     pub fn get(&self, id: PackId) -> Option<Arc<PackReader>> {
         self.open.get(&id).cloned()
@@ -456,7 +479,7 @@ impl OpenPacks {
             return;
         }
         self.order.push_back(id);
-        if self.order.len() > Self::MAX
+        if self.order.len() > Self::most()
             && let Some(oldest) = self.order.pop_front()
         {
             self.open.remove(&oldest);

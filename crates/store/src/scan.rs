@@ -1,12 +1,13 @@
 //! Reading the packs themselves. Gc and verify decide by what stands there, never by the index:
 //! a view that is wrong must not cost anything that is not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use rappel_types::ObjectId;
 
 use crate::block::Block;
+use crate::document::{ADOPTED_PACKS, Loss};
 use crate::error::{Error, Result};
 use crate::index::Place;
 use crate::log::{self, Damage, Known, Named, Position, Run, Tail};
@@ -149,7 +150,7 @@ impl<'s> Scan<'s> {
     pub fn advance(&mut self, tail: &Tail) -> Result<()> {
         let packs = self.store.home().packs();
         let from = self.last.take();
-        let acknowledged = self.store.with_index(|index| index.acknowledged())?;
+        let acknowledged = self.store.acknowledged()?;
         let known = Known {
             home: self.store.home().id,
             from: from.as_ref(),
@@ -400,6 +401,22 @@ impl<'s> Scan<'s> {
         for (number, piece) in self.pieces.iter_mut().enumerate() {
             piece.next = self.first.insert(piece.id, number as u32);
         }
+    }
+
+    /// Damage that no repair has looked at yet.
+    pub fn unhealed(&self) -> impl Iterator<Item = &Damage> {
+        let losses = self.documents.iter().filter(|document| document.kind == Kind::Loss);
+        let healed: HashSet<&str> = losses.map(|document| &*document.key).collect();
+        self.damage.iter().filter(move |found| !healed.contains(&*found.pack.to_string()))
+    }
+
+    /// Packs that a repair found without a log.
+    pub fn adopted(&self) -> HashSet<PackId> {
+        let about =
+            |document: &&Document| document.kind == Kind::Loss && document.key == ADOPTED_PACKS;
+        let last = self.documents.iter().filter(about).max_by_key(|document| document.birth);
+        let loss = last.and_then(|document| serde_json::from_str::<Loss>(&document.json).ok());
+        loss.map(|loss| loss.adopted.into_iter().collect()).unwrap_or_default()
     }
 
     /// The records of an object.

@@ -303,10 +303,15 @@ impl Store {
         }
     }
 
-    /// Whether the log shows something else than the index knows. Only looks at lengths and names;
-    /// what it is, is found out under the lock.
+    /// Whether the log shows something else than the index knows, or the last writer knew more than
+    /// both. Only looks at lengths and names; what it is, is found out under the lock.
     fn log_has_grown(&self) -> Result<bool> {
         let position = self.with_index(|index| index.position())?;
+        let noted = self.reached()?.and_then(|reached| reached.commit);
+        let sequence = |position: &Option<log::Position>| position.as_ref().map(|it| it.sequence);
+        if sequence(&noted) > sequence(&position) {
+            return Ok(true);
+        }
         let newest = log::numbers(&self.home.packs())?.pop();
         let (Some(position), Some(newest)) = (&position, newest) else {
             return Ok(position.is_some() != newest.is_some());

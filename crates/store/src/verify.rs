@@ -107,6 +107,8 @@ struct Findings<'s> {
     wanted: HashSet<ObjectId>,
     /// Whether the index does not agree with the packs.
     index_lags: bool,
+    /// Whole bulk packs that a lost log named.
+    forsaken: Vec<log::Named>,
 }
 
 impl Store {
@@ -197,6 +199,11 @@ impl Store {
         };
         check_chain(&scan, &mut report);
         self.check_log_footers(&scan, tail, &mut report)?;
+        let forsaken = self.forsaken_packs(&scan)?;
+        report.damage.extend(forsaken.iter().map(|named| {
+            let what = "no commit names it: the log that did is lost, or a save did not end";
+            format!("{}: {what}", named.pack)
+        }));
         let good = tally::decode_all(self, &scan, watch, &mut report)?;
 
         let mut tally = Tally::of_known(&scan, &good);
@@ -257,7 +264,7 @@ impl Store {
         let known = self.known_damage()?;
         let damage = std::mem::take(&mut report.damage);
         (report.known, report.damage) = damage.into_iter().partition(|one| known.contains(one));
-        Ok(Findings { report, scan, wanted, index_lags })
+        Ok(Findings { report, scan, wanted, index_lags, forsaken })
     }
 
     /// The footers of log packs that were closed at `tail`, which nobody needs for reading them.

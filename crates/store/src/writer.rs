@@ -395,7 +395,7 @@ impl Spool {
     }
 
     /// Removes the bulk packs of a run that will not be committed.
-    fn discard(self, store: &Store) {
+    pub(crate) fn discard(self, store: &Store) {
         let sealed = self.sealed.iter().map(Sealed::path);
         for path in sealed.chain(self.bulk.as_ref().map(PackWriter::path)) {
             // What stays behind is a leftover that gc takes.
@@ -441,9 +441,18 @@ impl Spool {
         if self.bulk.as_ref().is_some_and(|bulk| bulk.length() >= store.limits.pack_target)
             && let Some(bulk) = self.bulk.take()
         {
-            self.sealed.push(bulk.seal(None)?);
+            self.keep(bulk.seal(None)?);
         }
         Ok(())
+    }
+
+    /// Keeps a sealed pack until it is committed. A run of many gigabytes has more of them than a
+    /// process may have open files.
+    fn keep(&mut self, mut sealed: Sealed) {
+        if self.sealed.len() >= Sealed::HELD {
+            sealed.let_go();
+        }
+        self.sealed.push(sealed);
     }
 
     /// Moves what waits in memory to a bulk pack; what follows goes there directly.
@@ -464,7 +473,7 @@ impl Spool {
     /// Seals and syncs the bulk packs, so that only the short run is left for the lock.
     pub fn settle(&mut self, store: &Store) -> Result<()> {
         if let Some(bulk) = self.bulk.take() {
-            self.sealed.push(bulk.seal(None)?);
+            self.keep(bulk.seal(None)?);
         }
         if self.sealed.is_empty() {
             return Ok(());

@@ -69,6 +69,10 @@ fn ask(rappel: &Rappel, context: &Context) -> Result<bool> {
             output.tell(&format!("  and {} more", deleted.len() - NAMED));
         }
     }
+    let would = rappel.gc_deleted(true)?;
+    if !output.json && would.packs_of_lost_checkpoints > 0 {
+        output.tell(&format!("Also {}.", face::health::lost_packs(&would)));
+    }
     let command = context.suggest("gc --now --confirm");
     confirm::require(context, "Free all that was deleted, for good?", &command)
 }

@@ -232,9 +232,19 @@ pub fn gc(report: &GcReport, dry_run: bool, paint: Paint) -> String {
         };
         fields.add("Waiting", format!("{waiting}, {why}"));
     }
+    if report.packs_of_lost_checkpoints > 0 {
+        fields.add("Lost", lost_packs(report));
+    }
     if report.packs_kept_for_damage > 0 {
         let kept = count(report.packs_kept_for_damage, "pack", "packs");
         fields.add("Kept", format!("{kept} that damaged checkpoints may need"));
     }
     format!("{verb} {}\n{}", format_size(report.freed_bytes), fields.lines())
+}
+
+/// The packs of lost checkpoints that a gc frees.
+pub fn lost_packs(report: &GcReport) -> String {
+    let packs = count(report.packs_of_lost_checkpoints, "pack", "packs");
+    let size = format_size(report.lost_checkpoints_bytes);
+    format!("{packs} ({size}) without a log: all that was left of lost checkpoints")
 }

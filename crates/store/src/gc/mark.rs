@@ -8,10 +8,9 @@ use rappel_types::{CheckpointId, ObjectId, Timestamp};
 
 use crate::closure::{Closure, Reference, named_in};
 use crate::document::{DOCUMENT_VERSION, Tombstone, Undo};
-use crate::log::Damage;
 use crate::pack::PackId;
 use crate::record::Kind;
-use crate::scan::Scan;
+use crate::scan::{PackInfo, Scan};
 use crate::sink::Source;
 use crate::store::decode_manifest;
 
@@ -64,6 +63,8 @@ pub(super) struct Marks {
     chosen: HashMap<ObjectId, u32>,
     /// Deleted checkpoints of which something has been collected before.
     hollow: HashSet<CheckpointId>,
+    /// Packs that a repair found without a log. They stay whole until a user frees them.
+    adopted: HashSet<PackId>,
     /// When a repair last put something back.
     repaired: u64,
     /// Packs with anything born up to here are kept whole: something that could not be read may
@@ -77,7 +78,10 @@ impl Marks {
         self.chosen.clear();
         let losses = scan.documents.iter().filter(|document| document.kind == Kind::Loss);
         self.repaired = losses.map(|document| document.birth).max().unwrap_or(0);
-        let hidden = unhealed(scan).chain(&scan.unknown);
+        if !rules.deleted {
+            self.adopted = scan.adopted();
+        }
+        let hidden = scan.unhealed().chain(&scan.unknown);
         let lost: Vec<u64> = hidden.map(|found| found.birth).collect();
         for birth in &lost {
             self.keep_for(*birth);
@@ -219,11 +223,12 @@ impl Marks {
 
     /// Whether a pack is kept because of what could not be read.
     pub fn keeps_whole(&self, scan: &Scan<'_>, pack: PackId) -> bool {
-        scan.packs.get(&pack).is_some_and(|info| info.lowest <= self.keep_below)
+        let old = |info: &PackInfo| info.lowest <= self.keep_below;
+        scan.packs.get(&pack).is_some_and(|info| old(info) || self.adopted.contains(&pack))
     }
 
     fn keep_whole_packs(&mut self, scan: &Scan<'_>) {
-        if self.keep_below == 0 {
+        if self.keep_below == 0 && self.adopted.is_empty() {
             return;
         }
         for piece in &scan.pieces {
@@ -283,17 +288,6 @@ fn is_newer(json: &serde_json::Value) -> bool {
 fn is_young(tombstone: &Tombstone, rules: &Rules) -> bool {
     let age = rules.now.as_millis().saturating_sub(tombstone.at.as_millis());
     age < i64::try_from(rules.grace.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Damage that no repair has looked at yet.
-pub(super) fn unhealed<'a>(scan: &'a Scan<'_>) -> impl Iterator<Item = &'a Damage> + 'a {
-    let healed: HashSet<String> = scan
-        .documents
-        .iter()
-        .filter(|document| document.kind == Kind::Loss)
-        .map(|document| document.key.clone())
-        .collect();
-    scan.damage.iter().filter(move |found| !healed.contains(&found.pack.to_string()))
 }
 
 /// The checkpoints that `undo` and `redo` go by.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use super::mark::Marks;
-use crate::document::{KNOWN_DAMAGE, Tombstone};
+use crate::document::{ADOPTED_PACKS, KNOWN_DAMAGE, Tombstone};
 use crate::losses::lost_checkpoints;
 use crate::pack::PackId;
 use crate::record::Kind;
@@ -180,7 +180,9 @@ fn needed_documents(scan: &Scan<'_>, marks: &mut Marks, going: &HashSet<PackId>)
                     let damaged = || scan.damage.iter().any(|damage| damage.pack == pack);
                     !going.contains(&pack) && (scan.packs.contains_key(&pack) || damaged())
                 }
-                None => document.key == KNOWN_DAMAGE || about_kept(document),
+                None => {
+                    [KNOWN_DAMAGE, ADOPTED_PACKS].contains(&&*document.key) || about_kept(document)
+                }
             },
             _ => true,
         };

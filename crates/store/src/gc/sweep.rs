@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::pack::{self, PackId, PackReader};
 use crate::record::Kind;
 use crate::store::Store;
+use crate::unnamed::is_forsaken;
 
 /// The note that says when gc will next have something to do.
 pub(crate) const NEXT: &str = "gc_next";
@@ -97,14 +98,11 @@ impl Collector<'_> {
         Ok(removed)
     }
 
-    /// Whether a whole pack is older than the log: then it was named by one that is lost, and may be
-    /// all that is left of its checkpoints.
+    /// Whether a pack may be all that is left of checkpoints whose log is lost.
     fn may_be_of_a_lost_log(&self, reader: &PackReader) -> Result<bool> {
-        if !matches!(reader.footer(), Ok(Some(_))) {
-            return Ok(false);
-        }
-        let modified = reader.modified()?;
-        Ok(self.scan.sequence == 0 || self.scan.begun_at.is_some_and(|begun| modified < begun))
+        let whole = matches!(reader.footer(), Ok(Some(_)));
+        let reached = self.store.reached()?;
+        Ok(whole && is_forsaken(&self.scan, reached.as_ref(), reader.modified()?))
     }
 
     fn unnamed_packs(&self, grace: Duration) -> Result<Vec<PackId>> {

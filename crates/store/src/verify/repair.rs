@@ -7,11 +7,11 @@ use rappel_types::{CheckpointId, ObjectId};
 
 use super::{Findings, Hurt, VerifyReport, Watch};
 use crate::append::{Change, Space};
-use crate::document::{KNOWN_DAMAGE, Loss};
+use crate::document::{ADOPTED_PACKS, KNOWN_DAMAGE, Loss};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::log::Named;
-use crate::pack::{self, PackId, PackReader};
+use crate::pack::PackId;
 use crate::record::{self, Kind};
 use crate::sink::id_of;
 use crate::store::{Store, held};
@@ -85,7 +85,7 @@ impl Store {
     fn append_again(&self, findings: &Findings<'_>, report: &mut RepairReport) -> Result<()> {
         let hurt_log =
             findings.scan.damage.iter().any(|damage| matches!(damage.pack, PackId::Log(_)));
-        if !hurt_log {
+        if !hurt_log && findings.forsaken.is_empty() {
             return Ok(());
         }
         // Those of a pack that a repair has looked at before have been appended then.
@@ -105,9 +105,16 @@ impl Store {
                 report.restored_records += 1;
             }
         }
-        let oldest = findings.scan.damage.iter().map(|damage| damage.birth).max().unwrap_or(1);
-        let adopted = self.unnamed(oldest)?;
+        let damage = findings.scan.damage.iter();
+        let birth = damage.map(|damage| damage.birth).max().unwrap_or(tail.sequence.max(1));
+        let forsaken = findings.forsaken.iter().cloned();
+        let adopted: Vec<Named> =
+            forsaken.map(|named| Named { birth: Some(birth), ..named }).collect();
         report.adopted_packs = adopted.len() as u64;
+        if !adopted.is_empty() {
+            let (kind, record, body) = self.encode_new(self.adoption(findings, &adopted)?)?;
+            spool.add(self, kind, &record, body)?;
+        }
         if spool.is_empty() && adopted.is_empty() {
             return Ok(());
         }
@@ -117,24 +124,16 @@ impl Store {
         Ok(())
     }
 
-    /// Whole bulk packs of this home that no commit names.
-    fn unnamed(&self, birth: u64) -> Result<Vec<Named>> {
-        let known: HashSet<PackId> =
-            self.with_index(|index| index.packs())?.into_iter().map(|row| row.pack).collect();
-        let packs = self.home.packs();
-        let mut found = Vec::new();
-        for id in pack::list(&packs)? {
-            if matches!(id, PackId::Log(_)) || known.contains(&id) {
-                continue;
-            }
-            let reader = PackReader::open(&packs, id)?;
-            let ours = reader.header.is_some_and(|header| header.home == self.home.id);
-            if let (true, Ok(Some((_, hash)))) = (ours, reader.footer()) {
-                let length = reader.length()?;
-                found.push(Named { pack: id, length, hash, birth: Some(birth) });
-            }
-        }
-        Ok(found)
+    /// The document that says that these packs had no log, and those that had none before.
+    fn adoption(&self, findings: &Findings<'_>, adopted: &[Named]) -> Result<NewRecord> {
+        let mut packs: Vec<PackId> = findings.scan.adopted().into_iter().collect();
+        packs.retain(|pack| findings.scan.packs.contains_key(pack));
+        packs.extend(adopted.iter().map(|named| named.pack));
+        packs.sort();
+        let loss = Loss { adopted: packs, ..Loss::of_nothing(self.clock.now()) };
+        let json = serde_json::to_string(&loss)
+            .map_err(|error| Error::Damaged(format!("loss: {error}")))?;
+        Ok(NewRecord::Document { kind: Kind::Loss, key: ADOPTED_PACKS.into(), json })
     }
 
     /// Puts what checkpoints need and nothing gives any more.
