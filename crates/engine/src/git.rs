@@ -3,6 +3,7 @@
 mod busy;
 mod describe;
 mod plan;
+mod summary;
 mod take_back;
 mod unread;
 mod worktrees;

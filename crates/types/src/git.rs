@@ -121,6 +121,11 @@ impl GitPlan {
 }
 
 impl GitPlan {
+    /// Whether it has an order of steps that readers of intents before version 6 do not know.
+    pub fn has_last(&self) -> bool {
+        self.repositories.iter().any(|one| !one.last.is_empty())
+    }
+
     /// Whether it has a step that readers of intents before version 5 do not know.
     pub fn is_of_today(&self) -> bool {
         let linked = |one: &WorktreePlan| one.relink || one.unlink;
@@ -161,6 +166,9 @@ pub struct RepositoryPlan {
     /// Whether git cannot read it after that: an undo. Then they come last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spoils: bool,
+    /// Of the files, those that come last although the others come first: both of the above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last: Vec<RelPath>,
     /// Whether objects are brought back though nothing else needs them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub objects: bool,

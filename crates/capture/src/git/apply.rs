@@ -12,6 +12,7 @@ mod refs;
 
 pub use objects::lacking;
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,40 @@ pub struct GitDrive<'a> {
     pub conflicts: Vec<Conflict>,
     /// What people should know.
     pub warnings: Vec<String>,
+}
+
+/// When the files of a plan change: before the refs or after them.
+enum Order<'a> {
+    /// They follow, whichever way is taken.
+    Follow,
+    /// On the way forward they come first, and on the way back last.
+    First,
+    /// The other way round.
+    Last,
+    /// First, but for these, which come last.
+    FirstBut(&'a [RelPath]),
+}
+
+impl<'a> Order<'a> {
+    fn of(plan: &'a RepositoryPlan) -> Self {
+        match (plan.mends, plan.spoils) {
+            (false, false) => Self::Follow,
+            (true, true) => Self::FirstBut(&plan.last),
+            (true, false) => Self::First,
+            (false, true) => Self::Last,
+        }
+    }
+
+    /// The paths that change before the refs, and those that change after them.
+    fn split(&self, way: Way, files: &[Action]) -> (BTreeSet<RelPath>, BTreeSet<RelPath>) {
+        let first = |path: &RelPath| match self {
+            Self::Follow => false,
+            Self::First => way == Way::Forward,
+            Self::Last => way == Way::Backward,
+            Self::FirstBut(last) => last.contains(path) == (way == Way::Backward),
+        };
+        files.iter().map(|action| action.path.clone()).partition(first)
+    }
 }
 
 /// A path as plans have it.
@@ -178,55 +213,67 @@ impl<'a> GitDrive<'a> {
         // What was never begun, because somebody else has the lock, needs no lock to be taken back.
         let stands = !self.fresh && self.stands(plan, &common)?;
         self.lock(plan, &common, stands)?;
-        // Git can be asked only while it can read the repository.
-        let files_first = match self.way {
-            Way::Forward => plan.mends,
-            Way::Backward => plan.spoils,
-        };
-        let refs_first = match self.way {
-            Way::Forward => plan.spoils,
-            Way::Backward => plan.mends,
-        };
-        if files_first {
-            self.files(plan, &common, intent)?;
-        }
-        // The files follow the refs, so where one of them has, the refs have been moved.
-        let moved = refs_first && !self.fresh && !self.is_untouched(plan, &common)?;
+        // Git can be asked only while it can read the repository: what it cannot read now is put
+        // there before the refs move, and what it cannot read then is put there after that.
+        let (before, after) = Order::of(plan).split(self.way, &plan.files);
+        self.files(plan, &before, intent)?;
+        let moved = !self.fresh && self.have_moved(plan, &after)?;
         if !moved {
             self.refs(plan, &common)?;
         }
-        if !files_first {
-            self.files(plan, &common, intent)?;
-        }
         for log in &plan.logs {
-            if let Some(conflict) = self.log(&common, log)? {
+            if let Some(conflict) = self.log(&common, log, self.state_of(plan))? {
                 self.conflicts.push(conflict);
             }
         }
-        self.unlog(plan, &common)
+        // A log of our moves is among the files that follow where git cannot read it then.
+        self.unlog(plan, &common)?;
+        self.files(plan, &after, intent)
+    }
+
+    /// Whether the refs have been moved before the restore was interrupted, so far that git may not
+    /// be able to read them any more: the files follow them.
+    fn have_moved(&self, plan: &RepositoryPlan, after: &BTreeSet<RelPath>) -> Result<bool> {
+        let spoils = match self.way {
+            Way::Forward => plan.spoils,
+            Way::Backward => plan.mends,
+        };
+        if !spoils {
+            return Ok(false);
+        }
+        let common = path_of(&plan.common_dir);
+        self.unlog(plan, &common)?;
+        Ok(!self.is_untouched(plan, after)?)
     }
 
     /// The files of git's folder, indexes and what git cannot read among them.
-    fn files(&mut self, plan: &RepositoryPlan, common: &Path, at: &mut OpenIntent) -> Result<()> {
-        if plan.files.is_empty() {
+    fn files(
+        &mut self,
+        plan: &RepositoryPlan,
+        these: &BTreeSet<RelPath>,
+        at: &mut OpenIntent,
+    ) -> Result<()> {
+        if these.is_empty() {
             return Ok(());
         }
-        let root = Root::open(common, self.job.root.disk().clone())?;
-        self.drive(&root, &plan.files, at)?;
-        for action in &plan.files {
-            create::distrust_index(common, action.path.as_bytes());
+        let common = path_of(&plan.common_dir);
+        let root = Root::open(&common, self.job.root.disk().clone())?;
+        self.drive(&root, &plan.files, Some(these), at)?;
+        for path in these {
+            create::distrust_index(&common, path.as_bytes());
         }
         Ok(())
     }
 
-    /// Whether every file is as it was before this way was taken.
-    fn is_untouched(&self, plan: &RepositoryPlan, common: &Path) -> Result<bool> {
-        let root = Root::open(common, self.job.root.disk().clone())?;
+    /// Whether each of these files is as it was before this way was taken.
+    fn is_untouched(&self, plan: &RepositoryPlan, these: &BTreeSet<RelPath>) -> Result<bool> {
+        let root = Root::open(&path_of(&plan.common_dir), self.job.root.disk().clone())?;
         let before = |action: &Action| match self.way {
             Way::Forward => action.old.clone(),
             Way::Backward => action.new.clone(),
         };
-        let mut all = plan.files.iter().map(|action| self.is_at(&root, action, before(action)));
+        let these = plan.files.iter().filter(|action| these.contains(&action.path));
+        let mut all = these.map(|action| self.is_at(&root, action, before(action)));
         all.try_fold(true, |all, one| Ok(all && one?))
     }
 
@@ -276,12 +323,22 @@ impl<'a> GitDrive<'a> {
         Ok(())
     }
 
-    /// Brings files of a folder to the other state, by the steps that all files go through.
-    fn drive(&mut self, root: &Root, actions: &[Action], intent: &mut OpenIntent) -> Result<()> {
+    /// Brings files of a folder to the other state, by the steps that all files go through: all of
+    /// them, or just `these`.
+    fn drive(
+        &mut self,
+        root: &Root,
+        actions: &[Action],
+        these: Option<&BTreeSet<RelPath>>,
+        intent: &mut OpenIntent,
+    ) -> Result<()> {
         let header =
             Header { actions: actions.to_vec(), closed: Vec::new(), ..self.header.clone() };
         let job = Job { root, ..self.job };
-        let drive = Drive::new(job, header, self.way, self.fresh)?;
+        let mut drive = Drive::new(job, header, self.way, self.fresh)?;
+        if let Some(these) = these {
+            drive.limit_to(these);
+        }
         let outcome: Outcome = drive.run(intent, &mut |_| Ok(()))?;
         self.conflicts.extend(outcome.conflicts);
         self.warnings.extend(outcome.warnings);
@@ -404,7 +461,7 @@ impl<'a> GitDrive<'a> {
                 return Ok(());
             }
             let root = Root::open(&folder, self.job.root.disk().clone())?;
-            return self.drive(&root, &worktree.actions, intent);
+            return self.drive(&root, &worktree.actions, None, intent);
         }
         let (job, id) = (&self.job, self.header.id);
         if self.way == Way::Forward {

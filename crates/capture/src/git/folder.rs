@@ -143,6 +143,18 @@ fn level(root: &Path, prefix: &[u8], common: bool, items: &mut Vec<Item>) -> Res
     Ok(())
 }
 
+/// Whether a path in git's folder, or in the one of a work tree, is always that of a folder.
+pub fn is_folder_of_git(path: &[u8]) -> bool {
+    const BELOW: [&[u8]; 4] = [b"refs/heads", b"refs/tags", b"logs/refs", b"logs/refs/heads"];
+    FOLDERS.contains(&path) || BELOW.contains(&path)
+}
+
+/// Whether a path in git's folder can be that of a ref in a file of its own.
+pub fn is_of_a_ref(path: &[u8]) -> bool {
+    let (_, rest) = split(path);
+    rest == b"HEAD" || rest.starts_with(b"refs/")
+}
+
 /// Whether a name in git's folder is always that of a file.
 fn is_file_of_git(name: &[u8]) -> bool {
     matches!(name, b"config" | b"config.worktree" | b"description" | b"shallow")

@@ -73,8 +73,7 @@ pub(super) fn refs_of_files<'i>(
         }
     }
     for (path, node) in items {
-        let role = folder::role(path.as_bytes());
-        if is_packed(path) || !matches!(role, Role::Head | Role::Refs) {
+        if !folder::is_of_a_ref(path.as_bytes()) {
             continue;
         }
         let target = match node {

@@ -12,7 +12,7 @@ use rappel_store::sink::Source;
 use rappel_types::{Node, RelPath};
 
 use super::bundles::bytes_of;
-use super::folder::{Role, role, split};
+use super::folder::{Role, is_folder_of_git, role, split};
 use super::live::refs_of_files;
 use super::place::Place;
 use super::program::{Git, Trouble};
@@ -131,6 +131,15 @@ pub fn mend(
         true => refs_of_files(bad.files.iter(), text).1,
         false => BTreeSet::new(),
     };
+    // A file that git cannot read on the other side either mends nothing.
+    let spoilt_there = match spoilt.is_empty() {
+        true => BTreeSet::new(),
+        false => {
+            let mut stored =
+                |path: &RelPath| Some(bytes_of(source, good.files.get(path)?)?.to_vec());
+            refs_of_files(good.files.iter(), &mut stored).1
+        }
+    };
     for path in differing {
         if split(path.as_bytes()).0.is_some_and(|worktree| !concerns(worktree)) {
             if spoilt.contains(path) {
@@ -141,13 +150,21 @@ pub fn mend(
         let (old, new) = (bad.files.get(path), good.files.get(path));
         let wanted = match (old, new) {
             (Some(old), Some(new)) if is_folder(old) != is_folder(new) => {
-                !is_of_refs(bad, path, is_folder(old))
+                is_misplaced(bad, path, is_folder(old))
             }
-            (None, Some(_)) => matches!(split(path.as_bytes()).1, b"HEAD" | b"refs" | b"config"),
+            (None, Some(_)) => match split(path.as_bytes()) {
+                // The folder of a work tree that is gone comes back whole.
+                (Some(worktree), b"HEAD") => {
+                    let folder = RelPath::new([b"worktrees/", worktree].concat());
+                    folder.is_ok_and(|folder| bad.files.contains_key(&folder))
+                }
+                (_, rest) => matches!(rest, b"HEAD" | b"refs" | b"config"),
+            },
             _ if spoilt.contains(path) => {
-                let known = new.is_some()
-                    || path.as_bytes() == b"packed-refs"
-                    || good.refs.contains_key(path);
+                let known = !spoilt_there.contains(path)
+                    && (new.is_some()
+                        || path.as_bytes() == b"packed-refs"
+                        || good.refs.contains_key(path));
                 if !known {
                     mend.left.insert(path.clone());
                 }
@@ -163,6 +180,8 @@ pub fn mend(
             mend.paths.extend(below.map(|other| (*other).clone()));
         }
     }
+    // What lies in a folder that stands in the place of a file goes with it.
+    mend.left.retain(|path| !mend.paths.contains(path));
     if !tables && mend.paths.iter().any(is_ref) {
         let mut files = bad.files.clone();
         for path in &mend.paths {
@@ -180,10 +199,25 @@ pub fn mend(
     mend
 }
 
+/// Whether what stands at `path` in `state` cannot be what git wants there, given that it is a folder
+/// on one side and a file on the other.
+fn is_misplaced(state: &State, path: &RelPath, folder: bool) -> bool {
+    let (_, rest) = split(path.as_bytes());
+    match role(path.as_bytes()) {
+        _ if is_folder_of_git(rest) => !folder,
+        Role::Head | Role::Refs | Role::Log if rest != b"packed-refs" => {
+            !is_of_refs(state, path, folder)
+        }
+        _ => folder,
+    }
+}
+
 /// Whether a folder in the place of a file, or the other way round, is the work of refs that were
 /// made and deleted: `a/b` where `a` was.
 fn is_of_refs(state: &State, path: &RelPath, folder: bool) -> bool {
-    let name = path.as_bytes().strip_prefix(b"logs/").unwrap_or(path.as_bytes());
+    let (_, rest) = split(path.as_bytes());
+    let own = &path.as_bytes()[..path.as_bytes().len() - rest.len()];
+    let name = [own, rest.strip_prefix(b"logs/").unwrap_or(rest)].concat();
     let Ok(name) = RelPath::new(name) else { return false };
     match folder {
         true => state.refs.keys().any(|known| *known != name && known.is_within(&name)),

@@ -71,6 +71,17 @@ impl<'a> Drive<'a> {
         Ok(Self { job, header, way, fresh, steps, needs, proven, stood, outcome })
     }
 
+    /// Leaves out all paths but these. Their slots keep the names that they have among all of them.
+    pub fn limit_to(&mut self, paths: &BTreeSet<RelPath>) {
+        self.steps.retain(|step| paths.contains(&step.path));
+        self.needs = match self.fresh {
+            true => self.steps.iter().map(assumed).collect(),
+            false => Vec::new(),
+        };
+        self.proven = vec![None; self.steps.len()];
+        self.stood = vec![false; self.steps.len()];
+    }
+
     /// Does all of it. `record` is called when everything stands, and what it does becomes durable
     /// beside it. After an error nothing is lost: the intent can be driven again, either way.
     pub fn run(mut self, intent: &mut OpenIntent, record: Record<'_>) -> Result<Outcome> {

@@ -27,6 +27,8 @@ const VERSION_WITH_DATABASES: u8 = 3;
 const VERSION_WITH_AGENTS: u8 = 4;
 /// What a reader that does not know in which order a spoilt repository is mended must not carry out.
 const VERSION_WITH_MENDING: u8 = 5;
+/// What a reader that does not know that some files of git come last must not carry out.
+const VERSION_WITH_LAST: u8 = 6;
 const KIND_HEADER: u8 = 1;
 const KIND_MARK: u8 = 2;
 const KIND_DATABASE_BEGUN: u8 = 3;
@@ -60,6 +62,7 @@ pub fn encode(header: &Header) -> Result<Vec<u8>> {
         return Err(Error::Damaged("the plan is too large to be written down".into()));
     }
     let version = match header {
+        Header { git, .. } if git.has_last() => VERSION_WITH_LAST,
         Header { git, .. } if git.is_of_today() => VERSION_WITH_MENDING,
         Header { agents, .. } if !agents.is_empty() => VERSION_WITH_AGENTS,
         Header { databases, .. } if !databases.is_empty() => VERSION_WITH_DATABASES,
@@ -125,7 +128,7 @@ pub fn decode(id: IntentId, bytes: &[u8]) -> Result<Decoded> {
         return Err(cursor.bad("it has no magic"));
     }
     match cursor.byte()? {
-        VERSION..=VERSION_WITH_MENDING => {}
+        VERSION..=VERSION_WITH_LAST => {}
         // A later version would have been written with a checksum of its own; a damaged byte
         // looks the same, so this is damage unless the rest makes sense to whoever wrote it.
         found => return Err(cursor.bad(&format!("it has version {found}, which is unknown"))),

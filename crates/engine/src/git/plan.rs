@@ -74,6 +74,10 @@ pub(crate) struct GitPlanned {
     pub worktrees: Option<String>,
     /// Line by line, for people.
     pub details: Vec<String>,
+    /// Files that git cannot read and that are put back, by name.
+    pub(super) mended: Vec<String>,
+    /// Files that git could not read before a restore that is taken back, by name.
+    pub(super) spoilt: Vec<String>,
     /// For the list of actions.
     pub actions: Vec<Action>,
     /// What the target did not see of git and its work trees: there nothing is deleted.
@@ -213,7 +217,7 @@ impl Rappel {
             false => here,
         };
         let Planned { plan: mut one, conflicts, kept } = plan(here, there, &own);
-        (one.mends, one.spoils) = (unread.mends(), unread.spoils());
+        (one.mends, one.spoils, one.last) = (unread.mends(), unread.spoils(), unread.last());
         planned.say_unread(unread, there.path.as_ref());
         if wish.touched.is_none() {
             planned.say_what_stays((here, there), &own.spoilt);
@@ -369,59 +373,5 @@ impl Rappel {
         }
         planned.plan.repositories.push(one);
         Ok(())
-    }
-}
-
-impl GitPlanned {
-    fn summarise(&mut self) {
-        if self.plan.is_empty() {
-            return;
-        }
-        let is_ref = |one: &Action| one.path.name() != b".git";
-        let count = |kind: ActionKind| {
-            self.actions.iter().filter(|one| one.action == kind && is_ref(one)).count()
-        };
-        let mut parts = Vec::new();
-        match self.plan.repositories.iter().filter(|one| one.create).count() {
-            0 => {}
-            1 => parts.push("1 repository made again".to_owned()),
-            many => parts.push(format!("{many} repositories made again")),
-        }
-        for (kind, what) in [
-            (ActionKind::Create, "created"),
-            (ActionKind::Overwrite, "moved"),
-            (ActionKind::Delete, "deleted"),
-        ] {
-            match count(kind) {
-                0 => {}
-                1 => parts.push(format!("1 ref {what}")),
-                many => parts.push(format!("{many} refs {what}")),
-            }
-        }
-        match self.plan.repositories.iter().filter(|one| one.remove).count() {
-            0 => {}
-            1 => parts.push("1 repository taken away".to_owned()),
-            many => parts.push(format!("{many} repositories taken away")),
-        }
-        if self.plan.repositories.iter().any(|one| one.mends) {
-            parts.push("what git cannot read is put back".into());
-        }
-        if self.plan.repositories.iter().any(|one| one.objects) {
-            parts.push("lost objects come back".into());
-        }
-        if parts.is_empty() {
-            parts.push("index and operations as they were".into());
-        }
-        self.summary = Some(parts.join(", "));
-        let all = self.plan.repositories.iter().flat_map(|one| &one.worktrees);
-        let (gone, back): (Vec<_>, Vec<_>) = all.partition(|worktree| worktree.remove);
-        let mut parts = Vec::new();
-        if !back.is_empty() {
-            parts.push(format!("{} brought back", back.len()));
-        }
-        if !gone.is_empty() {
-            parts.push(format!("{} taken away", gone.len()));
-        }
-        self.worktrees = (!parts.is_empty()).then(|| parts.join(", "));
     }
 }

@@ -48,6 +48,8 @@ impl Unread {
         let is_left =
             |path: &RelPath| left.is_none_or(|left| left.files.get(path) == here.files.get(path));
         (found.spoil, found.edited) = then.into_iter().partition(is_left);
+        // An undo puts back what git could not read; that mends nothing.
+        found.mend.paths.retain(|path| !found.spoil.contains(path));
         found
     }
 
@@ -57,6 +59,15 @@ impl Unread {
 
     pub fn spoils(&self) -> bool {
         !self.spoil.is_empty()
+    }
+
+    /// What follows the refs while the rest comes before them, where both happen: git has to be
+    /// able to read the repository in between.
+    pub fn last(&self) -> Vec<RelPath> {
+        match self.mends() && self.spoils() {
+            true => self.spoil.iter().cloned().collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Everything that changes as a file because of it.
@@ -100,10 +111,13 @@ impl GitPlanned {
             paths.iter().filter(is_outermost).map(ToString::to_string).collect()
         };
         for path in shown(&unread.mend.paths) {
-            self.details.push(format!("{prefix}{path}: git cannot read it; as it was"));
+            self.details.push(format!("{prefix}{path}: git cannot read it; it is put back"));
+            self.mended.push(format!("{prefix}{path}"));
         }
         for path in shown(&unread.spoil) {
-            self.details.push(format!("{prefix}{path}: as it was, which git cannot read"));
+            let why = "git could not read it before the restore";
+            self.details.push(format!("{prefix}{path}: as it was; {why}"));
+            self.spoilt.push(format!("{prefix}{path}"));
         }
         for path in &unread.mend.left {
             self.warnings.push(format!(

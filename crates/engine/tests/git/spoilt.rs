@@ -79,12 +79,18 @@ fn said(bench: &Bench) -> Vec<(bool, String)> {
 
 /// A restore to `id` that stops for good when so many operations were done.
 fn interrupt(bench: &Bench, id: &str, after: u64) -> u64 {
+    interrupt_this(bench, after, |rappel| {
+        drop(rappel.restore(&reference(id), &RestoreOptions::default()));
+    })
+}
+
+fn interrupt_this(bench: &Bench, after: u64, what: impl FnOnce(&mut Rappel)) -> u64 {
     let disk = FaultDisk::in_memory(Fault::Crash { at: after });
     let mut options = bench.world.options();
     options.disk = disk.clone();
     bench.world.clock.advance(1000);
     if let Ok(mut rappel) = Rappel::open(options) {
-        let _ = rappel.restore(&reference(id), &RestoreOptions::default());
+        what(&mut rappel);
     }
     let count = disk.count();
     disk.lose(Loss::all()[0]);
@@ -210,6 +216,56 @@ fn spoil_again(place: &Path, way: Way, good: &(Option<Vec<u8>>, Snapshot)) {
         std::fs::write(place, bytes).unwrap();
     }
     spoil(place, way);
+}
+
+/// The refs move first, their logs are cleared of our moves, and the spoilt files follow.
+#[test]
+fn an_undo_that_is_cut_short_is_ended_either_way() {
+    for kind in ["packed-refs", "logs/HEAD", "config"] {
+        let bench = Bench::new();
+        bench.git(&["pack-refs", "--all"]);
+        let saved = bench.save();
+        bench.commit("later", "later\n");
+        let place = bench.git_dir().join(kind);
+        spoil(&place, Way::FullFolder);
+        let spoilt = at(&place);
+        bench.restore(&saved);
+        let whole = bench.portrait();
+        let undo = |rappel: &mut Rappel| {
+            let step = rappel.next_undo().unwrap();
+            drop(rappel.step(&step, false, &RestoreOptions::default()));
+        };
+        let all = interrupt_this(&bench, u64::MAX, undo);
+        assert_eq!(at(&place), spoilt, "{kind}");
+        bench.redo();
+        assert_same(&bench.portrait(), &whole, kind);
+        let mut ended = 0;
+        for part in [55, 62, 68, 74, 80, 86, 92, 97] {
+            let when = format!("{kind}, {part}");
+            interrupt_this(&bench, all * part / 100, undo);
+            if bench.world.open().unfinished().unwrap().restores.is_empty() {
+                if at(&place) == spoilt {
+                    bench.restore(&saved);
+                }
+                assert_same(&bench.portrait(), &whole, &when);
+                continue;
+            }
+            ended += 1;
+            let finish = part % 2 == 0;
+            let options = match finish {
+                true => RecoverOptions::finish(),
+                false => RecoverOptions::rollback(),
+            };
+            let recovered = bench.world.open().recover(&options).unwrap();
+            assert_eq!(recovered.conflicts, [], "{when}");
+            if finish {
+                assert_eq!(at(&place), spoilt, "{when}");
+                bench.restore(&saved);
+            }
+            assert_same(&bench.portrait(), &whole, &when);
+        }
+        assert!(ended > 2, "{kind}: {ended} were cut short");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{Action, Node, RelPath};
 
 use super::super::folder::split;
+use super::super::state::State;
 use super::GitDrive;
 use crate::restore::Result;
 use crate::restore::intent::IntentId;
@@ -25,7 +26,12 @@ const OURS: &[u8] = b"rappel <rappel@localhost>";
 impl GitDrive<'_> {
     /// Gives a reflog its other content. What git added to it for our own moves goes; anything
     /// that somebody else added stays, and the log with it.
-    pub(super) fn log(&self, common: &Path, action: &Action) -> Result<Option<Conflict>> {
+    pub(super) fn log(
+        &self,
+        common: &Path,
+        action: &Action,
+        state: Option<&State>,
+    ) -> Result<Option<Conflict>> {
         use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         let path = common.join(std::ffi::OsStr::from_bytes(action.path.as_bytes()));
         let bytes = |node: &Option<Node>| -> Result<Option<Vec<u8>>> {
@@ -64,6 +70,7 @@ impl GitDrive<'_> {
         let Some(to) = to else {
             root.unlink(&action.path)?;
             root.sync_dir(action.path.parent().as_ref())?;
+            remove_empty_above(&root, &action.path, state);
             return Ok(None);
         };
         for folder in action.path.ancestors() {
@@ -107,6 +114,7 @@ impl GitDrive<'_> {
             let root = Root::open(common, self.job.root.disk().clone())?;
             if kept.is_empty() && !state.files.contains_key(&log) {
                 root.unlink(&log)?;
+                remove_empty_above(&root, &log, Some(state));
             } else {
                 let open = Handle::open(std::fs::File::options().write(true), &full);
                 let cut = open.and_then(|file| file.set_len(kept.len() as u64));
@@ -123,6 +131,18 @@ fn without_own_entry(log: &[u8]) -> Option<&[u8]> {
     let start = lines.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let is_ours = lines[start..].windows(OURS.len()).any(|words| words == OURS);
     is_ours.then_some(&log[..start])
+}
+
+/// Removes the folders above a log that is gone, if they are empty and the state that is gone to does
+/// not hold them.
+fn remove_empty_above(root: &Root, log: &RelPath, state: Option<&State>) {
+    let Some(state) = state else { return };
+    let above: Vec<RelPath> = log.ancestors().collect();
+    for folder in above.iter().rev() {
+        if state.files.contains_key(folder) || root.remove_dir(folder).is_err() {
+            return;
+        }
+    }
 }
 
 /// Removes a folder that holds nothing but folders; anything else stays.

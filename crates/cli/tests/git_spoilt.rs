@@ -1,0 +1,243 @@
+//! Every kind of file in git's folder, spoilt in every way, after commits that the checkpoint does not
+//! hold: the restore makes the repository whole, undo brings the spoilt folder back to the byte, redo
+//! makes it whole again, and nothing of Rappel's own is left in it.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rappel_testing::project::Snapshot;
+use rappel_testing::{Project, snapshot};
+use support::World;
+
+const WAYS: [&str; 7] =
+    ["empty", "zeros", "garbage", "cut", "missing", "a folder", "a folder that is not empty"];
+
+fn git(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new("git")
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", "/nonexistent")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "gc.auto=0"])
+        .args(["-c", "init.defaultBranch=main", "--no-optional-locks"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn must(folder: &Path, arguments: &[&str]) -> String {
+    let output = git(folder, arguments);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {words}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn commit(world: &World, text: &str) {
+    world.write("file", text);
+    must(world.project.root(), &["add", "."]);
+    must(world.project.root(), &["commit", "-qm", text]);
+}
+
+/// Two branches and a tag, packed and loose; something staged.
+fn repository() -> World {
+    let world = World::of(Project::new());
+    let root = world.project.root();
+    must(root, &["init", "-q"]);
+    commit(&world, "one");
+    must(root, &["branch", "other"]);
+    must(root, &["tag", "-am", "a tag", "v1"]);
+    must(root, &["pack-refs", "--all"]);
+    commit(&world, "two");
+    world.write("staged", "staged");
+    must(root, &["add", "staged"]);
+    world
+}
+
+fn spoil(path: &Path, way: &str) {
+    let bytes = std::fs::read(path).unwrap_or_else(|_| b"a folder, before\n".to_vec());
+    if path.is_dir() {
+        std::fs::remove_dir_all(path).unwrap();
+    } else {
+        std::fs::remove_file(path).unwrap();
+    }
+    match way {
+        "empty" => std::fs::write(path, "").unwrap(),
+        "zeros" => std::fs::write(path, vec![0; bytes.len()]).unwrap(),
+        "garbage" => {
+            let garbage: Vec<u8> =
+                (0..bytes.len()).map(|at| (at * 89 + 131) as u8 | 0x80).collect();
+            std::fs::write(path, garbage).unwrap();
+        }
+        "cut" => std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap(),
+        "missing" => {}
+        folder => {
+            std::fs::create_dir(path).unwrap();
+            if folder != "a folder" {
+                std::fs::create_dir(path.join("deeper")).unwrap();
+                std::fs::write(path.join("deeper/mine"), "what is this\n").unwrap();
+                std::fs::write(path.join("mine"), "what is this\n").unwrap();
+            }
+        }
+    }
+}
+
+/// All of git's folder but the objects, of which a restore adds some, and but for refs that are
+/// packed with the same value: whether git keeps one in a file of its own too is its own affair.
+fn folder(world: &World) -> Snapshot {
+    let root = world.project.path(".git");
+    let packed = std::fs::read_to_string(root.join("packed-refs")).unwrap_or_default();
+    let packed: Vec<String> = packed.lines().map(str::to_owned).collect();
+    let is_packed = |path: &str| {
+        let own = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        packed.contains(&format!("{} {path}", own.trim_end()))
+    };
+    let is_object = |path: &str| path == "objects" || path.starts_with("objects/");
+    let all = snapshot(&root).into_iter();
+    all.filter(|(path, _)| !is_object(path) && !is_packed(path)).collect()
+}
+
+fn assert_same(found: &Snapshot, expected: &Snapshot, when: &str) {
+    let differs = |path: &&String| found.get(*path) != expected.get(*path);
+    let paths = found.keys().chain(expected.keys()).filter(differs);
+    let paths: Vec<_> = paths.map(|path| (path, found.get(path), expected.get(path))).collect();
+    assert_eq!(paths, [], "{when}");
+}
+
+/// What git says of everything that the checkpoint holds.
+fn portrait(world: &World) -> Vec<String> {
+    let root = world.project.root();
+    let questions: [&[&str]; 6] = [
+        &["rev-parse", "--symbolic-full-name", "HEAD"],
+        &["rev-parse", "HEAD", "other", "v1"],
+        &["ls-files", "--stage"],
+        &["status", "--porcelain"],
+        &["reflog"],
+        &["fsck", "--no-dangling", "--no-progress", "--no-reflogs"],
+    ];
+    questions.iter().map(|question| must(root, question)).collect()
+}
+
+fn run(world: &World, arguments: &[&str], when: &str) -> String {
+    let output = world.run(arguments);
+    let shown = world.shown(&output);
+    assert!(output.status.success(), "{when}, {arguments:?}: {shown}");
+    shown
+}
+
+fn each_way(kind: &str) {
+    for way in WAYS {
+        let when = format!("{kind}, {way}");
+        let world = repository();
+        let saved = world.save("whole");
+        let whole = portrait(&world);
+        commit(&world, "three");
+        commit(&world, "four");
+        must(world.project.root(), &["branch", "later"]);
+        let place = world.project.path(format!(".git/{kind}"));
+        spoil(&place, way);
+        let spoilt = folder(&world);
+
+        let said = run(&world, &["restore", &saved, "--confirm"], &when);
+        assert!(!said.contains("is left as it is"), "{when}: {said}");
+        assert_eq!(portrait(&world), whole, "{when}: {said}");
+
+        run(&world, &["undo"], &when);
+        assert_same(&folder(&world), &spoilt, &format!("{when}, undone"));
+
+        let said = run(&world, &["redo"], &when);
+        assert_eq!(portrait(&world), whole, "{when}, redone: {said}");
+        let own: Vec<String> =
+            folder(&world).into_keys().filter(|path| path.contains("rappel-")).collect();
+        assert_eq!(own, Vec::<String>::new(), "{when}");
+    }
+}
+
+#[test]
+fn head() {
+    each_way("HEAD");
+}
+
+#[test]
+fn the_branch_that_is_checked_out() {
+    each_way("refs/heads/main");
+}
+
+#[test]
+fn packed_refs() {
+    each_way("packed-refs");
+}
+
+#[test]
+fn the_index() {
+    each_way("index");
+}
+
+#[test]
+fn the_configuration() {
+    each_way("config");
+}
+
+#[test]
+fn the_log_of_head() {
+    each_way("logs/HEAD");
+}
+
+#[test]
+fn the_log_of_a_branch() {
+    each_way("logs/refs/heads/main");
+}
+
+#[test]
+fn all_logs() {
+    each_way("logs");
+}
+
+#[test]
+fn what_is_ignored() {
+    each_way("info/exclude");
+}
+
+/// Git has to read the repository in between: the one is repaired before the refs move, the other is
+/// spoilt again after that.
+#[test]
+fn an_undo_repairs_what_was_spoilt_since_and_puts_back_what_was_spoilt_before() {
+    let world = repository();
+    let saved = world.save("whole");
+    commit(&world, "three");
+    let place = world.project.path(".git/packed-refs");
+    spoil(&place, "a folder that is not empty");
+    let spoilt = folder(&world);
+    run(&world, &["restore", &saved, "--confirm"], "restored");
+    spoil(&world.project.path(".git/config"), "garbage");
+    let since = folder(&world);
+    let said = run(&world, &["undo"], "undone");
+    assert!(said.contains("config repaired"), "{said}");
+    assert!(said.contains("packed-refs unreadable to git as before"), "{said}");
+    assert_same(&folder(&world), &spoilt, "undone");
+    run(&world, &["redo"], "redone");
+    assert_same(&folder(&world), &since, "redone");
+}
+
+#[test]
+fn the_summary_says_what_is_done_to_work_trees() {
+    let world = repository();
+    let linked = world.project.outside().join("linked");
+    must(world.project.root(), &["worktree", "add", "-q", linked.to_str().unwrap()]);
+    let saved = world.save("whole");
+    std::fs::remove_file(linked.join(".git")).unwrap();
+    let said = run(&world, &["restore", &saved, "--confirm"], "restored");
+    assert!(said.contains("Worktrees  1 linked again"), "{said}");
+    let said = run(&world, &["undo"], "undone");
+    assert!(said.contains("Worktrees  1 without its link again"), "{said}");
+    run(&world, &["redo"], "redone");
+    std::fs::remove_dir_all(&linked).unwrap();
+    let said = run(&world, &["restore", &saved, "--confirm"], "restored");
+    assert!(said.contains("Worktrees  1 made again") && !said.contains("Git "), "{said}");
+    let said = run(&world, &["undo"], "undone");
+    assert!(said.contains("Worktrees  1 taken away") && !said.contains("Git "), "{said}");
+}
