@@ -5,38 +5,12 @@
 mod restore_support;
 
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::sync::Arc;
 
 use rappel_store::disk::Disk;
+use rappel_testing::user::as_ordinary_user;
 use rappel_testing::{Fault, FaultDisk, Loss, Project};
 use restore_support::*;
-
-const NOBODY: u32 = 65534;
-
-/// Runs the test as an ordinary user: in this process if that is who we are, in another if we are
-/// root.
-fn as_ordinary_user(name: &str, test: impl FnOnce()) {
-    if !rustix::process::geteuid().is_root() {
-        return test();
-    }
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    // The test binary may lie where others cannot go.
-    let program = folder.path().join("test");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let output = std::process::Command::new(&program)
-        .args(["--exact", name])
-        .env("TMPDIR", folder.path())
-        .current_dir(folder.path())
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
-}
 
 fn closed() -> (Project, Project) {
     let present = Project::in_memory()

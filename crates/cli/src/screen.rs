@@ -141,19 +141,19 @@ mod tests {
     use super::*;
     use crate::pty::OnTerminal;
 
-    /// Not a test: what the one below runs on a terminal.
-    #[test]
-    #[ignore = "needs a terminal"]
-    fn panics_at_a_key() {
-        let screen = Screen::open().unwrap();
-        screen.pressed().unwrap();
-        panic!("as if something were wrong");
-    }
+    /// Set in the process that has the terminal.
+    const ON_TERMINAL: &str = "RAPPEL_TEST_ON_TERMINAL";
 
     #[test]
     fn a_panic_gives_the_terminal_back_before_it_is_told() {
+        if std::env::var_os(ON_TERMINAL).is_some() {
+            let screen = Screen::open().unwrap();
+            screen.pressed().unwrap();
+            panic!("as if something were wrong");
+        }
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "screen::tests::panics_at_a_key", "--ignored", "--nocapture"]);
+        let name = "screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
+        command.args(["--exact", name, "--nocapture"]).env(ON_TERMINAL, "1");
         let mut typed = false;
         let shown = OnTerminal::start(command).watch(|text, mut master, _| {
             if !typed && text.contains("\u{1b}[?1049h") {

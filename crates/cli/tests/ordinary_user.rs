@@ -4,35 +4,28 @@
 
 mod support;
 
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Output;
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
+use rappel_testing::user;
 use support::World;
 
-const NOBODY: u32 = 65534;
-
 /// A world that belongs to an ordinary user: to us, or to another if we are root.
-struct Ordinary(World);
+struct Ordinary {
+    world: World,
+    program: PathBuf,
+}
 
 impl Ordinary {
     fn new() -> Self {
-        let world = Self(World::new());
-        std::fs::create_dir(&world.0.home).unwrap();
-        if world.is_root() {
-            own(world.0.project.outside());
-            // The binary may lie where others cannot go.
-            let copy = world.0.project.outside().join("rappel");
-            std::fs::copy(env!("CARGO_BIN_EXE_rappel"), &copy).unwrap();
-            mode(&copy, 0o755);
-        }
-        world
-    }
-
-    #[allow(clippy::unused_self, reason = "it is asked of the world")]
-    fn is_root(&self) -> bool {
-        rustix::process::geteuid().is_root()
+        let world = World::new();
+        std::fs::create_dir(&world.home).unwrap();
+        let outside = world.project.outside();
+        let program = user::copy_program(env!("CARGO_BIN_EXE_rappel").as_ref(), outside);
+        user::give_away(outside);
+        Self { world, program }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -41,38 +34,19 @@ impl Ordinary {
 
     /// Runs it by another program, which is given with its own arguments.
     fn run_by(&self, other: &[&str], arguments: &[&str]) -> Output {
-        let program = match self.is_root() {
-            true => self.0.project.outside().join("rappel"),
-            false => env!("CARGO_BIN_EXE_rappel").into(),
-        };
-        let mut all: Vec<&std::ffi::OsStr> = other.iter().map(AsRef::as_ref).collect();
-        all.push(program.as_ref());
-        all.extend(arguments.iter().map(std::ffi::OsStr::new));
-        let mut command = std::process::Command::new(all[0]);
-        let plain = self.0.command(arguments);
-        command.args(&all[1..]).current_dir(self.0.project.root()).env_clear();
+        let mut all: Vec<&OsStr> = other.iter().map(AsRef::as_ref).collect();
+        all.push(self.program.as_ref());
+        all.extend(arguments.iter().map(OsStr::new));
+        let mut command = Command::new(all[0]);
+        let plain = self.world.command(arguments);
+        command.args(&all[1..]).current_dir(self.world.project.root()).env_clear();
         command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        if self.is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        command.output().unwrap()
+        user::by_ordinary_user(&mut command).output().unwrap()
     }
 
     fn write(&self, path: &str, text: &str) {
-        self.0.write(path, text);
-        if self.is_root() {
-            own(self.0.project.root());
-        }
-    }
-}
-
-/// Gives everything in a folder away.
-fn own(path: &Path) {
-    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    if path.is_dir() {
-        for entry in std::fs::read_dir(path).unwrap() {
-            own(&entry.unwrap().path());
-        }
+        self.world.write(path, text);
+        user::give_away(self.world.project.root());
     }
 }
 
@@ -89,7 +63,7 @@ fn a_folder_that_cannot_be_looked_into_is_a_conflict() {
     let world = Ordinary::new();
     assert_eq!(world.run(&["save", "first"]).status.code(), Some(0));
     world.write("a.txt", "changed\n");
-    let src = world.0.project.path("src");
+    let src = world.world.project.path("src");
     mode(&src, 0o000);
     for arguments in [&["restore", "1", "--dry-run"][..], &["restore", "1", "-y"]] {
         let output = world.run(arguments);
@@ -97,10 +71,10 @@ fn a_folder_that_cannot_be_looked_into_is_a_conflict() {
         assert_eq!(output.status.code(), Some(7), "{arguments:?}: {said}");
         assert!(said.contains("src/main.rs: what stands there cannot be seen"), "{said}");
     }
-    assert_eq!(world.0.read("a.txt"), "changed\n");
+    assert_eq!(world.world.read("a.txt"), "changed\n");
     let output = world.run(&["restore", "1", "--path", "a.txt", "-y"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(world.0.read("a.txt"), "one\ntwo\nthree\n");
+    assert_eq!(world.world.read("a.txt"), "one\ntwo\nthree\n");
     mode(&src, 0o755);
 }
 
@@ -108,7 +82,7 @@ fn a_folder_that_cannot_be_looked_into_is_a_conflict() {
 fn a_home_that_became_unwritable_can_still_be_read() {
     let world = Ordinary::new();
     assert_eq!(world.run(&["save", "first"]).status.code(), Some(0));
-    let home = &world.0.home;
+    let home = &world.world.home;
     let names: Vec<_> =
         std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().path()).collect();
     for path in &names {
@@ -155,4 +129,20 @@ fn a_thread_that_cannot_be_started_is_no_panic() {
     }
     assert_eq!(world.run(&["save", "third"]).status.code(), Some(0));
     assert_eq!(world.run(&["verify"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_home_below_a_folder_that_cannot_be_written_to_is_named() {
+    let world = Ordinary::new();
+    let closed = world.world.project.outside().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    user::give_away(&closed);
+    mode(&closed, 0o555);
+    let home = closed.join("home");
+    let home = home.to_str().unwrap();
+    let output = world.run(&["save", "--home", home]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("{home}: Permission denied")), "{said}");
+    assert!(!closed.join("home").exists());
 }

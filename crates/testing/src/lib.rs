@@ -6,14 +6,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
+pub mod cannot_run;
 pub mod corpus;
 pub mod fault;
+pub mod killed;
 pub mod memory;
 pub mod postgres;
 pub mod project;
 pub mod records;
+pub mod user;
 
+pub use cannot_run::cannot_run;
 pub use fault::{Failure, Fault, FaultDisk, Loss, Names, Writes};
+pub use killed::Steps;
 pub use memory::MemoryStore;
 pub use postgres::Postgres;
 pub use project::{Project, Snapshot, Thing, memory_dir, snapshot};

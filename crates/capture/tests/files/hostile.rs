@@ -5,7 +5,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rappel_capture::Error;
 use rappel_capture::files::{Environment, Request, scan};
 use rappel_store::content;
+use rappel_testing::user;
 use rappel_types::config::FilesConfig;
 use rappel_types::manifest::Facet;
 use rappel_types::{Content, Node, RelPath};
@@ -296,21 +296,16 @@ fn what_cannot_be_read_is_partial_by_its_path() {
         std::fs::set_permissions(project.at(name), PermissionsExt::from_mode(mode)).unwrap();
     }
     std::fs::set_permissions(project.dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let me = rustix::process::geteuid();
-    if !me.is_root() {
+    if !user::is_root() {
         return scan_unreadable(project.root.clone());
     }
-    // The program itself may lie where nobody else can reach it.
-    let program = project.dir.path().join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let output = Command::new(program)
+    let program = user::copy_program(&std::env::current_exe().unwrap(), project.dir.path());
+    let mut command = Command::new(program);
+    command
         .args(["--exact", "hostile::what_cannot_be_read_is_partial_by_its_path"])
         .env(SCENE, &project.root)
-        .current_dir("/")
-        .uid(65534)
-        .gid(65534)
-        .output()
-        .unwrap();
+        .current_dir("/");
+    let output = user::by_ordinary_user(&mut command).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }

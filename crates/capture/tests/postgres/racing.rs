@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use rappel_capture::databases::{Fate, Restoring, Watch, dump};
-use rappel_testing::{MemoryStore, Postgres};
+use rappel_testing::killed::{Steps, some_of, was_killed};
+use rappel_testing::{MemoryStore, Postgres, cannot_run};
 use rappel_types::database::{DatabaseKind, DatabasePart, Ticket};
 
 use crate::support::{at, capture, database, patient, server_with};
@@ -154,53 +155,42 @@ fn a_killed_restore_is_old_or_new_and_the_server_knows_which() {
     let file = folder.path().join("dump.sql");
     std::fs::write(&file, &new).unwrap();
     let database = database(&server, "app");
-    let mut fates = Vec::new();
-    // Where it is killed: behind a line that it says, and so many milliseconds later.
-    for (behind, later) in [
-        ("ticket", 0),
-        ("ticket", 40),
-        ("captured", 0),
-        ("captured", 30),
-        ("captured", 120),
-        ("captured", 300),
-        ("staged", 0),
-        ("staged", 2),
-        ("committed", 0),
-    ] {
+    let Some(steps) = Steps::of([]) else {
+        return cannot_run("processes cannot be traced (strace)");
+    };
+    // What the server knew before and after, and what it says of the transaction that was begun.
+    let restore = |mut command: Command| {
         server.run("app", "DROP TABLE IF EXISTS t; DROP TABLE IF EXISTS old; CREATE TABLE old (id int); INSERT INTO old VALUES (1);");
         let old = server.dump("app");
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let output = command
+            .arg(std::env::current_exe().unwrap())
             .args(["--exact", "racing::a_restore_to_be_killed", "--nocapture"])
             .env("RAPPEL_TEST_RESTORE_URL", server.url("app"))
             .env("RAPPEL_TEST_RESTORE_DUMP", &file)
-            .stdout(Stdio::piped())
-            .spawn()
+            .output()
             .unwrap();
-        let mut ticket = None;
-        for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
-            if let Some(words) = line.strip_prefix("ticket ") {
-                let (server, transaction) = words.split_once(' ').unwrap();
-                let (server, transaction) = (server.to_owned(), transaction.to_owned());
-                ticket = Some(Ticket { server, transaction });
-            }
-            if line.starts_with(behind) {
-                std::thread::sleep(std::time::Duration::from_millis(later));
-                child.kill().unwrap();
-                break;
-            }
-        }
-        child.wait().unwrap();
-        let fate = database.fate(&ticket.unwrap()).unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let ticket = said.lines().find_map(|line| line.strip_prefix("ticket "));
+        let ticket = ticket.and_then(|words| words.split_once(' '));
+        let fate = ticket.map_or(Fate::Aborted, |(server, transaction)| {
+            let (server, transaction) = (server.to_owned(), transaction.to_owned());
+            database.fate(&Ticket { server, transaction }).unwrap()
+        });
         let expected = match fate {
             Fate::Committed => &new,
             Fate::Aborted => &old,
-            Fate::Unknown => panic!("killed {later} ms behind {behind}"),
+            Fate::Unknown => panic!("killed after {said}"),
         };
-        assert_eq!(&server.dump("app"), expected, "killed {later} ms behind {behind}");
-        fates.push(fate);
-    }
-    assert_eq!(fates.first(), Some(&Fate::Aborted));
-    assert_eq!(fates.last(), Some(&Fate::Committed));
+        assert_eq!(&server.dump("app"), expected, "killed after {said}");
+        (fate, was_killed(output.status))
+    };
+    assert_eq!(restore(steps.counting()), (Fate::Committed, false));
+    let made = steps.made();
+    let some = some_of(&made, 4, 5);
+    let fates: Vec<_> = some.into_iter().map(|step| restore(steps.killing_at(step))).collect();
+    assert!(fates.iter().all(|(_, killed)| *killed), "{fates:?}");
+    assert_eq!(fates[0].0, Fate::Aborted);
+    assert_eq!(fates[fates.len() - 1].0, Fate::Committed, "the last step says that it is done");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use rappel_testing::cannot_run;
 use rustix::process::geteuid;
 
 use crate::scene::{Ran, Scene, files_below};
@@ -196,11 +197,11 @@ fn a_server_without_room_takes_everything_back() {
 }
 
 /// Runs a script with the home on a disk of 8 MiB, where `$RAPPEL` and `$PSQL` are the programs. What it says and what it
-/// complains about; `None` where no disk can be mounted, which needs root.
+/// complains about; `None` where no disk can be mounted, which needs root and is counted.
 fn on_a_small_disk(scene: &Scene, script: &str) -> Option<(String, String)> {
     let may_mount = || Command::new("unshare").args(["-m", "true"]).output();
     if !geteuid().is_root() || !may_mount().is_ok_and(|tried| tried.status.success()) {
-        println!("skipped: a small disk cannot be mounted here");
+        cannot_run("a small disk cannot be mounted (root, unshare -m)");
         return None;
     }
     let home = scene.world.home.to_str().unwrap();

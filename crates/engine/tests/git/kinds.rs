@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rappel::types::{Facet, FacetState};
+use rappel_testing::cannot_run;
 
 use crate::bench::{Bench, arg, assert_same, git, portrait, text};
 
@@ -146,7 +147,7 @@ fn sha256() {
 fn refs_in_tables() {
     let bench = Bench::bare();
     if !bench.attempt(&["init", "-q", "--ref-format=reftable"]).status.success() {
-        return;
+        return cannot_run("git is older than 2.45 and keeps no refs in tables");
     }
     bench.fill();
     let before = bench.portrait();
@@ -619,7 +620,7 @@ fn what_a_solved_conflict_was_made_of() {
 fn git_lfs_itself() {
     let bench = Bench::empty();
     if !bench.attempt(&["lfs", "version"]).status.success() {
-        return;
+        return cannot_run("git-lfs is not installed");
     }
     bench.git(&["lfs", "install", "--local"]);
     bench.git(&["lfs", "track", "*.big"]);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -26,6 +26,14 @@ pub struct Place {
     pub home: PathBuf,
     pub store: Memory,
     _kept: Option<TempDir>,
+}
+
+pub const JOURNALS: [&str; 3] = ["DELETE", "TRUNCATE", "WAL"];
+
+/// Nobody stops it.
+pub fn never() -> &'static AtomicBool {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    &NEVER
 }
 
 /// Nobody watches.
@@ -56,13 +64,21 @@ impl Place {
 
     /// Starts this test program again, to play `role` with the database called `name`.
     pub fn play(&self, role: &str, name: &str) -> Play {
-        let program = std::env::current_exe().unwrap();
+        // A write beyond a limit shall be an error, not the end.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+        let mut play = self.play_under(command, role, name);
+        play.wait_for("ready");
+        play
+    }
+
+    /// The same under a program that starts another one.
+    pub fn play_under(&self, mut command: Command, role: &str, name: &str) -> Play {
         let above = self.folder.parent().unwrap();
-        let mut child = std::process::Command::new("sh")
-            // A write beyond a limit shall be an error, not the end.
-            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-            .arg(program)
-            .args(["--exact", "a_part_in_another_process", "--nocapture", "--test-threads=1"])
+        let part = "others::a_part_in_another_process";
+        let mut child = command
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", part, "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(DATABASE, name)
             .env(ABOVE, above)
@@ -71,9 +87,7 @@ impl Place {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut play = Play { child, lines };
-        play.wait_for("ready");
-        play
+        Play { child, lines }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -169,6 +183,27 @@ impl Place {
     }
 }
 
+/// A database whose rows all say 1, captured, and then another one whose rows all say 2.
+pub fn two_contents(journal: &str) -> (Place, DatabasePart) {
+    let place = Place::new();
+    let open = place.open("x.db");
+    open.execute_batch(&format!(
+        "PRAGMA journal_mode = {journal}; CREATE TABLE t (x, pad); CREATE TABLE entry (x);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+         INSERT INTO t SELECT 1, hex(randomblob(400)) FROM n;"
+    ))
+    .unwrap();
+    let target = place.capture("x.db", None).part;
+    open.execute_batch(
+        "UPDATE t SET x = 2, pad = hex(randomblob(200)); DELETE FROM t WHERE rowid > 2000",
+    )
+    .unwrap();
+    drop(open);
+    place.store.write(&place.home.join("objects"));
+    std::fs::write(place.home.join("target.json"), serde_json::to_vec(&target).unwrap()).unwrap();
+    (place, target)
+}
+
 pub const ROLE: &str = "RAPPEL_TEST_ROLE";
 pub const DATABASE: &str = "RAPPEL_TEST_DATABASE";
 pub const ABOVE: &str = "RAPPEL_TEST_ABOVE";
@@ -210,6 +245,13 @@ impl Play {
     /// Tells it to go on, or to end.
     pub fn tell(&mut self) {
         self.child.stdin.take();
+    }
+
+    /// Waits until it ends by itself.
+    pub fn ended(mut self) -> ExitStatus {
+        self.tell();
+        while self.line().is_some() {}
+        self.child.wait().unwrap()
     }
 
     pub fn kill(mut self) {
