@@ -95,17 +95,20 @@ impl Golden {
     }
 }
 
-#[test]
-fn a_home_of_0_1_is_listed_verified_restored_and_undone() {
-    let golden = Golden::unpack("home-0.1/whole.tar.gz");
+/// Opens, lists, verifies, restores and undoes in the home of a version. `second` makes the workspace
+/// as it was at the second checkpoint, where its last restore had found it otherwise.
+fn work_with(version: &str, second: impl Fn(&Golden)) {
+    let golden = Golden::unpack(&format!("home-{version}/whole.tar.gz"));
     let server = Postgres::start();
     server.create("app");
+    server.create("odd");
     server.run("app", "CREATE TABLE talks (id int PRIMARY KEY, title text)");
     for line in golden.fact("first.postgres").lines() {
         let (id, title) = line.split_once('|').unwrap();
         server.run("app", &format!("INSERT INTO talks VALUES ({id}, '{title}')"));
     }
-    golden.world.write(".env", &format!("DATABASE_URL={}\n", server.url("app")));
+    let (app, odd) = (server.url("app"), server.url("odd"));
+    golden.world.write(".env", &format!("DATABASE_URL={app}\nODD_URL={odd}\n"));
     golden.must(&["adopt", OLD_ROOT]);
     golden.must(&["trust", "--yes"]);
     golden.assert_at("first");
@@ -127,6 +130,7 @@ fn a_home_of_0_1_is_listed_verified_restored_and_undone() {
 
     // The old version's restore is undone. Its PostgreSQL server is another one by now.
     golden.must(&["undo", "--skip", "databases"]);
+    second(&golden);
     golden.assert_at("second");
     golden.must(&["redo"]);
     golden.assert_at("first");
@@ -141,8 +145,53 @@ fn a_home_of_0_1_is_listed_verified_restored_and_undone() {
     golden.assert_databases_at("first", &server);
     golden.must(&["undo"]);
     golden.assert_at("first");
-    golden.world.save("by this version");
+    golden.must(&["save", "by this version"]);
     golden.must(&["gc", "--now", "--confirm"]);
+    golden.must(&["verify"]);
+}
+
+#[test]
+fn a_home_of_0_1_is_listed_verified_restored_and_undone() {
+    work_with("0.1", |_| ());
+}
+
+#[test]
+fn a_home_of_0_2_is_listed_verified_restored_and_undone() {
+    work_with("0.2", |golden| {
+        // The restore had linked a submodule again.
+        assert!(!golden.world.project.path("sub/.git").exists());
+        golden.world.write("sub/.git", "gitdir: ../.git/modules/sub\n");
+    });
+}
+
+#[test]
+fn what_0_2_says_of_a_database_that_no_server_loads_is_read() {
+    let golden = Golden::unpack("home-0.2/whole.tar.gz");
+    golden.must(&["adopt", OLD_ROOT]);
+    let shown = golden.must(&["show", "1"]);
+    let parts = shown["databases"].as_array().unwrap();
+    let odd = parts.iter().find(|part| part["name"] == "odd").unwrap();
+    assert!(odd["flaw"].as_str().unwrap().contains("foreign keys"), "{odd}");
+    assert!(odd["left_out"][0].as_str().unwrap().contains("materialized view"), "{odd}");
+}
+
+#[test]
+fn what_0_2_wrote_down_as_lost_is_told_until_somebody_lets_go_of_it() {
+    let golden = Golden::unpack("home-0.2/damaged.tar.gz");
+    golden.must(&["adopt", OLD_ROOT]);
+    let output = golden.world.run(&["verify", "--json"]);
+    assert_eq!(output.status.code(), Some(6));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["hurt"].as_array().unwrap().len(), 1, "{report}");
+    assert_eq!(report["hurt"][0]["lost"], true, "{report}");
+    let lost = report["hurt"][0]["checkpoint"].as_str().unwrap();
+    assert_eq!(golden.world.run(&["show", lost]).status.code(), Some(6));
+    // Its number is not given again.
+    let saved = golden.must(&["save", "after", "--skip", "databases"]);
+    assert_eq!(saved["sequence"], 7, "{saved}");
+    golden.must(&["delete", lost, "--confirm"]);
+    let output = golden.world.run(&["verify", "--repair"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     golden.must(&["verify"]);
 }
 
@@ -173,8 +222,8 @@ fn move_intent(world: &World) {
     std::fs::write(&path, moved).unwrap();
 }
 
-fn unfinished() -> Golden {
-    let golden = Golden::unpack("home-0.1/unfinished.tar.gz");
+fn unfinished(version: &str) -> Golden {
+    let golden = Golden::unpack(&format!("home-{version}/unfinished.tar.gz"));
     golden.must(&["adopt", OLD_ROOT]);
     move_intent(&golden.world);
     let open = golden.must(&["recover"]);
@@ -182,22 +231,46 @@ fn unfinished() -> Golden {
     golden
 }
 
+/// Asserts that everything is as the restore had found it, and makes it as it was at the second
+/// checkpoint.
+fn assert_as_found(golden: &Golden, head: &str) {
+    assert_eq!(golden.world.read("docs/new.md"), "new\nbefore\n");
+    golden.world.write("docs/new.md", "new\n");
+    assert_eq!(golden.world.read(".git/HEAD"), head);
+    golden.world.write(".git/HEAD", HEAD);
+    golden.assert_at("second");
+}
+
+const HEAD: &str = "ref: refs/heads/main\n";
+
 #[test]
 fn a_restore_that_0_1_left_unfinished_is_finished_and_undone() {
-    let golden = unfinished();
+    let golden = unfinished("0.1");
     golden.must(&["recover", "--finish"]);
     golden.assert_at("first");
     golden.must(&["undo", "--skip", "databases"]);
-    assert_eq!(golden.world.read("docs/new.md"), "new\nbefore\n");
-    golden.world.write("docs/new.md", "new\n");
-    golden.assert_at("second");
+    assert_as_found(&golden, HEAD);
 }
 
 #[test]
 fn a_restore_that_0_1_left_unfinished_is_rolled_back() {
-    let golden = unfinished();
+    let golden = unfinished("0.1");
     golden.must(&["recover", "--rollback"]);
-    assert_eq!(golden.world.read("docs/new.md"), "new\nbefore\n");
-    golden.world.write("docs/new.md", "new\n");
-    golden.assert_at("second");
+    assert_as_found(&golden, HEAD);
+}
+
+#[test]
+fn a_restore_of_a_spoilt_repository_that_0_2_left_unfinished_is_finished_and_undone() {
+    let golden = unfinished("0.2");
+    golden.must(&["recover", "--finish"]);
+    golden.assert_at("first");
+    golden.must(&["undo", "--skip", "databases"]);
+    assert_as_found(&golden, "");
+}
+
+#[test]
+fn a_restore_of_a_spoilt_repository_that_0_2_left_unfinished_is_rolled_back() {
+    let golden = unfinished("0.2");
+    golden.must(&["recover", "--rollback"]);
+    assert_as_found(&golden, "");
 }

@@ -191,11 +191,11 @@ fn tiny() -> World {
     world
 }
 
-fn copy_fixture(world: &World) {
+fn copy_fixture(world: &World, fixture: &Path) {
     let packs = world.home.path().join("packs");
     std::fs::create_dir_all(&packs).unwrap();
-    std::fs::copy(fixture().join("format"), world.home.path().join("format")).unwrap();
-    for entry in std::fs::read_dir(fixture().join("packs")).unwrap() {
+    std::fs::copy(fixture.join("format"), world.home.path().join("format")).unwrap();
+    for entry in std::fs::read_dir(fixture.join("packs")).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), packs.join(entry.file_name())).unwrap();
     }
@@ -203,8 +203,23 @@ fn copy_fixture(world: &World) {
 
 #[test]
 fn a_home_of_version_1_is_read() {
+    assert_is_read(&fixture());
+}
+
+/// With `RAPPEL_FIXTURE=DIR` the home stays there: for a new version of the format, whose fixture
+/// stands beside the old ones.
+#[test]
+fn a_home_that_this_build_writes_is_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let target = std::env::var_os("RAPPEL_FIXTURE").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| scratch.path().join("home"));
+    write_fixture(&target);
+    assert_is_read(&target);
+}
+
+fn assert_is_read(fixture: &Path) {
     let world = tiny();
-    copy_fixture(&world);
+    copy_fixture(&world, fixture);
     let store = world.open();
     let report = store.verify(&Scope::All, None).unwrap();
     assert!(report.is_clean(), "{report:?}");
@@ -226,10 +241,7 @@ fn a_home_of_version_1_is_read() {
     }
 }
 
-/// Writes the fixture anew. Only for a new version of the format: the old ones stay.
-#[test]
-#[ignore = "writes into the source tree"]
-fn write_the_fixture() {
+fn write_fixture(target: &Path) {
     let world = tiny();
     let store = world.open();
     let states = states();
@@ -240,8 +252,6 @@ fn write_the_fixture() {
     gc_now(&store);
     delete(&store, &made[2], false);
     states[6..].iter().for_each(|state| drop(save(&store, state)));
-    let target = fixture();
-    let _ = std::fs::remove_dir_all(&target);
     std::fs::create_dir_all(target.join("packs")).unwrap();
     std::fs::copy(world.home.path().join("format"), target.join("format")).unwrap();
     for name in world.packs() {
