@@ -30,6 +30,8 @@ def check(results):
         trees[name] = {"class": name, "columns": {"rappel": rows}}
     if results.get("sessions"):
         trees["a session"] = {"class": "session", "columns": {"rappel": results["sessions"]}}
+    if results.get("past"):
+        trees["a long past"] = {"class": "past", "columns": {"rappel": results["past"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

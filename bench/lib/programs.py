@@ -82,6 +82,10 @@ def build_session(work):
     return build_beside(work, "session")
 
 
+def build_age(work):
+    return build_beside(work, "age")
+
+
 def build_beside(work, name):
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path",
                     REPOSITORY / "bench" / name / "Cargo.toml", "--target-dir", work / "target"], check=True)

@@ -143,7 +143,20 @@ def markdown(results):
                      "through the library. The append is 2 KB with fdatasync. The commands are whole processes in a home with "
                      f"{rows['events']:,} events, a tenth of them hypotheses.")
         parts.append(session_table(rows))
+    if rows := results.get("past"):
+        parts.append("## A long past")
+        parts.append(f"Whole processes in a home with 1,000 checkpoints and as many deleted ones, and in one with {rows['checkpoints']:,} of each, "
+                     "in turn. The deleted ones are not collected yet.")
+        parts.append(past_table(rows))
     return "\n\n".join(parts) + "\n"
+
+
+def past_table(rows):
+    labels = {"save": "`save`", "undo": "`undo` of a restore", "back": "`undo` to the checkpoint before",
+              "due": "`save` after a `delete`: when is gc due?", "name": "`show latest~3`"}
+    lines = [f"| {label} | {time_cell(rows[f'short_{key}'], 0, True)} | {time_cell(rows[f'long_{key}'], 0, True)} | "
+             f"{limits.value(rows[f'long_{key}']) / limits.value(rows[f'short_{key}']):.2f} |" for key, label in labels.items()]
+    return f"| | 1,000, ms | {rows['checkpoints']:,}, ms | times |\n|---|---:|---:|---:|\n" + "\n".join(lines)
 
 
 def session_table(rows):

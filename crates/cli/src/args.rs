@@ -39,6 +39,9 @@ pub struct Flags {
     /// Work as if started in DIR
     #[arg(short = 'C', value_name = "DIR", global = true)]
     pub directory: Vec<PathBuf>,
+    /// Work with this workspace, by its id or folder, instead of the current one
+    #[arg(long, value_name = "ID", global = true)]
+    pub workspace: Option<String>,
     /// Keep Rappel's data in DIR [default: RAPPEL_HOME, else the platform's data folder]
     #[arg(long, value_name = "DIR", global = true)]
     pub home: Option<PathBuf>,

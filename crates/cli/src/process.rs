@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
 use rappel_types::agents::SessionId;
-use rappel_types::{RelPath, Timestamp, When};
+use rappel_types::{RelPath, Timestamp, When, WorkspaceId};
 
 use crate::args::Flags;
 use crate::errors::{Failure, Result};
@@ -26,6 +26,8 @@ pub struct Context<'a> {
     pub output: &'a Output,
     folder: PathBuf,
     home: Option<PathBuf>,
+    /// The workspace that is named instead of the one here.
+    workspace: Option<String>,
     /// The flags that choose home and folder, to be repeated in commands that are suggested.
     chosen: Vec<String>,
     cancel: Arc<AtomicBool>,
@@ -55,7 +57,26 @@ impl<'a> Context<'a> {
                 chosen.extend([flag.to_owned(), quote(&path.to_string_lossy())]);
             }
         }
-        Ok(Self { output, folder, home, chosen, cancel: Arc::default(), restoring: Arc::default() })
+        let workspace =
+            flags.workspace.as_deref().map(|named| match named.parse::<WorkspaceId>() {
+                Ok(_) => named.to_owned(),
+                Err(_) => {
+                    let path = values::without_dots(&folder.join(named));
+                    path.to_string_lossy().into_owned()
+                }
+            });
+        if let Some(named) = &workspace {
+            chosen.extend(["--workspace".to_owned(), quote(named)]);
+        }
+        Ok(Self {
+            output,
+            folder,
+            home,
+            workspace,
+            chosen,
+            cancel: Arc::default(),
+            restoring: Arc::default(),
+        })
     }
 
     /// Opens the workspace that the current folder belongs to.
@@ -95,6 +116,7 @@ impl<'a> Context<'a> {
             zone: self.zone(),
             cancel: self.cancel.clone(),
             progress: self.restoring.clone(),
+            workspace: self.workspace.clone(),
             waiting: (!self.output.json).then(|| Arc::new(|who: &str| waiting(who)) as _),
             ..OpenOptions::new(self.root(), self.home()?)
         })
@@ -163,8 +185,10 @@ impl<'a> Context<'a> {
     /// Paths as they were written on the command line; none at all if one is the whole workspace.
     pub fn paths(&self, root: &Path, given: &[OsString]) -> Result<Vec<RelPath>> {
         let mut paths = Vec::with_capacity(given.len());
+        // In another workspace, paths are meant from its root on.
+        let folder = if self.workspace.is_some() { root } else { &self.folder };
         for path in given {
-            match values::path_below(root, &self.folder, path)? {
+            match values::path_below(root, folder, path)? {
                 Some(path) => paths.push(path),
                 None => return Ok(Vec::new()),
             }

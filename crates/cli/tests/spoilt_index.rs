@@ -194,3 +194,73 @@ fn a_full_disk_is_an_error_while_the_index_is_rebuilt() {
     assert_eq!(world.json(&["list"])["total"], 6);
     assert!(world.run(&["verify"]).status.success());
 }
+
+#[test]
+fn a_delete_on_a_full_disk_tells_whether_it_deleted() {
+    let mut world = World::new();
+    let at = world.project.outside().join("disk");
+    let image = world.project.outside().join("image");
+    let Some(_disk) = SmallDisk::mount(&image, &at) else { return };
+    world.home = at.join("home");
+    let rounds: Vec<u64> = (0..60).step_by(4).chain((0..60).step_by(12)).collect();
+    for round in 0..=rounds.len() {
+        world.write("a.txt", &format!("round {round}\n"));
+        world.save(&format!("round {round}"));
+    }
+    let filler = at.join("filler");
+    let mut refused = 0;
+    for (round, free) in rounds.into_iter().enumerate() {
+        let now = round >= 15;
+        let before = world.json(&["list"])["total"].as_u64().unwrap();
+        let stat = rustix::fs::statvfs(&at).unwrap();
+        let room = (stat.f_bavail * stat.f_frsize).saturating_sub(free << 10);
+        let file = std::fs::File::create(&filler).unwrap();
+        let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, room);
+        drop(file);
+        let output = world.run(&["delete", "latest", "-y", if now { "--now" } else { "-q" }]);
+        std::fs::remove_file(&filler).unwrap();
+        let (code, _, errors) = said(&output);
+        let after = world.json(&["list"])["total"].as_u64().unwrap();
+        let deleted = code == Some(0) || errors.contains("deleted, but");
+        assert_eq!(after, before - u64::from(deleted), "{free} KiB: {code:?} {errors}");
+        refused += u32::from(code != Some(0));
+    }
+    assert!(refused > 0, "the disk was never full");
+}
+
+#[test]
+fn a_folder_in_the_place_of_the_index_is_named_and_not_removed() {
+    let world = World::new();
+    world.save("first");
+    forget_index(&world.home);
+    let index = world.home.join("index.db");
+    std::fs::create_dir(&index).unwrap();
+    std::fs::write(index.join("mine"), "").unwrap();
+    let (code, _, errors) = said(&world.run(&["list"]));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("index.db is a folder"), "{errors}");
+    assert!(errors.contains("hint: move the folder away"), "{errors}");
+    assert!(index.join("mine").exists());
+    std::fs::remove_dir_all(&index).unwrap();
+    assert_eq!(world.json(&["list"])["total"], 1);
+}
+
+/// Whoever looks at the index with SQLite's own program may move its log into the database.
+#[test]
+fn an_index_that_another_program_looked_at_is_no_damage() {
+    let world = World::new();
+    world.save("first");
+    world.write("a.txt", "second\n");
+    world.save("second");
+    let other = rusqlite::Connection::open(world.home.join("index.db")).unwrap();
+    let rows: i64 =
+        other.query_row("SELECT count(*) FROM checkpoint", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 2);
+    other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(other);
+    for command in ["list", "verify", "save", "status"] {
+        let (code, _, errors) = said(&world.run(&[command]));
+        assert_eq!((code, errors.as_str()), (Some(0), ""), "{command}");
+    }
+    assert_eq!(world.json(&["list"])["total"], 2);
+}

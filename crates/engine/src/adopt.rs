@@ -1,8 +1,5 @@
 //! Taking over the history of a folder that was moved or renamed.
 
-use std::path::PathBuf;
-
-use rappel_store::document;
 use rappel_types::{CheckpointId, WorkspaceId};
 use serde::Serialize;
 
@@ -31,7 +28,7 @@ impl Rappel {
     /// Takes over the history of the workspace that was at `old` (a path or an id). Never from a
     /// folder that is still where it was.
     pub fn adopt(&mut self, old: &str) -> Result<Adopted> {
-        let found = self.find_workspace(old)?;
+        let found = workspace::find(&self.store, old)?;
         if self.workspace_id() == Some(found.id) {
             return Err(Error::Nothing { message: "this folder has that history already".into() });
         }
@@ -52,21 +49,5 @@ impl Rappel {
         self.recognition = Recognition::Known(document);
         let checkpoints = self.rows()?.len();
         Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints, left_behind })
-    }
-
-    fn find_workspace(&self, old: &str) -> Result<document::Workspace> {
-        let known = workspace::all(&self.store)?;
-        if let Ok(id) = old.parse::<WorkspaceId>()
-            && let Some(found) = known.iter().find(|workspace| workspace.id == id)
-        {
-            return Ok(found.clone());
-        }
-        let absolute = std::path::absolute(old).unwrap_or_else(|_| PathBuf::from(old));
-        known
-            .iter()
-            .rev()
-            .find(|workspace| workspace::root_of(workspace).is_some_and(|root| root == absolute))
-            .cloned()
-            .ok_or_else(|| Error::NoWorkspace { old: old.to_owned() })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, Meant};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -59,6 +59,52 @@ impl Ancestry {
 }
 
 impl Rappel {
+    /// The nearest ancestor that counts, as [`Ancestry::parent`] has it, without a look at the whole
+    /// history.
+    pub(crate) fn ancestor(
+        &self,
+        row: &CheckpointRow,
+        counts: impl Fn(&CheckpointRow) -> bool,
+    ) -> Result<Option<CheckpointRow>> {
+        let mut at = row.clone();
+        loop {
+            let Some(next) = self.parent_row(&at)?.filter(|next| next.sequence < at.sequence)
+            else {
+                return Ok(None);
+            };
+            if counts(&next) {
+                return Ok(Some(next));
+            }
+            at = next;
+        }
+    }
+
+    fn parent_row(&self, row: &CheckpointRow) -> Result<Option<CheckpointRow>> {
+        let mut named = row.parent.clone();
+        let mut below = row.sequence;
+        loop {
+            let Some(parent) = named else { return Ok(None) };
+            let found = match parent.parse() {
+                Ok(id) => self.store.look_up(|index| index.checkpoint(&id))?,
+                Err(_) => None,
+            };
+            match found.filter(|(found, _)| found.workspace == row.workspace) {
+                Some((found, false)) => return Ok(Some(found)),
+                // A parent is older, or the history was tampered with.
+                Some((found, true)) if found.sequence < below => {
+                    below = found.sequence;
+                    named = found.parent;
+                }
+                _ => {
+                    let before = Meant { before: Some(row.sequence), ..Meant::ALL };
+                    return Ok(self
+                        .store
+                        .look_up(|index| index.newest_of(row.workspace, before))?);
+                }
+            }
+        }
+    }
+
     /// How this workspace's checkpoints follow each other.
     pub(crate) fn ancestry(&self) -> Result<Ancestry> {
         let rows = self.rows()?;

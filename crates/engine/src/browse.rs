@@ -133,10 +133,9 @@ impl Rappel {
             (false, false) => self.rows()?,
         };
         let reference = Reference { base: rappel_types::reference::Base::Latest, back: 0 };
-        let latest = match (filter.deleted, filter.all_workspaces) {
-            (false, false) => self.resolve_base(&reference, &rows, true).ok(),
-            _ if rows.is_empty() => None,
-            _ => self.resolve(&reference, true).ok(),
+        let latest = match rows.is_empty() {
+            true => None,
+            false => self.resolve(&reference, true).ok(),
         };
         let latest = latest.map(|row| row.id.to_string());
         rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.birth)));

@@ -373,15 +373,18 @@ impl Rappel {
 
     /// The changed files of a comparison one after the other, with their lines where they have any.
     pub fn diff_text(&self, diff: &Diff, visit: &mut dyn FnMut(FileText)) -> Result<()> {
-        let root = Root::open(&self.root, self.options.disk.clone())?;
+        let now = match diff.against_workspace {
+            true => Some(Root::open(&self.root, self.options.disk.clone())?),
+            false => None,
+        };
         for change in &diff.changes {
             if is_folder(change.old.as_ref()) && is_folder(change.new.as_ref()) {
                 continue;
             }
             let old = self.stored_text(change.old.as_ref())?;
-            let new = match diff.against_workspace {
-                true => present_text(&root, &change.path, change.new.as_ref()),
-                false => self.stored_text(change.new.as_ref())?,
+            let new = match &now {
+                Some(root) => present_text(root, &change.path, change.new.as_ref()),
+                None => self.stored_text(change.new.as_ref())?,
             };
             let (text, lines) = match (old, new) {
                 (Some(old), Some(new)) if old != new => {

@@ -90,6 +90,28 @@ pub enum Error {
         /// Ids that look like it.
         nearest: Vec<String>,
     },
+    /// The checkpoint that is meant is of another workspace.
+    #[error("{checkpoint} is of {root}, not of this workspace")]
+    Elsewhere {
+        /// Which.
+        checkpoint: rappel_types::CheckpointId,
+        /// Whose it is.
+        workspace: rappel_types::WorkspaceId,
+        /// Where that was last seen.
+        root: String,
+    },
+    /// The workspace's folder is gone, and what was asked for needs it.
+    #[error("{} is gone: only its checkpoints are left", root.display())]
+    NoFolder {
+        /// Where it was.
+        root: PathBuf,
+    },
+    /// Git is at work where a restore would change something.
+    #[error("{} is held by a git command", lock.display())]
+    GitAtWork {
+        /// Its lock.
+        lock: PathBuf,
+    },
     /// The checkpoint that is meant was deleted.
     #[error("{checkpoint} was deleted")]
     Deleted {
@@ -291,7 +313,7 @@ impl Error {
                 store_kind(error)
             }
             Self::Restore(error) => restore_kind(error),
-            Self::Restoring { .. } => ErrorKind::Busy,
+            Self::Restoring { .. } | Self::GitAtWork { .. } => ErrorKind::Busy,
             Self::Database { error, .. } => database_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
@@ -310,6 +332,8 @@ impl Error {
             | Self::NoPath { .. }
             | Self::NoSession { .. }
             | Self::NotThere { .. }
+            | Self::Elsewhere { .. }
+            | Self::NoFolder { .. }
             | Self::NoWorkspace { .. } => ErrorKind::NotFound,
             Self::IllegalEvent { illegal, .. } => match illegal {
                 Illegal::Ended(_) => ErrorKind::Conflict,
@@ -367,6 +391,17 @@ impl Error {
                 Some("rappel list --all-workspaces shows which there are".into())
             }
             Self::NotThere { hint, .. } => Some(hint.clone()),
+            Self::Elsewhere { workspace, .. } => {
+                Some(format!("add --workspace {workspace} to look there"))
+            }
+            Self::NoFolder { .. } => Some(
+                "rappel restore REF --to DIR writes one of them to a new folder; rappel adopt takes \
+                 the history over to a folder that was moved"
+                    .into(),
+            ),
+            Self::GitAtWork { .. } => {
+                Some("wait until it ends; if no git command runs any more, remove the file".into())
+            }
             Self::NoSession { nearest: None, .. } => Some("rappel session list shows them".into()),
             Self::NoSession { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean {nearest}? rappel session list shows them all"))
@@ -522,6 +557,7 @@ fn store_hint(error: &rappel_store::Error) -> Option<String> {
     use rappel_store::Error as Store;
     let hint = match error {
         Store::Busy { .. } => "try again in a moment",
+        Store::InTheWay { .. } => "move the folder away; Rappel makes the file anew",
         Store::Newer { .. } => "update rappel",
         Store::NoSpace { .. } => {
             "free some space, or `rappel delete` old checkpoints and `rappel gc --now`"

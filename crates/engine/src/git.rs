@@ -17,7 +17,7 @@ use rappel_capture::files::{Cache, CacheDraft};
 use rappel_capture::git::{self, Before, Captured, Memo, State, WorktreeFiles};
 use rappel_store::content;
 use rappel_store::held;
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, Meant};
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{Facet, PartialReason};
@@ -198,9 +198,16 @@ impl Rappel {
             return Ok(Some(part));
         }
         // The newest one may have been made without git.
-        let rows = self.store.look_up(|index| index.checkpoints(Some(id)))?;
-        let mut manifests = rows.iter().rev().take(OTHERS).map(|row| self.store.manifest(row));
-        Ok(manifests.find_map(|manifest| manifest.ok()?.git))
+        let mut before = newest.sequence;
+        for _ in 1..OTHERS {
+            let meant = Meant { before: Some(before), ..Meant::ALL };
+            let Some(row) = self.store.look_up(|index| index.newest_of(id, meant))? else { break };
+            if let Some(part) = self.store.manifest(&row).ok().and_then(|manifest| manifest.git) {
+                return Ok(Some(part));
+            }
+            before = row.sequence;
+        }
+        Ok(None)
     }
 
     /// What the newest checkpoints of other workspaces say of git.

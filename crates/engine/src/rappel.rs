@@ -56,6 +56,9 @@ pub struct OpenOptions {
     pub cancel: Arc<AtomicBool>,
     /// Told how far a restore is.
     pub progress: Arc<RestoreProgress>,
+    /// The workspace that is meant, by its id or by the folder that it was last seen in, instead of
+    /// the one at `root`. Where its folder is gone, its history can be read.
+    pub workspace: Option<String>,
     /// There is no folder of the user's: only agents' state is kept. See [`OpenOptions::detached`].
     pub detached: bool,
 }
@@ -79,6 +82,7 @@ impl OpenOptions {
             waiting: None,
             cancel: Arc::default(),
             progress: Arc::default(),
+            workspace: None,
             detached: false,
         }
     }
@@ -105,6 +109,8 @@ pub struct Rappel {
     /// What is wrong with `rappel.toml`, if something is.
     pub(crate) config_problem: Option<Error>,
     pub(crate) options: OpenOptions,
+    /// Whether there is no folder any more: only the history is left.
+    pub(crate) is_gone: bool,
     /// What a checkpoint's `rappel.toml` says, where a restore finds none here.
     pub(crate) borrowed: Mutex<Option<Config>>,
     /// What was last known of the files, as it is on disk too.
@@ -120,6 +126,30 @@ pub struct Rappel {
 impl Rappel {
     /// Opens a workspace. The home is created if it is not there; nothing is saved yet.
     pub fn open(options: OpenOptions) -> Result<Self> {
+        match options.workspace.clone() {
+            Some(named) => Self::open_named(&named, options),
+            None => Self::open_here(options),
+        }
+    }
+
+    fn open_named(named: &str, mut options: OpenOptions) -> Result<Self> {
+        let store = open_store(&options)?;
+        let seen = workspace::find(&store, named)?;
+        let root = workspace::root_of(&seen).unwrap_or_default();
+        if workspace::is_alive(&seen) {
+            options.root.clone_from(&root);
+            let rappel = Self::open_here(options.clone())?;
+            // The folder may have adopted another history since.
+            if rappel.workspace_id() == Some(seen.id) {
+                return Ok(rappel);
+            }
+        }
+        let evidence = Evidence::remembered(&seen, root.clone());
+        let recognition = Recognition::Known(seen);
+        Ok(Self { is_gone: true, ..Self::of_parts(store, root, (evidence, recognition), options) })
+    }
+
+    fn open_here(options: OpenOptions) -> Result<Self> {
         if options.detached {
             // The folder lies in the home, which has to be one first.
             drop(Store::open(&options.home, rappel_store::Options::default())?);
@@ -131,23 +161,7 @@ impl Rappel {
             files::check_root(&root, options.environment.home.as_deref())?;
             files::check_outside(&root, &options.home)?;
         }
-        // An agent may have spoilt it; going back must work all the same.
-        let (mut config, config_problem) = match read_config(&root) {
-            Ok(config) => (config, None),
-            Err(error) => (Config::default(), Some(error)),
-        };
-        knowledge::include(&mut config);
-        agents::include_folders(&mut config, &root);
-        let store = Store::open(
-            &options.home,
-            rappel_store::Options {
-                disk: options.disk.clone(),
-                clock: options.clock.clone(),
-                lock_limit: options.lock_limit,
-                waiting: options.waiting.clone(),
-                ..Default::default()
-            },
-        )?;
+        let store = open_store(&options)?;
         let evidence = Evidence::of(&root, &options.machine)?;
         let recognition = workspace::recognise(&store, &evidence)?;
         tracing::debug!(
@@ -157,22 +171,47 @@ impl Rappel {
             damage = store.damage().len(),
             "opened"
         );
-        let mut rappel = Self {
+        let mut rappel = Self::of_parts(store, root, (evidence, recognition), options);
+        // An agent may have spoilt it; going back must work all the same.
+        match read_config(&rappel.root) {
+            Ok(config) => rappel.config = config,
+            Err(error) => rappel.config_problem = Some(error),
+        }
+        knowledge::include(&mut rappel.config);
+        agents::include_folders(&mut rappel.config, &rappel.root);
+        rappel.fall_back()?;
+        Ok(rappel)
+    }
+
+    fn of_parts(
+        store: Store,
+        root: PathBuf,
+        (evidence, recognition): (Evidence, Recognition),
+        options: OpenOptions,
+    ) -> Self {
+        Self {
             store,
             root,
             evidence,
             recognition,
-            config,
-            config_problem,
+            config: Config::default(),
+            config_problem: None,
             options,
+            is_gone: false,
             borrowed: Mutex::default(),
             cache: Mutex::default(),
             live: LiveSessions::default(),
             connected: Vec::new(),
             listeners: Mutex::default(),
-        };
-        rappel.fall_back()?;
-        Ok(rappel)
+        }
+    }
+
+    /// Refuses where only the history is left.
+    pub(crate) fn require_folder(&self) -> Result<()> {
+        match self.is_gone {
+            true => Err(Error::NoFolder { root: self.root.clone() }),
+            false => Ok(()),
+        }
     }
 
     /// Without a readable `rappel.toml`, the rules of the last checkpoint go on.
@@ -267,6 +306,19 @@ impl Rappel {
     pub(crate) fn now(&self) -> rappel_types::Timestamp {
         self.options.clock.now()
     }
+}
+
+fn open_store(options: &OpenOptions) -> Result<Store> {
+    Ok(Store::open(
+        &options.home,
+        rappel_store::Options {
+            disk: options.disk.clone(),
+            clock: options.clock.clone(),
+            lock_limit: options.lock_limit,
+            waiting: options.waiting.clone(),
+            ..Default::default()
+        },
+    )?)
 }
 
 fn read_config(root: &Path) -> Result<Config> {

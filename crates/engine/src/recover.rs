@@ -366,7 +366,7 @@ impl Rappel {
     /// The newest restore, undo or redo of a workspace.
     fn last_undo(&self, workspace: WorkspaceId) -> Result<Option<Undo>> {
         let key = workspace.to_string();
-        let rows = self.store.look_up(|index| index.documents(Kind::Undo, Some(&key)))?;
-        Ok(rows.last().and_then(|row| serde_json::from_str(&row.json).ok()))
+        let row = self.store.look_up(|index| index.newest_document(Kind::Undo, &key))?;
+        Ok(row.and_then(|row| serde_json::from_str(&row.json).ok()))
     }
 }

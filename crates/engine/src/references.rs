@@ -1,7 +1,7 @@
 //! From what people write to the checkpoint that they mean.
 
 use rappel_store::document::Tombstone;
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, Meant};
 use rappel_store::record::Kind;
 use rappel_types::reference::Base;
 use rappel_types::{Reference, Trigger};
@@ -9,6 +9,7 @@ use rappel_types::{Reference, Trigger};
 use crate::browse::ListFilter;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+use crate::workspace;
 
 /// How many ids are named where none is meant.
 const NEAREST: usize = 3;
@@ -21,12 +22,12 @@ impl Rappel {
         if let (Base::Id(id), 0) = (&reference.base, reference.back)
             && let Some(row) = self.store.checkpoint(id)?
         {
-            return Ok(row);
+            return self.of_here(row);
         }
-        let rows = self.rows()?;
-        let mut found = self.resolve_base(reference, &rows, files_only)?;
+        let mut found = self.resolve_base(reference, files_only)?;
         for _ in 0..reference.back {
-            found = parent(&found, &rows, files_only).ok_or_else(|| Error::NoCheckpoint {
+            let parent = self.ancestor(&found, |row| row.holds_files || !files_only)?;
+            found = parent.ok_or_else(|| Error::NoCheckpoint {
                 reference: reference.to_string(),
                 nearest: vec![found.id.to_string()],
             })?;
@@ -40,63 +41,75 @@ impl Rappel {
     }
 
     /// What a reference means among the workspace's checkpoints, without the steps back.
-    pub(crate) fn resolve_base(
-        &self,
-        reference: &Reference,
-        rows: &[CheckpointRow],
-        files_only: bool,
-    ) -> Result<CheckpointRow> {
-        let counts = |row: &&CheckpointRow| row.holds_files || !files_only;
+    fn resolve_base(&self, reference: &Reference, files_only: bool) -> Result<CheckpointRow> {
         let missing = |nearest| Error::NoCheckpoint { reference: reference.to_string(), nearest };
+        let newest = |meant: Meant<'_>| match self.workspace_id() {
+            Some(id) => self.store.look_up(|index| index.newest_of(id, meant)),
+            None => Ok(None),
+        };
+        let meant = Meant { files_only, ..Meant::ALL };
         match &reference.base {
-            Base::Latest => rows
-                .iter()
-                .rev()
-                .filter(counts)
-                .find(|row| row.trigger != Trigger::PreRestore.as_str())
-                .or_else(|| rows.iter().rev().find(counts))
-                .cloned()
-                .ok_or_else(|| missing(Vec::new())),
-            Base::Sequence(number) => match rows.iter().find(|row| row.sequence == *number) {
-                Some(row) => Ok(row.clone()),
-                None => {
-                    self.refuse_deleted(|row| row.sequence == *number)?;
-                    let mut near: Vec<_> = rows.iter().collect();
-                    near.sort_by_key(|row| row.sequence.abs_diff(*number));
-                    Err(missing(ids(near)))
+            Base::Latest => {
+                let except = Some(Trigger::PreRestore.as_str());
+                match newest(Meant { except, ..meant })? {
+                    Some(row) => Ok(row),
+                    None => newest(meant)?.ok_or_else(|| missing(Vec::new())),
                 }
-            },
+            }
+            Base::Sequence(number) => {
+                let found = match self.workspace_id() {
+                    Some(id) => self.store.look_up(|index| index.numbered(id, *number))?,
+                    None => None,
+                };
+                if let Some(row) = found {
+                    return Ok(row);
+                }
+                self.refuse_deleted(|row| row.sequence == *number)?;
+                let rows = self.rows()?;
+                let mut near: Vec<_> = rows.iter().collect();
+                near.sort_by_key(|row| row.sequence.abs_diff(*number));
+                Err(missing(ids(near)))
+            }
             Base::At(when) => {
                 let at = when.resolve_end(self.now(), &self.options.zone).map_err(|error| {
                     Error::Usage { message: error.to_string(), hint: Some(error.hint()) }
                 })?;
-                rows.iter()
-                    .rev()
-                    .filter(counts)
-                    .find(|row| row.created_at <= at.as_millis())
-                    .cloned()
-                    .ok_or_else(|| missing(ids(rows.first())))
+                match newest(Meant { until: Some(at.as_millis()), ..meant })? {
+                    Some(row) => Ok(row),
+                    None => Err(missing(ids(self.rows()?.first()))),
+                }
             }
-            Base::Imported { id, .. } | Base::Id(id) => {
-                self.by_prefix(id.as_str(), rows, reference)
-            }
+            Base::Imported { id, .. } | Base::Id(id) => self.by_prefix(id.as_str(), reference),
         }
     }
 
-    fn by_prefix(
-        &self,
-        text: &str,
-        rows: &[CheckpointRow],
-        reference: &Reference,
-    ) -> Result<CheckpointRow> {
-        if let Ok(id) = text.parse()
-            && let Some(row) = self.store.checkpoint(&id)?
+    /// A checkpoint of this workspace, or of this folder before it adopted another history. Another
+    /// one's has to be asked for there.
+    fn of_here(&self, row: CheckpointRow) -> Result<CheckpointRow> {
+        if self.workspace_id() == Some(row.workspace)
+            || workspace::is_of(&self.store, row.workspace, &self.evidence)?
         {
             return Ok(row);
         }
-        let matching: Vec<_> =
-            rows.iter().filter(|row| row.id.as_str().starts_with(text)).collect();
-        match matching[..] {
+        let seen = workspace::all(&self.store)?.into_iter().find(|seen| seen.id == row.workspace);
+        Err(Error::Elsewhere {
+            checkpoint: row.id,
+            workspace: row.workspace,
+            root: seen.map_or_else(|| "another folder".into(), |seen| seen.root),
+        })
+    }
+
+    fn by_prefix(&self, text: &str, reference: &Reference) -> Result<CheckpointRow> {
+        if let Ok(id) = text.parse()
+            && let Some(row) = self.store.checkpoint(&id)?
+        {
+            return self.of_here(row);
+        }
+        let matching = match self.workspace_id() {
+            Some(id) => self.store.look_up(|index| index.beginning(Some(id), text))?,
+            None => Vec::new(),
+        };
+        match &matching[..] {
             [one] => Ok(one.clone()),
             [] => {
                 if let Ok(checkpoint) = text.parse()
@@ -105,11 +118,15 @@ impl Rappel {
                     return Err(Error::Lost { checkpoint });
                 }
                 self.refuse_deleted(|row| row.id.as_str().starts_with(text))?;
+                if let Some(row) = self.store.look_up(|index| index.beginning(None, text))?.pop() {
+                    return self.of_here(row);
+                }
                 let reference = reference.to_string();
                 match self.tagged(text) {
-                    tagged if tagged.is_empty() => {
-                        Err(Error::NoCheckpoint { reference, nearest: nearest(text, rows) })
-                    }
+                    tagged if tagged.is_empty() => Err(Error::NoCheckpoint {
+                        reference,
+                        nearest: nearest(text, &self.rows()?),
+                    }),
                     tagged => Err(Error::ATag { reference, tagged }),
                 }
             }
@@ -164,29 +181,6 @@ impl Rappel {
 /// The ids of the first rows.
 fn ids<'r>(rows: impl IntoIterator<Item = &'r CheckpointRow>) -> Vec<String> {
     rows.into_iter().take(NEAREST).map(|row| row.id.to_string()).collect()
-}
-
-/// The checkpoint before one: its parent, or whatever precedes that if it was deleted.
-pub(crate) fn parent(
-    row: &CheckpointRow,
-    rows: &[CheckpointRow],
-    files_only: bool,
-) -> Option<CheckpointRow> {
-    let mut at = row.clone();
-    loop {
-        let named = at.parent.clone()?;
-        let next = rows
-            .iter()
-            .find(|row| row.id.as_str() == named)
-            .or_else(|| rows.iter().rev().find(|row| row.sequence < at.sequence))?;
-        if next.sequence >= at.sequence {
-            return None;
-        }
-        if next.holds_files || !files_only {
-            return Some(next.clone());
-        }
-        at = next.clone();
-    }
 }
 
 /// The ids that share the longest beginning with `text`; the newest where none does.

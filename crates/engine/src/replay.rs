@@ -17,7 +17,6 @@ use crate::checkpoint::Checkpoint;
 use crate::diff::summarise;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
-use crate::references::parent;
 
 pub use position::ReplayPosition;
 
@@ -128,10 +127,13 @@ impl Rappel {
         session: Option<&SessionId>,
         events: &[Event],
     ) -> Result<Vec<Seen>> {
-        let rows = self.rows()?;
         let begun = events.first().map(|event| event.at.as_millis());
+        let with_files = |row: &CheckpointRow| row.holds_files;
         let mut seen = Vec::new();
-        let mut next = if row.holds_files { Some(row.clone()) } else { parent(row, &rows, true) };
+        let mut next = match row.holds_files {
+            true => Some(row.clone()),
+            false => self.ancestor(row, with_files)?,
+        };
         while let Some(row) = next
             && seen.len() < CHECKPOINTS_MAX
         {
@@ -139,7 +141,7 @@ impl Rappel {
                 Ok(manifest) => manifest,
                 // One that cannot be read is passed over; what came of it is seen by the next.
                 Err(error) if error.is_unreadable() => {
-                    next = parent(&row, &rows, true);
+                    next = self.ancestor(&row, with_files)?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -154,7 +156,7 @@ impl Rappel {
                     tree: files.tree,
                 });
             }
-            next = if first { None } else { parent(&row, &rows, true) };
+            next = if first { None } else { self.ancestor(&row, with_files)? };
         }
         seen.reverse();
         Ok(seen)

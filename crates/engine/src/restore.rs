@@ -45,7 +45,6 @@ use crate::knowledge;
 use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::new_document;
-use crate::workspace;
 pub use options::RestoreOptions;
 pub(crate) use present::Present;
 use proof::Prepared;
@@ -255,27 +254,17 @@ impl Rappel {
         self.target_of(&row)
     }
 
-    /// A checkpoint of this workspace, or of this folder before it adopted another history: another
-    /// one's is not put over this one's files.
+    /// A checkpoint to put over this workspace's files.
     pub(crate) fn own_target(
         &self,
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<Target> {
-        let id = self.require_known()?;
+        self.require_folder()?;
+        self.require_known()?;
         let target = self.target(reference, !options.only_agents())?;
         self.borrow_config(&target.manifest);
         self.check_remote(&target.manifest, options)?;
-        let of = target.manifest.workspace.id;
-        if of != id && !workspace::is_of(&self.store, of, &self.evidence)? {
-            return Err(Error::Usage {
-                message: format!(
-                    "{} is of {}, not of this workspace",
-                    target.manifest.id, target.manifest.workspace.root
-                ),
-                hint: Some(format!("rappel restore {} --to DIR", target.manifest.id)),
-            });
-        }
         Ok(target)
     }
 

@@ -89,6 +89,7 @@ impl Rappel {
         progress: Option<&Progress>,
         holdings: &mut Holdings,
     ) -> Result<Saved> {
+        self.require_folder()?;
         if options.trigger() != Trigger::PreRestore
             && let Some(problem) = self.config_problem.take()
         {

@@ -136,7 +136,7 @@ impl Rappel {
         let rows = self.rows()?;
         let newest = self.head(&rows)?;
         let reference = Reference { base: Base::Latest, back: 0 };
-        let latest = self.resolve_base(&reference, &rows, true).ok();
+        let latest = self.resolve(&reference, true).ok();
         let mut status = Status {
             state: Health::Protected,
             since: None,

@@ -113,14 +113,17 @@ impl Rappel {
         self.refuse_if_unfinished()?;
         let mut history = self.history()?;
         let after = history.last();
-        let rows = self.rows()?;
-        if rows.is_empty() {
+        let newest = match self.workspace_id() {
+            Some(id) => self.store.look_up(|index| index.newest(id))?,
+            None => None,
+        };
+        if newest.is_none() {
             return Err(Error::NotThere {
                 message: "there is nothing to undo yet".into(),
                 hint: "rappel save makes the first checkpoint".into(),
             });
         }
-        let news = self.last_news(&rows, &history)?;
+        let news = self.last_news(&history)?;
         while let Some(past) = history.restores.pop() {
             let Some(row) = self.store.checkpoint(&past.undo.from)? else { break };
             if news.is_some_and(|news| news > past.birth) {
@@ -166,25 +169,27 @@ impl Rappel {
     /// else than there is now.
     fn nearest_that_differs(&self) -> Result<CheckpointRow> {
         let id = self.require_known()?;
-        let ancestry = self.ancestry()?;
-        let rows = ancestry.rows();
-        let position = self.store.look_up(|index| {
+        let (position, newest) = self.store.look_up(|index| {
             let newest = index.newest(id)?;
-            parent_of(index, id, newest.as_ref())
+            Ok((parent_of(index, id, newest.as_ref())?, newest))
         })?;
-        let here = rows.iter().find(|row| Some(&row.id) == position.as_ref()).or(rows.last());
+        let position = match position {
+            Some(position) => self.store.checkpoint(&position)?,
+            None => None,
+        };
+        let here = position.filter(|row| row.workspace == id).or(newest);
         let holds_files = |row: &CheckpointRow| row.holds_files;
         let mut now = self.now_of_everything()?;
-        let mut next = here.and_then(|here| match here.holds_files {
-            true => Some(here),
-            false => ancestry.parent(here, holds_files),
-        });
+        let mut next = match here {
+            Some(here) if !here.holds_files => self.ancestor(&here, holds_files)?,
+            here => here,
+        };
         while let Some(row) = next {
             // What rules keep out of a restore may differ for good.
-            if self.differs(&self.store.manifest(row)?, &mut now)? && self.would_change(&row.id)? {
-                return Ok(row.clone());
+            if self.differs(&self.store.manifest(&row)?, &mut now)? && self.would_change(&row.id)? {
+                return Ok(row);
             }
-            next = ancestry.parent(row, holds_files);
+            next = self.ancestor(&row, holds_files)?;
         }
         Err(Error::Nothing { message: "there is nothing further back to go to".into() })
     }

@@ -54,6 +54,12 @@ impl Evidence {
         })
     }
 
+    /// What a folder that is gone showed of itself.
+    pub fn remembered(seen: &document::Workspace, root: PathBuf) -> Self {
+        let document::Workspace { inode, file_system, machine, .. } = seen.clone();
+        Self { root, inode, file_system, machine }
+    }
+
     fn path(&self) -> String {
         escape(self.root.as_os_str().as_bytes())
     }
@@ -85,6 +91,22 @@ impl Evidence {
 /// Every workspace that the store remembers, each as it was last seen.
 pub(crate) fn all(store: &Store) -> Result<Vec<document::Workspace>> {
     Ok(store.look_up(all_in)?)
+}
+
+/// The workspace with this id, or else the one that was last seen in this folder.
+pub(crate) fn find(store: &Store, named: &str) -> Result<document::Workspace> {
+    let known = all(store)?;
+    if let Ok(id) = named.parse::<WorkspaceId>()
+        && let Some(found) = known.iter().find(|workspace| workspace.id == id)
+    {
+        return Ok(found.clone());
+    }
+    let absolute = std::path::absolute(named).unwrap_or_else(|_| PathBuf::from(named));
+    let mut newest = known.iter().rev();
+    newest
+        .find(|workspace| root_of(workspace).is_some_and(|root| root == absolute))
+        .cloned()
+        .ok_or_else(|| Error::NoWorkspace { old: named.to_owned() })
 }
 
 fn all_in(index: &mut Index) -> rappel_store::Result<Vec<document::Workspace>> {

@@ -30,6 +30,12 @@ pub enum Error {
         /// For how long we waited.
         waited_ms: u64,
     },
+    /// A folder stands where a file of the home belongs.
+    #[error("{} is a folder, and a file of Rappel's belongs there", path.display())]
+    InTheWay {
+        /// Where.
+        path: PathBuf,
+    },
     /// Stored bytes are not what was written.
     #[error("damaged: {0}")]
     Damaged(String),

@@ -2,6 +2,7 @@
 //! documents say. It is never the only place where something is known: delete it, and it is built
 //! again from the packs.
 
+mod burials;
 mod checked;
 mod figures;
 mod journal;
@@ -25,7 +26,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 7;
+const VERSION: i64 = 8;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
 /// Questions that are kept ready.
@@ -59,10 +60,11 @@ CREATE TABLE document (
 ";
 
 /// Everything the schema has, in the order in which it is made.
-const SCHEMAS: [&str; 2] = [SCHEMA, journal::SCHEMA];
+const SCHEMAS: [&str; 3] = [SCHEMA, burials::SCHEMA, journal::SCHEMA];
 
 pub use figures::{ExecutionRow, ToolRow};
 pub use journal::{CallRow, EventRow, Hit, SnapshotRow};
+pub use queries::Meant;
 pub(crate) use suspects::Suspect;
 
 /// Where an object is.
@@ -505,6 +507,7 @@ impl Index {
                 "DELETE FROM meta WHERE key <> 'identity'; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
                  DELETE FROM checkpoint; DELETE FROM document; DELETE FROM event;
                  DELETE FROM snapshot; DELETE FROM held; DELETE FROM session;
+                 DELETE FROM spent; DELETE FROM burial;
                  INSERT INTO meta (key, value) VALUES ('incomplete', 1);",
             )
             .map_err(&fail)?;

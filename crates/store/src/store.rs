@@ -378,13 +378,13 @@ impl Store {
 fn open_index(home: &Home, options: &Options) -> Result<(Index, bool)> {
     let path = home.index();
     // Without the lock, another process may just be replacing it: whatever fails is tried again.
-    if path.exists()
+    if path.is_file()
         && let Ok(Some(index)) = Index::open(&path)
     {
         return Ok((index, false));
     }
     let _lock = Lock::acquire(&home.lock(), &options.patience(), options.clock.now())?;
-    if path.exists()
+    if path.is_file()
         && let Some(index) = Index::open(&path)?
     {
         return Ok((index, false));
@@ -409,6 +409,10 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 fn remove_index(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
         let name = beside(path, suffix);
+        // Nothing of ours is a folder there: a user's may hold anything, and is not removed.
+        if name.is_dir() {
+            return Err(Error::InTheWay { path: name });
+        }
         match std::fs::remove_file(&name) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &name)(error));

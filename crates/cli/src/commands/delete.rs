@@ -6,7 +6,7 @@ use rappel_types::{CheckpointId, Reference, time};
 use serde_json::json;
 
 use super::restore::exactly;
-use crate::errors::{Exit, Result};
+use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
 use crate::{confirm, face, progress, values};
 
@@ -68,16 +68,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let ids = doomed.iter().map(|one| &one.manifest.id).chain(&lost);
     let references: Vec<_> = ids.map(exactly).chain(unreadable).collect();
     let deleted = rappel.delete(&references, args.now)?;
-    let freed = match args.now {
-        true => free_now(&rappel, context)?,
-        false => None,
+    let (freed, failure) = match args.now.then(|| free_now(&rappel, context)) {
+        Some(Ok(freed)) => (freed, None),
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
     };
+    // They are deleted, whatever became of their space.
+    let done = failure.map_or(Ok(Exit::Done), Err);
     if output.json {
         output.answer_json(&json!({"deleted": deleted, "now": args.now, "gc": freed}))?;
-        return Ok(Exit::Done);
+        return done;
     }
     if output.quiet {
-        return Ok(Exit::Done);
+        return done;
     }
     output.answer(|out| {
         for id in &deleted {
@@ -98,7 +101,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         Ok(())
     })?;
-    Ok(Exit::Done)
+    done
 }
 
 /// What gc freed; nothing if another one is at it, which will find what was deleted too.
@@ -109,7 +112,11 @@ fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
             context.output.note("the space comes back with the next `rappel gc`: one is running");
             Ok(None)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Failure {
+            kind: error.kind(),
+            message: format!("deleted, but the space could not be freed: {error}"),
+            hint: Some(context.suggest("gc --now")),
+        }),
     }
 }
 

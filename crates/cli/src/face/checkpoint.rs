@@ -45,7 +45,8 @@ pub fn list(
         }
         let mut facts = vec![time::age(now, manifest.created_at)];
         if with_workspace {
-            facts.push(clean(&manifest.workspace.root));
+            let workspace = &manifest.workspace;
+            facts.push(format!("{} (workspace {})", clean(&workspace.root), workspace.id));
         }
         facts.extend(in_brief(checkpoint));
         let of_state = run.iter().filter_map(|one| listing.folded.get(one.manifest.id.as_str()));

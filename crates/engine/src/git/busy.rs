@@ -31,13 +31,7 @@ impl Rappel {
         let mut locks = places.chain(worktrees).map(|folder: PathBuf| folder.join("index.lock"));
         match locks.find(|lock| lock.symlink_metadata().is_ok()) {
             None => Ok(()),
-            Some(lock) => {
-                let holder = format!(
-                    "{} is held by a git command (if none runs any more, remove it)",
-                    lock.display()
-                );
-                Err(Error::Store(rappel_store::Error::Busy { holder, waited_ms: 0 }))
-            }
+            Some(lock) => Err(Error::GitAtWork { lock }),
         }
     }
 }

@@ -263,6 +263,7 @@ impl Rappel {
         progress: Option<&Progress>,
         more: Leave<'_>,
     ) -> Result<CapturedFiles> {
+        self.require_folder()?;
         let mut databases = self.configured_sqlite();
         databases.extend_from_slice(more.databases);
         databases.sort();

@@ -3,7 +3,7 @@
 
 use rappel_capture::git::State;
 use rappel_store::document::{Undo, UndoGit, UndoKind, UndoWorktree};
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, Meant};
 use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
@@ -131,27 +131,35 @@ impl Rappel {
     /// The commit of the last restore, undo or redo, by whatever process; 0 is none.
     pub(crate) fn last_step(&self) -> Result<u64> {
         self.store.refresh()?;
-        Ok(self.history()?.last())
+        let id = match self.require_known() {
+            Err(Error::NoCheckpoint { .. }) => return Ok(0),
+            known => known?,
+        };
+        let newest =
+            self.store.look_up(|index| index.newest_document(Kind::Undo, &id.to_string()))?;
+        match newest.map(|row| (row.birth, serde_json::from_str::<Undo>(&row.json))) {
+            Some((birth, Ok(_))) => Ok(birth),
+            Some((_, Err(_))) => Ok(self.history()?.last()),
+            None => Ok(0),
+        }
     }
 
     /// The commit of the newest checkpoint that holds anything else than the restore, undo or redo
     /// before it left: by then, something else had happened. None older than the last restore is
     /// looked at.
-    pub(super) fn last_news(
-        &self,
-        rows: &[CheckpointRow],
-        history: &History,
-    ) -> Result<Option<u64>> {
+    pub(super) fn last_news(&self, history: &History) -> Result<Option<u64>> {
         let Some(oldest) = history.restores.first().map(|past| past.birth) else { return Ok(None) };
-        let counts = |row: &&CheckpointRow| {
-            row.holds_files && row.trigger != Trigger::PreRestore.as_str() && row.birth > oldest
-        };
-        for row in rows.iter().rev().filter(counts) {
+        let id = self.require_known()?;
+        let mut meant = Meant { except: Some(Trigger::PreRestore.as_str()), ..Meant::WITH_FILES };
+        while let Some(row) = self.store.look_up(|index| index.newest_of(id, meant))?
+            && row.birth > oldest
+        {
+            meant.before = Some(row.sequence);
             let before = history.steps.partition_point(|(birth, _)| *birth < row.birth);
             let Some((_, step)) = before.checked_sub(1).map(|at| &history.steps[at]) else {
                 return Ok(Some(row.birth));
             };
-            match self.is_as_left(row, step) {
+            match self.is_as_left(&row, step) {
                 Ok(true) => {}
                 Ok(false) => return Ok(Some(row.birth)),
                 // What cannot be compared counts as something else.

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use super::{Collector, GRACE, GcOptions, GcReport};
 use crate::disk;
-use crate::document::Tombstone;
 use crate::error::{Error, Result};
 use crate::pack::{self, PackId, PackReader};
-use crate::record::Kind;
 use crate::store::Store;
 use crate::unnamed::is_forsaken;
 
@@ -166,29 +164,15 @@ impl Store {
 
     /// When the next retired pack can be unlinked, or the next deleted checkpoint be collected.
     fn next_due(&self) -> Result<i64> {
-        let grace = millis(GRACE);
+        // What the last gc left although it could have taken it, it will leave again.
         let last = self.with_index(|index| index.note("gc_at"))?.unwrap_or(i64::MIN);
         let packs = self.home.packs();
         let rows = self.with_index(|index| index.packs())?.into_iter();
-        let mut due: Vec<i64> = rows
+        let pack = rows
             .filter(|row| row.retired_at.is_some() && row.pack.path(&packs).exists())
-            .filter_map(|row| Some(row.retired_at?.saturating_add(grace)))
-            .collect();
-        let deleted: HashSet<String> = self
-            .with_index(|index| index.deleted())?
-            .into_iter()
-            .map(|row| row.id.to_string())
-            .collect();
-        let tombstones = self.with_index(|index| index.documents(Kind::Tombstone, None))?;
-        for row in tombstones.iter().filter(|row| deleted.contains(&row.key)) {
-            let Ok(tombstone) = serde_json::from_str::<Tombstone>(&row.json) else { continue };
-            let at = tombstone.at.as_millis();
-            let from = if tombstone.now { at } else { at.saturating_add(grace) };
-            // What the last gc left although it could have taken it, it will leave again.
-            if from > last {
-                due.push(from);
-            }
-        }
-        Ok(due.into_iter().min().unwrap_or(i64::MAX))
+            .filter_map(|row| Some(row.retired_at?.saturating_add(millis(GRACE))))
+            .min();
+        let checkpoint = self.with_index(|index| index.next_burial(last))?;
+        Ok(pack.into_iter().chain(checkpoint).min().unwrap_or(i64::MAX))
     }
 }

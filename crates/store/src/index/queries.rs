@@ -6,127 +6,153 @@ use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 use rusqlite::{OptionalExtension, params};
 
 use super::{CheckpointRow, DocumentRow, Index, PackRow, RecordRow};
-use crate::document::{Loss, Tombstone};
 use crate::error::Result;
 use crate::pack::PackId;
 use crate::record::Kind;
 
+/// A question for the records of checkpoints; what follows it is a condition.
+macro_rules! records {
+    ($condition:literal) => {
+        concat!(
+            "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
+             FROM checkpoint c WHERE ",
+            $condition
+        )
+    };
+}
+
+/// The same, for those that count: of a checkpoint's records the last, unless it was deleted since.
+macro_rules! checkpoints {
+    ($condition:literal) => {
+        concat!(
+            records!("NOT EXISTS (
+                SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+                    (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
+                SELECT 1 FROM document d WHERE d.kind = 9 AND d.key = c.id AND d.birth > c.birth) AND "),
+            $condition
+        )
+    };
+}
+
+const _: () = assert!(Kind::Tombstone as u8 == 9, "the queries here say so");
+
+/// Which of a workspace's checkpoints are meant.
+#[derive(Debug, Clone, Copy)]
+pub struct Meant<'a> {
+    /// Only those that hold files.
+    pub files_only: bool,
+    /// Only those with a lower number.
+    pub before: Option<u64>,
+    /// Only those that were made by then, in milliseconds since the epoch.
+    pub until: Option<i64>,
+    /// Only those that were made for another reason.
+    pub except: Option<&'a str>,
+}
+
+impl Meant<'_> {
+    /// All of them.
+    pub const ALL: Self = Self { files_only: false, before: None, until: None, except: None };
+    /// All that hold files.
+    pub const WITH_FILES: Self = Self { files_only: true, ..Self::ALL };
+}
+
 impl Index {
     /// The checkpoints that were not deleted, of one workspace or all, oldest first.
     pub fn checkpoints(&self, workspace: Option<WorkspaceId>) -> Result<Vec<CheckpointRow>> {
-        let fail = self.fail();
-        let filter = workspace.map(|id| id.0 as i64);
-        let mut statement = self
-            .connection
-            .prepare_cached(
-                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
-                 FROM checkpoint c
-                 WHERE (?1 IS NULL OR workspace = ?1) AND NOT EXISTS (
-                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
-                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
-                     SELECT 1 FROM document d
-                     WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
-                 ORDER BY workspace, sequence",
-            )
-            .map_err(&fail)?;
-        let rows = statement
-            .query_map(params![filter, Kind::Tombstone as u8], checkpoint_row)
-            .map_err(&fail)?;
-        rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
+        let query = checkpoints!("(?1 IS NULL OR workspace = ?1) ORDER BY workspace, sequence");
+        self.checkpoint_rows(query, params![workspace.map(|id| id.0 as i64)])
     }
 
     /// The newest checkpoint of a workspace that was not deleted.
     pub fn newest(&self, workspace: WorkspaceId) -> Result<Option<CheckpointRow>> {
-        self.newest_of(workspace, false)
+        self.newest_of(workspace, Meant::ALL)
     }
 
     /// The newest of those that hold files.
     pub fn newest_with_files(&self, workspace: WorkspaceId) -> Result<Option<CheckpointRow>> {
-        self.newest_of(workspace, true)
+        self.newest_of(workspace, Meant::WITH_FILES)
     }
 
-    fn newest_of(&self, workspace: WorkspaceId, files_only: bool) -> Result<Option<CheckpointRow>> {
-        self.connection
-            .prepare_cached(
-                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
-                 FROM checkpoint c
-                 WHERE workspace = ?1 AND (holds_files OR NOT ?3) AND NOT EXISTS (
-                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
-                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
-                     SELECT 1 FROM document d
-                     WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
-                 ORDER BY sequence DESC LIMIT 1",
-            )
-            .and_then(|mut statement| {
-                let asked = params![workspace.0 as i64, Kind::Tombstone as u8, files_only];
-                statement.query_row(asked, checkpoint_row).optional()
-            })
-            .map_err(self.fail())
+    /// The newest of those that are meant. Takes as long as it takes to pass over newer ones.
+    pub fn newest_of(
+        &self,
+        workspace: WorkspaceId,
+        meant: Meant<'_>,
+    ) -> Result<Option<CheckpointRow>> {
+        let query = checkpoints!(
+            "workspace = ?1 AND sequence < ?2 AND (holds_files OR NOT ?3) AND created_at <= ?4
+             AND (?5 IS NULL OR trigger <> ?5) ORDER BY sequence DESC LIMIT 1"
+        );
+        let Meant { files_only, before, until, except } = meant;
+        let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
+        let asked =
+            params![workspace.0 as i64, before, files_only, until.unwrap_or(i64::MAX), except];
+        Ok(self.checkpoint_rows(query, asked)?.pop())
+    }
+
+    /// A workspace's checkpoint by its number.
+    pub fn numbered(&self, workspace: WorkspaceId, sequence: u64) -> Result<Option<CheckpointRow>> {
+        let Ok(sequence) = i64::try_from(sequence) else { return Ok(None) };
+        let query = checkpoints!("workspace = ?1 AND sequence = ?2 LIMIT 1");
+        Ok(self.checkpoint_rows(query, params![workspace.0 as i64, sequence])?.pop())
+    }
+
+    /// The checkpoints whose id begins like this, of one workspace or all, oldest first.
+    pub fn beginning(
+        &self,
+        workspace: Option<WorkspaceId>,
+        text: &str,
+    ) -> Result<Vec<CheckpointRow>> {
+        // Ids are of letters, digits and a few signs, all below this character.
+        let end = format!("{text}\u{7f}");
+        let query = checkpoints!(
+            "id >= ?1 AND id < ?2 AND (?3 IS NULL OR workspace = ?3) ORDER BY workspace, sequence"
+        );
+        self.checkpoint_rows(query, params![text, end, workspace.map(|id| id.0 as i64)])
+    }
+
+    fn checkpoint_rows(
+        &self,
+        query: &str,
+        asked: impl rusqlite::Params,
+    ) -> Result<Vec<CheckpointRow>> {
+        let fail = self.fail();
+        let mut statement = self.connection.prepare_cached(query).map_err(&fail)?;
+        let rows = statement.query_map(asked, checkpoint_row).map_err(&fail)?;
+        rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
     }
 
     /// A checkpoint by its exact id, deleted or not; the flag says which.
     pub fn checkpoint(&self, id: &CheckpointId) -> Result<Option<(CheckpointRow, bool)>> {
-        let fail = self.fail();
-        self.connection
-            .prepare_cached(
-                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent,
-                     EXISTS (SELECT 1 FROM document d
-                             WHERE d.kind = ?2 AND d.key = c.id AND d.birth > c.birth)
-                 FROM checkpoint c WHERE id = ?1 ORDER BY birth DESC LIMIT 1",
-            )
-            .and_then(|mut statement| {
-                statement
-                    .query_row(params![id.as_str(), Kind::Tombstone as u8], |row| {
-                        Ok((checkpoint_row(row)?, row.get(9)?))
-                    })
-                    .optional()
-            })
-            .map_err(&fail)
+        let query = records!("id = ?1 ORDER BY birth DESC LIMIT 1");
+        let Some(row) = self.checkpoint_rows(query, [id.as_str()])?.pop() else { return Ok(None) };
+        let tombstone = self.newest_document(Kind::Tombstone, id.as_str())?;
+        let deleted = tombstone.is_some_and(|tombstone| tombstone.birth > row.birth);
+        Ok(Some((row, deleted)))
     }
 
     /// The deleted checkpoints that gc has not collected yet.
     pub fn deleted(&self) -> Result<Vec<CheckpointRow>> {
-        let fail = self.fail();
-        let mut statement = self
-            .connection
-            .prepare_cached(
-                "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
-                 FROM checkpoint c WHERE NOT EXISTS (
-                     SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
-                         (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND EXISTS (
-                     SELECT 1 FROM document d
-                     WHERE d.kind = ?1 AND d.key = c.id AND d.birth > c.birth)",
-            )
-            .map_err(&fail)?;
-        let rows = statement.query_map([Kind::Tombstone as u8], checkpoint_row).map_err(&fail)?;
-        rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
+        let query = records!(
+            "NOT EXISTS (
+                SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
+                    (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND EXISTS (
+                SELECT 1 FROM document d WHERE d.kind = 9 AND d.key = c.id AND d.birth > c.birth)"
+        );
+        self.checkpoint_rows(query, [])
     }
 
     /// The highest sequence number that a workspace's checkpoints have had, collected and lost ones
     /// included.
     pub fn last_sequence(&self, workspace: WorkspaceId) -> Result<u64> {
-        let held: u64 = self
-            .connection
+        self.connection
             .prepare_cached(
-                "SELECT coalesce(max(sequence), 0) FROM checkpoint WHERE workspace = ?1",
+                "SELECT max(
+                     coalesce((SELECT max(sequence) FROM checkpoint WHERE workspace = ?1), 0),
+                     coalesce((SELECT sequence FROM spent WHERE workspace = ?1), 0))",
             )
             .and_then(|mut statement| statement.query_row([workspace.0 as i64], |row| row.get(0)))
-            .map_err(self.fail())?;
-        let buried = self
-            .documents(Kind::Tombstone, None)?
-            .iter()
-            .filter_map(|row| serde_json::from_str::<Tombstone>(&row.json).ok())
-            .filter(|tombstone| tombstone.workspace == workspace)
-            .map(|tombstone| tombstone.sequence)
-            .max();
-        let lost = self
-            .documents(Kind::Loss, None)?
-            .iter()
-            .filter_map(|row| serde_json::from_str::<Loss>(&row.json).ok())
-            .filter(|loss| loss.workspace == Some(workspace))
-            .filter_map(|loss| loss.sequence)
-            .max();
-        Ok(held.max(buried.unwrap_or(0)).max(lost.unwrap_or(0)))
+            .map_err(self.fail())
     }
 
     /// The documents of a kind about `key` (or all), in the order of their birth.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Body, Entry, Row3, journal, position_text};
+use super::{Body, Entry, Row3, burials, journal, position_text};
 use crate::gc::sweep::NEXT;
 use crate::log::{Commit, Position};
 use crate::outline::Outline;
@@ -167,6 +167,7 @@ pub(super) fn apply_batch(
                         number,
                         entry.offset
                     ])?;
+                burials::insert(transaction, (entry.kind, json), entry.birth, number)?;
             }
         }
     }
@@ -256,7 +257,7 @@ fn retire(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<()
             "UPDATE pack SET retired_at = coalesce(retired_at, ?2) WHERE number = ?1",
             params![number, commit.at.as_millis()],
         )?;
-        for table in ["object", "document", "checkpoint", "event", "snapshot", "held"] {
+        for table in ["object", "document", "checkpoint", "burial", "event", "snapshot", "held"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE pack = ?1"), [number])?;
         }
     }
