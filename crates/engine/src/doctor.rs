@@ -77,6 +77,9 @@ impl Rappel {
             Some(version) => Check::fine("git", version),
             None => Check::bad("git", "not found", "install git to capture repositories"),
         });
+        checks.extend(self.damaged_packs()?.into_iter().map(|found| {
+            Check::bad("repository", found, "rappel restore latest --only git --dry-run")
+        }));
         checks.extend(self.check_databases()?);
         let restores = self.open_intents()?.len();
         let damaged = self.damaged_intents()?.len();

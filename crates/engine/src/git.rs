@@ -1,6 +1,7 @@
 //! Git as part of a checkpoint.
 
 mod busy;
+mod damaged;
 mod describe;
 mod plan;
 mod summary;
@@ -20,7 +21,7 @@ use rappel_store::held;
 use rappel_store::index::{CheckpointRow, Meant};
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::git::GitPart;
-use rappel_types::manifest::{Facet, PartialReason};
+use rappel_types::manifest::{Facet, FacetState, PartialReason};
 use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use crate::error::Result;
@@ -28,6 +29,7 @@ use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, Leave};
 use crate::workspace;
 
+pub(crate) use damaged::gone;
 pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
 pub(crate) use take_back::{going, touched};
 
@@ -58,6 +60,8 @@ pub(crate) struct CapturedGit {
     pub captured: Captured,
     /// The checkpoint on which all depends that was taken over without a look.
     pub base_checkpoint: Option<CheckpointId>,
+    /// The checkpoint that holds the repository at the root, which is gone.
+    pub gone: Option<CheckpointId>,
     worktrees: Vec<WorktreeCache>,
 }
 
@@ -117,7 +121,7 @@ impl Rappel {
     }
 
     /// The memo, if the checkpoint that holds what it names is still there.
-    fn load_memo(&self, id: WorkspaceId) -> Result<Option<Memo>> {
+    pub(super) fn load_memo(&self, id: WorkspaceId) -> Result<Option<Memo>> {
         let Some(memo) = Memo::load(&self.memo_path(id)) else { return Ok(None) };
         let Some(checkpoint) = &memo.checkpoint else { return Ok(None) };
         Ok(self.store.checkpoint(checkpoint)?.map(|_| memo))
@@ -188,8 +192,13 @@ impl Rappel {
             },
             sink,
         )?;
+        let at_root = |part: &GitPart| part.repository(None).is_some();
+        let was_there = before.memo.as_ref().is_some_and(|memo| at_root(&memo.part));
+        let is_there = captured.part.as_ref().is_some_and(at_root);
+        let is_gone = was_there && !is_there && captured.state != FacetState::Failed;
         let base_checkpoint = before.memo.and_then(|memo| memo.checkpoint);
-        Ok(CapturedGit { captured, base_checkpoint, worktrees: caches.into_inner() })
+        let gone = base_checkpoint.clone().filter(|_| is_gone);
+        Ok(CapturedGit { captured, base_checkpoint, gone, worktrees: caches.into_inner() })
     }
 
     /// What the newest checkpoint with git says of it.
@@ -324,6 +333,9 @@ impl Rappel {
         let disk = self.store.disk();
         for WorktreeCache { path, draft, tree } in git.worktrees {
             let _ = draft.finish(tree, Some(made.clone())).save(disk, &path);
+        }
+        if git.captured.state == FacetState::Absent && git.base_checkpoint.is_some() {
+            let _ = std::fs::remove_file(self.memo_path(id));
         }
         if let Some(mut memo) = git.captured.memo {
             memo.checkpoint = Some(made.clone());

@@ -323,6 +323,7 @@ impl Rappel {
             None => self.evidence.document(id, None, now),
         });
         if let Some(git) = git {
+            notes.extend(git.gone.as_ref().map(crate::git::gone));
             self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
         }
         if let Some(mut databases) = databases {

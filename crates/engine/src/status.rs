@@ -300,6 +300,12 @@ impl Rappel {
             FacetState::Captured | FacetState::Absent => manifest.git.clone(),
             FacetState::Failed | FacetState::NotAsked => self.remembered_git(id)?,
         };
+        for reason in
+            then.iter().flat_map(|part| self.lost_repositories(part, &now.scanned.repositories))
+        {
+            let hint = format!("rappel restore {} --only git --dry-run", manifest.id);
+            status.worsen(Health::Degraded, &format!("git: {reason}"), &hint);
+        }
         let (unsaved_git, unreadable) = self.git_since(then.as_ref(), &now, &scratch)?;
         status.unsaved_git = unsaved_git;
         for one in unreadable {

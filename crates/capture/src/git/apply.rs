@@ -5,6 +5,7 @@
 //! `index.lock`; then reflogs. Like everything of a restore, each step is judged by what stands
 //! there, so that it can be driven again after a crash, either way.
 
+mod aside;
 mod locks;
 mod logs;
 mod objects;

@@ -23,7 +23,8 @@ use super::folder::{self, Item, Role};
 use super::lists::{self, Ask, below};
 use super::live;
 use super::memo::{Memo, RepositoryMemo};
-use super::objects::{Indexes, Needed};
+use super::objects::{Indexes, LACKS, Needed};
+use super::packs;
 use super::place::Place;
 use super::program::Trouble;
 use super::refs::{self, Target};
@@ -292,6 +293,11 @@ impl Work<'_> {
             self.moved = true;
         }
         let known = request.memo.and_then(|memo| memo.repository(path));
+        let before = known.map_or(&[][..], |known| &known.packs);
+        let packs = packs::look(&place.common_dir, place.hash, before, packs::BUDGET);
+        if !packs.spoilt.is_empty() {
+            self.trouble(path, packs::told(&packs.spoilt));
+        }
         let read = self.read(&place, items.clone(), known)?;
         let before = request.memo.and_then(|memo| memo.part.repository(path));
         let unchanged = known.zip(before).filter(|_| !read.changed && astray.is_none());
@@ -316,6 +322,16 @@ impl Work<'_> {
                 taken
             }
         };
+        done.memo.packs = packs.known;
+        if let Some(Ok(head)) =
+            done.state.part.commit.as_ref().map(|hex| Oid::from_hex(hex.as_bytes()))
+            && packs::is_torn(&place.common_dir, &head)
+        {
+            self.trouble(
+                path,
+                format!("git cannot read the commit of HEAD: its file is torn, {head}"),
+            );
+        }
         if astray.is_some() {
             // It is not there for the next capture, which has nothing to do with a restore.
             done.linked = false;
@@ -420,7 +436,7 @@ impl Work<'_> {
             // What the home has of them is still worth having.
             Err(Failure::Git(Trouble::Failed(words))) => {
                 state.bundles = self.prior(path).unwrap_or_default().bundles;
-                self.trouble(path, format!("git could not give its objects: {words}"));
+                self.trouble(path, format!("{LACKS}: {words}"));
             }
             other => other?,
         }
@@ -440,6 +456,7 @@ impl Work<'_> {
             path: path.cloned(),
             index: digest,
             items: if whole { read.items.clone() } else { Vec::new() },
+            packs: Vec::new(),
         };
         Ok(Done { state, memo, fresh: true, linked: true })
     }

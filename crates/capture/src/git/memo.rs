@@ -11,6 +11,7 @@ use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
 
 use super::extra::Databases;
+use super::packs::PackFile;
 use crate::files::stamp::Stamp;
 
 /// Raised when a memo means something else than before.
@@ -46,6 +47,9 @@ pub struct RepositoryMemo {
     pub index: ObjectId,
     /// The files of git's folder.
     pub items: Vec<Remembered>,
+    /// Its packs, as they were when they were known to be whole.
+    #[serde(default)]
+    pub packs: Vec<PackFile>,
 }
 
 /// A file of git's folder.

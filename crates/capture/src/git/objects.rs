@@ -18,6 +18,9 @@ use super::refs::Target;
 use super::state::State;
 use super::status::Index;
 
+/// How a reason begins that says that a checkpoint lacks objects which the repository needs.
+pub const LACKS: &str = "git could not give its objects";
+
 /// The objects that a repository needs.
 pub(super) struct Needed {
     /// What refs lead to: it must be there.
@@ -138,13 +141,13 @@ impl<'a> Work<'a> {
             self.moved = true;
             self.trouble(
                 path,
-                format!("{count} refs lead to objects that are missing, {first} first"),
+                format!("{LACKS}: {count} refs lead to missing ones, {first} first"),
             );
         }
         if !place.partial_clone
             && taken.missing.iter().any(|oid| !named.contains(oid) && !staged.contains(oid))
         {
-            self.trouble(path, "some objects are missing in the repository".into());
+            self.trouble(path, format!("{LACKS}: some are missing in the repository"));
         }
         if is_new {
             let mut at = 0;

@@ -124,7 +124,7 @@ impl<'a> Git<'a> {
     /// What git answers, with `input` on its standard input.
     pub fn ask<S: AsRef<OsStr>>(&self, args: &[S], input: &[u8]) -> Result<Vec<u8>, Trouble> {
         let (status, output, words) = self.try_ask(args, input)?;
-        if status.success() { Ok(output) } else { Err(Trouble::Failed(words)) }
+        if status.success() { Ok(output) } else { Err(Trouble::Failed(essence(&words))) }
     }
 
     /// The same, where failing is an answer too.
@@ -153,6 +153,12 @@ impl<'a> Git<'a> {
     }
 }
 
+/// What git says at its end, without what it complained of on the way there.
+fn essence(words: &str) -> String {
+    let end = words.lines().rev().find_map(|line| line.strip_prefix("fatal: "));
+    end.unwrap_or(words).to_owned()
+}
+
 /// Git at work.
 #[derive(Debug)]
 pub struct Running {
@@ -174,7 +180,7 @@ impl Running {
     /// Waits for its end, which must be a good one.
     pub fn succeed(self) -> Result<(), Trouble> {
         let (status, words) = self.end()?;
-        if status.success() { Ok(()) } else { Err(Trouble::Failed(words)) }
+        if status.success() { Ok(()) } else { Err(Trouble::Failed(essence(&words))) }
     }
 }
 

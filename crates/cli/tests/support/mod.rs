@@ -96,6 +96,12 @@ impl World {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// Runs it with `--json`, however it ends.
+    pub fn json_at_any_exit(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
     /// The user allows what `rappel.toml` runs and reaches now.
     pub fn trust(&self) {
         assert_eq!(self.json(&["trust", "--yes"])["state"], "allowed");

@@ -8,7 +8,7 @@ use rappel_capture::git::apply::{lacking, path_of};
 use rappel_capture::git::plan::{Planned, Prune, Wish, plan, unborn, with_tables};
 use rappel_capture::git::program::{Git, is_installed};
 use rappel_capture::git::status;
-use rappel_capture::git::{Place, State, folder_of};
+use rappel_capture::git::{LACKS, Place, State, folder_of};
 use rappel_store::document::UndoGit;
 use rappel_store::sink::Source;
 use rappel_types::git::{GitPlan, RepositoryPlan};
@@ -111,6 +111,15 @@ impl Rappel {
             Some(part) => State::load(source, part)?,
             None => Vec::new(),
         };
+        let lacks = present.partial.iter().filter(|one| one.reason.starts_with(LACKS));
+        planned.warnings.extend(lacks.map(|one| {
+            let name = named(one.path.as_ref());
+            format!("{name} is not saved whole before the restore: {}; it keeps these objects as they are", one.reason)
+        }));
+        let memo = match self.workspace_id() {
+            Some(id) => self.load_memo(id)?,
+            None => None,
+        };
         self.plan_removals(source, present, (target, &states), wish, &mut planned)?;
         for there in states {
             let path = there.path.as_ref();
@@ -136,6 +145,10 @@ impl Rappel {
                 (Some(here), Some(place)) => {
                     let sides = (here, &there);
                     self.plan_repository(source, sides, &place, wish, &mut planned)?;
+                    if wish.touched.is_none() {
+                        let known = memo.as_ref().and_then(|memo| memo.repository(path));
+                        planned.plan_damaged(&there, &place, known);
+                    }
                 }
                 (None, None) => self.plan_creation(source, &there, &folder, wish, &mut planned)?,
                 _ => planned.warnings.push(format!(
@@ -206,7 +219,10 @@ impl Rappel {
             own.prune = Prune::Only(refs.clone());
             own.only = Some(refs);
         }
-        let unread = Unread::find(source, (here, there), place, &own.worktrees, (wish, left));
+        let mut unread = Unread::find(source, (here, there), place, &own.worktrees, (wish, left));
+        if wish.touched.is_some() && planned.blind.iter().any(|one| one.reason.starts_with(LACKS)) {
+            unread.spoil_refs((here, there), left, &Git::at(&place.git_dir));
+        }
         own.spoilt = unread.paths();
         let mended;
         let here = match unread.mends() {
@@ -294,18 +310,15 @@ impl Rappel {
         planned.say_leaving(&leaving);
         one.worktrees.extend(leaving);
         if one.is_empty() && wish.thorough && wish.touched.is_none() {
-            // Where git cannot even answer, something is wrong with them.
-            let lacking = lacking(&git, there, source, true).map_or(1, |lacking| lacking.len());
-            one.objects = lacking > 0;
-            match lacking {
-                0 => {}
-                1 => planned.details.push(format!("{prefix}1 object comes back that git lacks")),
-                many => {
-                    planned
-                        .details
-                        .push(format!("{prefix}{many} objects come back that git lacks"));
-                }
-            }
+            let come = match lacking(&git, there, source, true).map(|lacking| lacking.len()) {
+                Ok(0) => None,
+                Ok(1) => Some("1 object comes back that git lacks".to_owned()),
+                Ok(many) => Some(format!("{many} objects come back that git lacks")),
+                // Where git cannot even answer, something is wrong with them.
+                Err(_) => Some("objects come back that git lacks or cannot read".to_owned()),
+            };
+            one.objects = come.is_some();
+            planned.details.extend(come.map(|come| format!("{prefix}{come}")));
         }
         planned.plan.repositories.push(one);
         Ok(())

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use rappel_capture::git::folder::{Role, role, split};
+use rappel_capture::git::program::Git;
+use rappel_capture::git::refs::Target;
 use rappel_capture::git::spoilt::{Mend, live_text, mend};
 use rappel_capture::git::{Place, State};
 use rappel_store::content;
@@ -51,6 +53,34 @@ impl Unread {
         // An undo puts back what git could not read; that mends nothing.
         found.mend.paths.retain(|path| !found.spoil.contains(path));
         found
+    }
+
+    /// Refs that led to objects that git cannot read go back as files: git itself refuses that.
+    pub fn spoil_refs(
+        &mut self,
+        (here, there): (&State, &State),
+        left: Option<&State>,
+        git: &Git<'_>,
+    ) {
+        let is_left =
+            |name: &RelPath| left.is_none_or(|left| left.refs.get(name) == here.refs.get(name));
+        let moving = there.refs.iter().filter_map(|(name, target)| match target {
+            Target::Object(oid) if here.refs.get(name) != Some(target) && is_left(name) => {
+                Some((name, oid))
+            }
+            _ => None,
+        });
+        let moving: Vec<_> = moving.filter(|(name, _)| there.files.contains_key(*name)).collect();
+        let input: String = moving.iter().map(|(_, oid)| format!("{oid}\n")).collect();
+        let asked = ["cat-file", "--batch-check=%(objecttype)"];
+        let answer = git.ask(&asked, input.as_bytes()).unwrap_or_default();
+        let mut lines = answer.split(|&b| b == b'\n');
+        for (name, _) in moving {
+            let line = lines.next().unwrap_or_default();
+            if line.is_empty() || line.ends_with(b" missing") {
+                self.spoil.insert(name.clone());
+            }
+        }
     }
 
     pub fn mends(&self) -> bool {

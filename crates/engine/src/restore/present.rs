@@ -102,7 +102,12 @@ impl Rappel {
                             Some(part) => State::load(self.source(), part)?,
                             None => Vec::new(),
                         },
-                        partial: Vec::new(),
+                        partial: manifest
+                            .partial_reasons
+                            .iter()
+                            .filter(|reason| reason.facet == Facet::Git)
+                            .cloned()
+                            .collect(),
                         stored: true,
                     },
                 };

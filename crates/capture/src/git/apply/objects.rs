@@ -2,13 +2,9 @@
 //! room for what it held, and is kept aside.
 
 use std::collections::BTreeSet;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 use gix_index::hash::{Kind, ObjectId as Oid};
 use rappel_store::Error as StoreError;
-use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_types::git::RepositoryPlan;
 
@@ -17,8 +13,10 @@ use super::super::create;
 use super::super::program::{Git, Trouble};
 use super::super::stand_in::StandIn;
 use super::super::state::State;
+use super::aside::Aside;
 use super::{GitDrive, path_of, trouble};
 use crate::restore::Result;
+use crate::restore::steps::Way;
 
 /// The length of an object's name in the bundles of a state: a bundle's name is a hash of the same kind.
 fn width(state: &State) -> Option<usize> {
@@ -98,8 +96,17 @@ impl GitDrive<'_> {
             false => Git::at(&common),
         };
         let folder = common.join(format!("rappel-spoilt-{}", self.header.id));
-        let mut aside = Aside { folder, width, count: 0 };
+        let other = || self.other_state(plan);
+        let held = || {
+            let other = other();
+            let bundles = [Some(state), other.as_ref()].into_iter().flatten();
+            bundles.map(|state| Known::of(&state.bundles, width, source)).collect()
+        };
+        let mut aside = Aside { folder, width, count: 0, git, held: &held };
         let packs = objects.join("pack");
+        if plan.objects {
+            aside.take_packs(&packs, true)?;
+        }
         let again = || look(&git, state, source, plan.objects);
         let mut looked = again();
         if matches!(looked, Err(Trouble::Failed(_))) {
@@ -108,123 +115,61 @@ impl GitDrive<'_> {
             looked = again();
         }
         if matches!(looked, Err(Trouble::Failed(_))) {
-            aside.take_packs(&packs, Some(&git))?;
+            aside.take_packs(&packs, true)?;
             looked = again();
         }
         let (mut missing, complains) = looked.map_err(|words| trouble(&words))?;
         if !missing.is_empty() {
             let before = aside.count;
             aside.take_loose(&objects, &missing)?;
-            aside.take_packs(&packs, complains.then_some(&git))?;
+            aside.take_packs(&packs, complains)?;
             if aside.count > before {
                 missing = again().map_err(|words| trouble(&words))?.0;
             }
         }
-        let known = Known::of(&state.bundles, width, source);
-        let wanted: BTreeSet<usize> = missing.iter().filter_map(|oid| known.find(oid)).collect();
-        let promised = !wanted.is_empty() && create::is_partial_clone(&git);
-        for at in wanted {
-            create::unpack(&git, &state.bundles[at], promised, source)?;
+        bring_back(&git, state, &missing, width, source)?;
+        if plan.objects || aside.count > 0 {
+            // What stays as it is needs its objects too.
+            if let Some(other) = other()
+                && let Ok((missing, _)) = look(&git, &other, source, plan.objects)
+            {
+                aside.take_loose(&objects, &missing)?;
+                bring_back(&git, &other, &missing, width, source)?;
+            }
         }
-        if aside.count > 0 {
+        let (count, folder) = (aside.count, aside.folder);
+        if count > 0 {
             self.warnings.push(format!(
-                "git could not read {} of its files of objects; they are kept in {}",
-                aside.count,
-                aside.folder.display()
+                "git could not read {count} of its files of objects; they are kept in {}",
+                folder.display()
             ));
         }
         Ok(())
     }
+
+    /// The repository as it is on the side that is left.
+    fn other_state(&self, plan: &RepositoryPlan) -> Option<State> {
+        let other = match self.way {
+            Way::Forward => &self.header.safety,
+            Way::Backward => &self.header.target,
+        };
+        (self.job.states)(other).ok()?.into_iter().find(|state| state.path == plan.path)
+    }
 }
 
-/// Where files of objects are kept that git cannot read.
-struct Aside {
-    folder: PathBuf,
-    /// How long objects' names are.
+/// Gives git the bundles of a state that hold what it lacks.
+fn bring_back(
+    git: &Git<'_>,
+    state: &State,
+    missing: &BTreeSet<Oid>,
     width: usize,
-    count: usize,
-}
-
-impl Aside {
-    fn take(&mut self, path: &Path) -> Result<()> {
-        std::fs::create_dir_all(&self.folder).map_err(StoreError::io("create", &self.folder))?;
-        let name = path.strip_prefix(path.ancestors().nth(2).unwrap_or(path)).unwrap_or(path);
-        let name: Vec<&[u8]> = name.iter().map(OsStrExt::as_bytes).collect();
-        let to = self.folder.join(std::ffi::OsStr::from_bytes(&name.join(&b'-')));
-        std::fs::rename(path, &to).map_err(StoreError::io("rename", path))?;
-        self.count += 1;
-        Ok(())
+    source: &dyn Source,
+) -> Result<()> {
+    let known = Known::of(&state.bundles, width, source);
+    let wanted: BTreeSet<usize> = missing.iter().filter_map(|oid| known.find(oid)).collect();
+    let promised = !wanted.is_empty() && create::is_partial_clone(git);
+    for at in wanted {
+        create::unpack(git, &state.bundles[at], promised, source)?;
     }
-
-    /// Folders where objects have to be.
-    fn take_folders(&mut self, objects: &Path) -> Result<()> {
-        for folder in entries(objects).filter(|at| at.file_name().is_some_and(|n| n.len() == 2)) {
-            for at in entries(&folder).filter(|at| at.is_dir()) {
-                self.take(&at)?;
-            }
-        }
-        self.take_packs(&objects.join("pack"), None)
-    }
-
-    /// Loose objects that are there and yet missing.
-    fn take_loose(&mut self, objects: &Path, missing: &BTreeSet<Oid>) -> Result<()> {
-        for oid in missing {
-            let hex = oid.to_string();
-            let path = objects.join(&hex[..2]).join(&hex[2..]);
-            if path.symlink_metadata().is_ok() {
-                self.take(&path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Packs that are not what their indexes say. One that has no index yet may be on its way. With
-    /// `git`, that reads all of them.
-    fn take_packs(&mut self, folder: &Path, git: Option<&Git<'_>>) -> Result<()> {
-        let before = self.count;
-        let is_index = |at: &PathBuf| at.extension().is_some_and(|end| end == "idx");
-        for index in entries(folder).filter(is_index).collect::<Vec<_>>() {
-            let reads = |git: &Git<'_>| {
-                let Some(path) = index.to_str() else { return true };
-                !matches!(git.ask(&["verify-pack", path], b""), Err(Trouble::Failed(_)))
-            };
-            if is_whole(&index, self.width) && git.is_none_or(reads) {
-                continue;
-            }
-            for end in ["pack", "rev", "bitmap", "mtimes", "promisor", "keep", "idx"] {
-                let path = index.with_extension(end);
-                if path.symlink_metadata().is_ok() {
-                    self.take(&path)?;
-                }
-            }
-        }
-        let all = folder.join("multi-pack-index");
-        if self.count > before && all.symlink_metadata().is_ok() {
-            self.take(&all)?;
-        }
-        Ok(())
-    }
-}
-
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
-}
-
-/// Whether a pack begins as packs do and ends as its index says. What is between is left to git.
-fn is_whole(index: &Path, width: usize) -> bool {
-    let ends = |path: &Path, from_end: usize| -> std::io::Result<([u8; 4], Vec<u8>)> {
-        let (mut begin, mut name) = ([0; 4], vec![0; width]);
-        let file = held::open(path)?;
-        let end = file.metadata()?.len().saturating_sub(from_end as u64);
-        file.read_exact_at(&mut begin, 0)?;
-        file.read_exact_at(&mut name, end)?;
-        Ok((begin, name))
-    };
-    match (ends(&index.with_extension("pack"), width), ends(index, 2 * width)) {
-        (Ok((begin, name)), Ok((magic, said))) => {
-            // Indexes of the first version begin with a table that begins with a small number.
-            begin == *b"PACK" && (magic == *b"\xfftOc" || magic[0] == 0) && name == said
-        }
-        _ => false,
-    }
+    Ok(())
 }
