@@ -407,7 +407,7 @@ fn a_spoilt_head_is_told_and_put_back_and_never_sticks() {
         assert_eq!(portrait(world.root()).files, before.files, "{way}");
         let plan = world.must(&["restore", &id, "--dry-run"]);
         let details = plan["details"].to_string();
-        assert!(details.contains("HEAD: git cannot read it; as it was"), "{way}: {details}");
+        assert!(details.contains("HEAD: git cannot read it; it is put back"), "{way}: {details}");
         world.must(&["restore", &id, "--confirm"]);
         assert_eq!(portrait(world.root()), before, "{way}");
         world.must(&["undo"]);
