@@ -9,25 +9,12 @@ mod support;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
+use rappel_testing::git::git;
 use rappel_testing::records::{Record, records};
-use rappel_testing::snapshot;
+use rappel_testing::{noise, snapshot};
 use support::World;
-
-/// Bytes that do not compress, and differ for each seed.
-fn noise(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(length)
-    .collect()
-}
 
 /// A home with a first checkpoint, and some more of a workspace that changed since.
 struct Scene {
@@ -114,20 +101,6 @@ fn files(world: &World, round: u8) {
 #[test]
 fn files_come_back_whatever_record_is_damaged() {
     damage_each(files, &[], |world| world.project.snapshot());
-}
-
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
-        .args(["--no-optional-locks", "-c", "gc.auto=0"])
-        .args(arguments)
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {words}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Commits, a moved branch, something staged, an unstaged change, and another work tree.

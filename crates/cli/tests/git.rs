@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rappel_testing::git::{attempt, git};
 use rappel_testing::project::{Snapshot, Thing};
 use rappel_testing::{Project, snapshot};
 use serde_json::Value;
@@ -21,31 +22,6 @@ struct Portrait {
     said: Vec<String>,
     /// Logs, index, unfinished operations.
     inside: BTreeMap<String, Thing>,
-}
-
-fn git(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new("git")
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", "/nonexistent")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_AUTHOR_DATE", "2026-11-15T12:00:00Z")
-        .env("GIT_COMMITTER_DATE", "2026-11-15T12:00:00Z")
-        // Not into a repository around this one.
-        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
-        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
-        .args(["--no-optional-locks", "-c", "gc.auto=0"])
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn must(folder: &Path, arguments: &[&str]) {
-    let output = git(folder, arguments);
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {words}");
 }
 
 fn portrait(folder: &Path) -> Portrait {
@@ -72,7 +48,7 @@ fn portrait(folder: &Path) -> Portrait {
         &["fsck", "--no-dangling", "--no-progress"],
     ];
     let said = questions.map(|question| {
-        let answer = git(folder, question);
+        let answer = attempt(folder, question);
         let gone = answer.status.code() == Some(128);
         format!("{question:?}: {}{gone}", String::from_utf8_lossy(&answer.stdout))
     });
@@ -96,21 +72,21 @@ impl World {
         let (home, linked) = (project.outside().join("home"), project.outside().join("linked"));
         let world = Self { project, home, linked, random: seed * 2 + 1, damages: 0 };
         let root = world.root();
-        must(root, &["init", "-q"]);
+        git(root, &["init", "-q"]);
         for n in 0..12 {
             world.write(&format!("d{}/f{n}", n % 3), &format!("{n}\n").repeat(n));
-            must(root, &["add", "."]);
-            must(root, &["commit", "-q", "-m", &format!("commit {n}")]);
+            git(root, &["add", "."]);
+            git(root, &["commit", "-q", "-m", &format!("commit {n}")]);
             if n % 3 == 0 {
-                must(root, &["branch", &format!("b{n}")]);
+                git(root, &["branch", &format!("b{n}")]);
             }
         }
         world.write("d0/f0", "stashed\n");
-        must(root, &["stash", "push", "-q"]);
-        must(root, &["worktree", "add", "-q", "-b", "linked", world.linked.to_str().unwrap()]);
+        git(root, &["stash", "push", "-q"]);
+        git(root, &["worktree", "add", "-q", "-b", "linked", world.linked.to_str().unwrap()]);
         std::fs::write(world.linked.join("dirty"), "dirty\n").unwrap();
         world.write("staged", "staged\n");
-        must(root, &["add", "staged"]);
+        git(root, &["add", "staged"]);
         world.write("staged", "staged and changed\n");
         world
     }
@@ -185,17 +161,17 @@ impl World {
             std::fs::remove_dir_all(&self.linked).unwrap();
             return;
         }
-        must(&root, &["reset", "-q", "--hard", "HEAD~2"]);
-        must(&root, &["branch", "-q", "-D", "b3"]);
-        must(&root, &["branch", "-q", "-f", "b6", "HEAD~4"]);
-        must(&root, &["stash", "clear"]);
+        git(&root, &["reset", "-q", "--hard", "HEAD~2"]);
+        git(&root, &["branch", "-q", "-D", "b3"]);
+        git(&root, &["branch", "-q", "-f", "b6", "HEAD~4"]);
+        git(&root, &["stash", "clear"]);
         if kind == 1 {
-            must(&root, &["worktree", "remove", "--force", &linked]);
-            must(&root, &["branch", "-q", "-D", "linked"]);
+            git(&root, &["worktree", "remove", "--force", &linked]);
+            git(&root, &["branch", "-q", "-D", "linked"]);
         }
         if kind == 2 {
-            must(&root, &["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
-            must(&root, &["gc", "-q", "--prune=now"]);
+            git(&root, &["reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all"]);
+            git(&root, &["gc", "-q", "--prune=now"]);
         }
     }
 
@@ -318,7 +294,7 @@ fn what_the_user_has_traced_stays_out_of_it() {
     let text = format!("[trace2]\n\teventTarget = {0}\n\tnormalTarget = {0}\n", log.display());
     std::fs::write(&config, &text).unwrap();
     for name in ["trace2.eventTarget", "trace2.perfTarget"] {
-        must(world.root(), &["config", name, log.to_str().unwrap()]);
+        git(world.root(), &["config", name, log.to_str().unwrap()]);
     }
     let run = |arguments: &[&str]| {
         let mut command = world.command(arguments);
@@ -335,7 +311,7 @@ fn what_the_user_has_traced_stays_out_of_it() {
     // A git that is not kept from it would leave a trace here.
     let id = run(&["save", "traced"])["id"].as_str().unwrap().to_owned();
     world.write("d1/f1", "more\n");
-    must(world.root(), &["commit", "-q", "-a", "-m", "more"]);
+    git(world.root(), &["commit", "-q", "-a", "-m", "more"]);
     let _ = std::fs::remove_file(&log);
     run(&["save"]);
     run(&["restore", &id, "--confirm", "--only", "git"]);
@@ -421,7 +397,7 @@ fn a_spoilt_head_is_told_and_put_back_and_never_sticks() {
 fn without_a_git_program_a_plan_promises_nothing_of_git() {
     let world = World::new(4);
     let id = world.must(&["save", "whole"])["id"].as_str().unwrap().to_owned();
-    must(world.root(), &["reset", "-q", "--hard", "HEAD~1"]);
+    git(world.root(), &["reset", "-q", "--hard", "HEAD~1"]);
     world.must(&["save", "moved"]);
     let empty = world.project.outside().join("empty");
     std::fs::create_dir(&empty).unwrap();
@@ -432,8 +408,8 @@ fn without_a_git_program_a_plan_promises_nothing_of_git() {
     assert!(plan["warnings"].to_string().contains("git program is not installed"), "{plan}");
     let actions = plan["actions"].as_array().unwrap();
     assert!(actions.iter().all(|one| one["facet"] != "git"), "{plan}");
-    let tip = git(world.root(), &["rev-parse", "HEAD"]).stdout;
+    let tip = attempt(world.root(), &["rev-parse", "HEAD"]).stdout;
     let done = world.command(&["restore", &id, "--confirm"]).env("PATH", &empty).output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(git(world.root(), &["rev-parse", "HEAD"]).stdout, tip);
+    assert_eq!(attempt(world.root(), &["rev-parse", "HEAD"]).stdout, tip);
 }

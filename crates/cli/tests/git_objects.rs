@@ -7,32 +7,15 @@ mod support;
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use rappel_testing::Project;
+use rappel_testing::git::{attempt, git};
 use support::World;
-
-fn git(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new("git")
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "gc.auto=0"])
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn must(folder: &Path, arguments: &[&str]) -> String {
-    let output = git(folder, arguments);
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {words}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 fn commit(folder: &Path, file: &str, text: &str) {
     std::fs::write(folder.join(file), text).unwrap();
-    must(folder, &["add", "."]);
-    must(folder, &["commit", "-qm", file]);
+    git(folder, &["add", "."]);
+    git(folder, &["commit", "-qm", file]);
 }
 
 fn the_pack(folder: &Path) -> PathBuf {
@@ -45,12 +28,12 @@ fn the_pack(folder: &Path) -> PathBuf {
 fn packed() -> World {
     let world = World::of(Project::new());
     let root = world.project.root();
-    must(root, &["init", "-q"]);
+    git(root, &["init", "-q"]);
     for number in 0..4 {
         let text: String = (0..60).map(|line| format!("{number} {line}\n")).collect();
         commit(root, &format!("f{number}"), &text);
     }
-    must(root, &["gc", "-q"]);
+    git(root, &["gc", "-q"]);
     world
 }
 
@@ -60,11 +43,11 @@ fn spoil_pack(root: &Path, at: u64) {
     std::fs::set_permissions(&pack, std::fs::Permissions::from_mode(0o644)).unwrap();
     let file = std::fs::File::options().write(true).open(&pack).unwrap();
     file.write_all_at(&[0xa5; 25], at).unwrap();
-    assert!(!git(root, &["fsck", "--full"]).status.success(), "spoilt at {at}");
+    assert!(!attempt(root, &["fsck", "--full"]).status.success(), "spoilt at {at}");
 }
 
 fn loose(root: &Path, name: &str) -> PathBuf {
-    let id = must(root, &["rev-parse", name]);
+    let id = git(root, &["rev-parse", name]);
     root.join(".git/objects").join(&id[..2]).join(id[2..].trim_end())
 }
 
@@ -100,7 +83,7 @@ fn a_pack_that_is_spoilt_inside_is_noticed_and_its_objects_come_back() {
             let said = world.shown(&restored);
             assert!(restored.status.success(), "{when}: {said}");
             assert!(said.contains("missing objects restored"), "{when}: {said}");
-            must(root, &["fsck", "--full", "--strict"]);
+            git(root, &["fsck", "--full", "--strict"]);
             assert_eq!(world.json(&["recover"])["restores"].as_array().unwrap().len(), 0);
             assert_eq!(world.json(&["status"])["state"], "protected", "{when}");
         }
@@ -113,21 +96,21 @@ fn what_is_whole_in_a_damaged_pack_stays_readable() {
     let world = packed();
     let root = world.project.root();
     let id = world.save("whole");
-    must(root, &["checkout", "-qb", "later"]);
+    git(root, &["checkout", "-qb", "later"]);
     commit(root, "later", "later");
-    must(root, &["checkout", "-q", "-"]);
+    git(root, &["checkout", "-q", "-"]);
     let note = "nobody names me";
     std::fs::write(world.project.outside().join("note"), note).unwrap();
     let path = world.project.outside().join("note");
-    let dangling = must(root, &["hash-object", "-w", path.to_str().unwrap()]);
-    must(root, &["repack", "-qadk"]);
+    let dangling = git(root, &["hash-object", "-w", path.to_str().unwrap()]);
+    git(root, &["repack", "-qadk"]);
     world.save("packed again");
     spoil_pack(root, 12);
     let restored = world.run(&["restore", &id, "--confirm"]);
     assert!(restored.status.success(), "{}", world.shown(&restored));
-    must(root, &["fsck", "--full", "--strict"]);
-    must(root, &["log", "later"]);
-    assert_eq!(must(root, &["cat-file", "blob", dangling.trim_end()]), note);
+    git(root, &["fsck", "--full", "--strict"]);
+    git(root, &["log", "later"]);
+    assert_eq!(git(root, &["cat-file", "blob", dangling.trim_end()]), note);
 }
 
 #[test]
@@ -136,7 +119,7 @@ fn a_commit_whose_objects_are_spoilt_is_not_said_to_be_saved() {
         let world = packed();
         let root = world.project.root();
         let id = world.save("whole");
-        let whole = must(root, &["rev-parse", "HEAD"]);
+        let whole = git(root, &["rev-parse", "HEAD"]);
         commit(root, "later", "later");
         let place = loose(root, what);
         overwrite(&place, b"spoilt");
@@ -148,12 +131,12 @@ fn a_commit_whose_objects_are_spoilt_is_not_said_to_be_saved() {
         let said = world.shown(&restored);
         assert!(restored.status.success(), "{what}: {said}");
         assert!(said.contains("is not saved whole before the restore"), "{what}: {said}");
-        assert_eq!(must(root, &["rev-parse", "HEAD"]), whole, "{what}");
-        must(root, &["rev-list", "--objects", "HEAD"]);
+        assert_eq!(git(root, &["rev-parse", "HEAD"]), whole, "{what}");
+        git(root, &["rev-list", "--objects", "HEAD"]);
         // Undo goes back to it, as it was.
         let undone = world.run(&["undo"]);
         assert!(undone.status.success(), "{what}: {}", world.shown(&undone));
-        assert_eq!(must(root, &["rev-parse", "HEAD"]), newest, "{what}");
+        assert_eq!(git(root, &["rev-parse", "HEAD"]), newest, "{what}");
         assert_eq!(std::fs::read(&place).unwrap(), b"spoilt", "{what}");
     }
 }
@@ -170,7 +153,7 @@ fn an_empty_commit_object_is_noticed_and_comes_back() {
     assert_eq!(status["state"], "degraded", "{status}");
     let restored = world.run(&["restore", &id, "--confirm"]);
     assert!(restored.status.success(), "{}", world.shown(&restored));
-    must(root, &["fsck", "--full", "--strict"]);
+    git(root, &["fsck", "--full", "--strict"]);
 }
 
 /// Git gives an old pack a new time when it was about to write an object that is in it.
@@ -191,7 +174,7 @@ fn a_repository_that_is_gone_is_said_by_status_and_save() {
     let world = packed();
     let root = world.project.root();
     let id = world.save("whole");
-    let portrait = must(root, &["log", "--oneline"]);
+    let portrait = git(root, &["log", "--oneline"]);
     std::fs::remove_dir_all(root.join(".git")).unwrap();
     let status = world.json_at_any_exit(&["status"]);
     assert_eq!(status["state"], "degraded", "{status}");
@@ -204,7 +187,7 @@ fn a_repository_that_is_gone_is_said_by_status_and_save() {
     assert_eq!(world.json(&["status"])["state"], "protected");
     let restored = world.run(&["restore", &id, "--only", "git", "--confirm"]);
     assert!(restored.status.success(), "{}", world.shown(&restored));
-    assert_eq!(must(root, &["log", "--oneline"]), portrait);
+    assert_eq!(git(root, &["log", "--oneline"]), portrait);
 }
 
 #[test]
@@ -213,7 +196,7 @@ fn a_repository_gets_no_object_of_another_project() {
     let (private, public) = (world.project.outside().join("private"), world.project.root());
     std::fs::create_dir(&private).unwrap();
     for folder in [private.as_path(), public] {
-        must(folder, &["init", "-q"]);
+        git(folder, &["init", "-q"]);
         commit(folder, "LICENSE", "the same in both\n");
     }
     commit(&private, "secret", "password hunter2\n");
@@ -223,7 +206,7 @@ fn a_repository_gets_no_object_of_another_project() {
     world.save("public");
     let copy = world.project.outside().join("copy");
     world.json(&["restore", "latest", "--to", copy.to_str().unwrap()]);
-    let all = must(&copy, &["cat-file", "--batch-all-objects", "--batch-check"]);
-    let own = must(public, &["cat-file", "--batch-all-objects", "--batch-check"]);
+    let all = git(&copy, &["cat-file", "--batch-all-objects", "--batch-check"]);
+    let own = git(public, &["cat-file", "--batch-all-objects", "--batch-check"]);
     assert_eq!(all, own);
 }

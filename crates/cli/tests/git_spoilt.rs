@@ -7,8 +7,8 @@
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Output};
 
+use rappel_testing::git::git;
 use rappel_testing::project::Snapshot;
 use rappel_testing::{Project, snapshot};
 use support::World;
@@ -16,45 +16,24 @@ use support::World;
 const WAYS: [&str; 7] =
     ["empty", "zeros", "garbage", "cut", "missing", "a folder", "a folder that is not empty"];
 
-fn git(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new("git")
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", "/nonexistent")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "gc.auto=0"])
-        .args(["-c", "init.defaultBranch=main", "--no-optional-locks"])
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn must(folder: &Path, arguments: &[&str]) -> String {
-    let output = git(folder, arguments);
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {words}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 fn commit(world: &World, text: &str) {
     world.write("file", text);
-    must(world.project.root(), &["add", "."]);
-    must(world.project.root(), &["commit", "-qm", text]);
+    git(world.project.root(), &["add", "."]);
+    git(world.project.root(), &["commit", "-qm", text]);
 }
 
 /// Two branches and a tag, packed and loose; something staged.
 fn repository() -> World {
     let world = World::of(Project::new());
     let root = world.project.root();
-    must(root, &["init", "-q"]);
+    git(root, &["init", "-q"]);
     commit(&world, "one");
-    must(root, &["branch", "other"]);
-    must(root, &["tag", "-am", "a tag", "v1"]);
-    must(root, &["pack-refs", "--all"]);
+    git(root, &["branch", "other"]);
+    git(root, &["tag", "-am", "a tag", "v1"]);
+    git(root, &["pack-refs", "--all"]);
     commit(&world, "two");
     world.write("staged", "staged");
-    must(root, &["add", "staged"]);
+    git(root, &["add", "staged"]);
     world
 }
 
@@ -119,7 +98,7 @@ fn portrait(world: &World) -> Vec<String> {
         &["reflog"],
         &["fsck", "--no-dangling", "--no-progress", "--no-reflogs"],
     ];
-    questions.iter().map(|question| must(root, question)).collect()
+    questions.iter().map(|question| git(root, question)).collect()
 }
 
 fn run(world: &World, arguments: &[&str], when: &str) -> String {
@@ -137,7 +116,7 @@ fn each_way(kind: &str) {
         let whole = portrait(&world);
         commit(&world, "three");
         commit(&world, "four");
-        must(world.project.root(), &["branch", "later"]);
+        git(world.project.root(), &["branch", "later"]);
         let place = world.project.path(format!(".git/{kind}"));
         spoil(&place, way);
         let spoilt = folder(&world);
@@ -227,7 +206,7 @@ fn an_undo_repairs_what_was_spoilt_since_and_puts_back_what_was_spoilt_before() 
 fn the_summary_says_what_is_done_to_work_trees() {
     let world = repository();
     let linked = world.project.outside().join("linked");
-    must(world.project.root(), &["worktree", "add", "-q", linked.to_str().unwrap()]);
+    git(world.project.root(), &["worktree", "add", "-q", linked.to_str().unwrap()]);
     let saved = world.save("whole");
     std::fs::remove_file(linked.join(".git")).unwrap();
     let said = run(&world, &["restore", &saved, "--confirm"], "restored");

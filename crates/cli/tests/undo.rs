@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::process::Command;
-
 use support::World;
 
 impl World {
@@ -21,16 +19,7 @@ impl World {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let output = Command::new("git")
-            .current_dir(self.project.root())
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
-            .args(arguments)
-            .output()
-            .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "git {arguments:?}: {words}");
-        String::from_utf8(output.stdout).unwrap()
+        rappel_testing::git::git(self.project.root(), arguments)
     }
 }
 

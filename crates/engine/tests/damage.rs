@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use rappel::{ErrorKind, Rappel, RecoverOptions, RestoreOptions};
 use rappel_store::disk::{Disk, Op};
 use rappel_testing::records::records;
-use rappel_testing::{Fault, FaultDisk, Loss, Project};
+use rappel_testing::{Fault, FaultDisk, Loss, Project, noise};
 use support::{World, path, reference};
 
 /// Flips one byte in the middle of the largest pack.
@@ -33,31 +33,14 @@ fn damage(world: &World) {
     std::fs::write(&path, bytes).unwrap();
 }
 
-fn noise(seed: u32) -> Vec<u8> {
-    (0..40_000u32).map(|n| (n.wrapping_mul(2_654_435_761) ^ seed).to_be_bytes()[1]).collect()
-}
-
-/// Bytes that do not compress, and have nothing in common for two seeds.
-fn random(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(length)
-    .collect()
-}
-
 /// The content of a file that is a record of its own, or most of one.
 fn content(seed: u64) -> Vec<u8> {
-    random(40_000, seed)
+    noise(40_000, seed)
 }
 
 #[test]
 fn repair_fetches_lost_content_from_the_workspace() {
-    let world = World::new(Project::new().file("a", noise(1)).file("b", noise(2)));
+    let world = World::new(Project::new().file("a", content(1)).file("b", content(2)));
     let id = world.save("first");
     damage(&world);
     let report = world.open().verify(None).unwrap();
@@ -69,13 +52,13 @@ fn repair_fetches_lost_content_from_the_workspace() {
     world.write("a", "gone");
     world.write("b", "gone");
     world.restore(&id);
-    assert_eq!(std::fs::read(world.project.path("a")).unwrap(), noise(1));
-    assert_eq!(std::fs::read(world.project.path("b")).unwrap(), noise(2));
+    assert_eq!(std::fs::read(world.project.path("a")).unwrap(), content(1));
+    assert_eq!(std::fs::read(world.project.path("b")).unwrap(), content(2));
 }
 
 #[test]
 fn what_cannot_be_brought_back_is_named_and_the_rest_still_restores() {
-    let world = World::new(Project::new().file("a", noise(1)));
+    let world = World::new(Project::new().file("a", content(1)));
     let first = world.save("first");
     damage(&world);
     world.write("a", "new content");
@@ -92,7 +75,7 @@ fn what_cannot_be_brought_back_is_named_and_the_rest_still_restores() {
 
 #[test]
 fn a_lost_pack_is_told_and_the_next_save_is_whole_all_the_same() {
-    let big = random(9 << 20, 1);
+    let big = noise(9 << 20, 1);
     let world = World::new(Project::new().file("small", "1"));
     world.write("big", &big);
     let first = world.save("first");

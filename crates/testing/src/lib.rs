@@ -9,8 +9,10 @@
 pub mod cannot_run;
 pub mod corpus;
 pub mod fault;
+pub mod git;
 pub mod killed;
 pub mod memory;
+pub mod noise;
 pub mod postgres;
 pub mod project;
 pub mod records;
@@ -20,5 +22,6 @@ pub use cannot_run::cannot_run;
 pub use fault::{Failure, Fault, FaultDisk, Loss, Names, Writes};
 pub use killed::Steps;
 pub use memory::MemoryStore;
+pub use noise::noise;
 pub use postgres::Postgres;
 pub use project::{Project, Snapshot, Thing, memory_dir, snapshot};

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Output, Stdio};
 
 use rappel_testing::project::{Snapshot, snapshot};
 use rappel_testing::{Postgres, Project};
@@ -141,22 +141,7 @@ impl Scene {
 
     /// Git in the project.
     pub fn git(&self, arguments: &[&str]) -> String {
-        let output = Command::new("git")
-            .current_dir(self.world.project.root())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", "/nonexistent")
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_AUTHOR_DATE", "2026-11-15T12:00:00Z")
-            .env("GIT_COMMITTER_DATE", "2026-11-15T12:00:00Z")
-            .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
-            .args(["--no-optional-locks", "-c", "gc.auto=0"])
-            .args(arguments)
-            .output()
-            .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "git {arguments:?}: {words}");
-        String::from_utf8(output.stdout).unwrap()
+        rappel_testing::git::git(self.world.project.root(), arguments)
     }
 
     /// How everything is.

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::path::Path;
-use std::process::Command;
 
 use rappel::ambient::ManualClock;
 use rappel::types::{Reference, RelPath};
@@ -106,14 +105,7 @@ impl World {
     }
 
     pub fn git(&self, arguments: &[&str]) {
-        let done = Command::new("git")
-            .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
-            .args(arguments)
-            .current_dir(self.project.root())
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        rappel_testing::git::git(self.project.root(), arguments);
     }
 
     /// Every checkpoint reads to the end, and nothing is damaged.
