@@ -245,3 +245,32 @@ fn a_checkpoint_whose_manifest_is_damaged_can_be_deleted() {
     let list = world.json(&["list"]);
     assert_eq!(list["total"], 1, "{list}");
 }
+
+#[test]
+fn where_the_rules_of_a_checkpoint_are_damaged_nothing_is_deleted() {
+    let build = || {
+        let world = World::new();
+        let salt: String = noise(20_000, 7).iter().map(|byte| format!("{byte:02x}")).collect();
+        world.write(".rappelignore", &format!("generated\n# {salt}\n"));
+        let first = world.save("with rules");
+        let of_it = records(&world.home);
+        world.remove(".rappelignore");
+        world.write("generated/mine.txt", "mine\n");
+        world.save("without rules");
+        (world, first, of_it)
+    };
+    let mut warned = 0;
+    for number in 0..build().2.len() {
+        let (world, first, of_it) = build();
+        let Some(record) = of_it.get(number).filter(|record| !record.is_of_the_log()) else {
+            continue;
+        };
+        record.damage();
+        let output = world.run(&["restore", &first, "--path", "generated", "-y"]);
+        let said =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(world.read("generated/mine.txt"), "mine\n", "{record:?}: {said}");
+        warned += u32::from(said.contains("none is deleted"));
+    }
+    assert!(warned > 0, "the rules were never damaged");
+}

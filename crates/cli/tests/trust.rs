@@ -293,6 +293,68 @@ fn a_script_that_was_changed_after_it_was_trusted_runs_no_more() {
 }
 
 #[test]
+fn a_script_that_a_pattern_finds_counts_as_if_it_were_named() {
+    let canary = Canary::new();
+    let world = &canary.world;
+    let all = "for one in scripts/*.sh; do sh $one; done";
+    world.write(
+        "rappel.toml",
+        &format!("[[command]]\nname = \"state\"\ncapture = [\"sh\", \"-c\", {all:?}]\nrestore = [\"true\"]\n"),
+    );
+    world.write("scripts/one.sh", "echo one\n");
+    world.trust();
+    let saved = world.json(&["save", "one script"]);
+    assert_eq!(saved["partial"], false, "{saved}");
+    // Another script, and another content: both are new.
+    let hostile = format!("touch '{}'\n", canary.canary().display());
+    for (path, kept) in [("scripts/two.sh", None), ("scripts/one.sh", Some("echo one\n"))] {
+        world.write(path, &hostile);
+        let shown = answer(world, &["trust"]).1;
+        assert_eq!(shown["state"], "new", "{shown}");
+        assert!(shown["entries"][0]["files"].to_string().contains(path), "{shown}");
+        let (_, saved) = answer(world, &["save", path]);
+        assert_eq!(saved["partial"], true, "{saved}");
+        canary.assert_silent(path);
+        match kept {
+            Some(text) => world.write(path, text),
+            None => world.remove(path),
+        }
+    }
+    assert_eq!(world.json(&["save", "as it was"])["partial"], false);
+}
+
+#[test]
+fn two_versions_of_one_thing_are_told_apart() {
+    let world = World::new();
+    with_scripts(&world);
+    let shown = |arguments: &[&str]| String::from_utf8(world.run(arguments).stdout).unwrap();
+    let mut versions = Vec::new();
+    for text in ["echo 1\n", "echo 2\n"] {
+        script(&world, "scripts/dump.sh", text);
+        let said = shown(&["trust", "--yes"]);
+        let entry = world.json(&["trust"])["entries"][0]["hash"].as_str().unwrap()[..12].to_owned();
+        assert!(said.contains(&format!("state  {entry}  (allowed)")), "{said}");
+        versions.push(entry);
+    }
+    assert_ne!(versions[0], versions[1]);
+    let listed = shown(&["trust", "--list"]);
+    assert!(versions.iter().all(|version| listed.contains(version)), "{listed}");
+}
+
+#[test]
+fn a_program_of_the_workspace_without_its_folder_is_told_how_to_be_named() {
+    let world = World::new();
+    script(&world, "dump.sh", "echo 1\n");
+    world.write(
+        "rappel.toml",
+        "[[command]]\nname = \"state\"\ncapture = [\"dump.sh\"]\nrestore = [\"true\"]\n",
+    );
+    world.trust();
+    let (_, saved) = answer(&world, &["save", "x"]);
+    assert!(saved.to_string().contains("write \\\"./dump.sh\\\""), "{saved}");
+}
+
+#[test]
 fn an_allowed_text_is_no_other_text_and_no_other_workspaces() {
     let canary = Canary::new();
     let world = &canary.world;

@@ -4,6 +4,7 @@ mod options;
 mod present;
 mod proof;
 mod report;
+mod rules;
 mod turn;
 
 use std::collections::HashSet;
@@ -14,14 +15,13 @@ use std::time::Instant;
 
 use rappel_capture::databases::copy_out::write_out;
 use rappel_capture::databases::{DatabaseDrive, Names};
-use rappel_capture::files::{Restored, Selector};
+use rappel_capture::files::Restored;
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
     self, IntentId, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
     plan_files, plan_hash,
 };
 use rappel_store::beneath::Root;
-use rappel_store::content;
 use rappel_store::disk::Disk;
 use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoDatabase, UndoKind};
 use rappel_store::index::CheckpointRow;
@@ -51,9 +51,7 @@ use proof::Prepared;
 pub use report::{Done, KeptFile, RestoreReport, ShownAction, Summary};
 use report::{confirm_with, report_of};
 pub(crate) use report::{describe, kept_files, restored_databases};
-
-/// Rule files are small; anything larger is not one.
-const RULE_FILE_MAX: u64 = 1 << 20;
+pub(crate) use rules::RecordedRules;
 
 /// Which changes of a comparison a restore may carry out.
 #[allow(clippy::large_enum_variant, reason = "there is one, once")]
@@ -593,7 +591,7 @@ impl Rappel {
         (changes, scope, by_rules): (&[Change], &Scope, bool),
         git: &GitPlanned,
     ) -> Result<Plan> {
-        let selector = recorded_selector(source, files)?;
+        let rules = RecordedRules::of(source, files)?;
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let here =
             Side { state: present.state, skipped: &present.skipped, partial: &present.partial };
@@ -602,11 +600,12 @@ impl Rappel {
             skipped: &files.skipped,
             partial: &target.manifest.partial_reasons,
         };
-        let selects =
-            |path: &RelPath, is_folder: bool| !by_rules || selector.selects(path, is_folder);
+        let selects = |path: &RelPath, is_folder: bool| !by_rules || rules.selects(path, is_folder);
         // Repositories that go do so before the files.
         let probe = WithoutProbe { root: RootProbe(&root), gone: going(&git.plan) };
-        Ok(plan_files(&here, &there, changes, scope, &selects, &probe)?)
+        let mut plan = plan_files(&here, &there, changes, scope, &selects, &probe)?;
+        plan.warnings.extend(rules.warning());
+        Ok(plan)
     }
 
     pub(crate) fn states_for_restore(
@@ -722,21 +721,6 @@ impl Target {
             hint: None,
         })
     }
-}
-
-/// Which paths a checkpoint's own rules would have taken.
-pub(crate) fn recorded_selector<'a>(
-    source: &'a dyn Source,
-    files: &'a FilesPart,
-) -> Result<Selector<'a>> {
-    let lookup = tree::Lookup::new(source, files.tree);
-    let rule_file = move |path: &RelPath| match lookup.find(path).ok()?? {
-        Node::File { size, content, .. } => {
-            content::read(source, &content, size, RULE_FILE_MAX).ok()
-        }
-        _ => None,
-    };
-    Ok(Selector::recorded(&files.rules, rule_file)?)
 }
 
 /// What was written and is not what the target holds there: chosen hunks.

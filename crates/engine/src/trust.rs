@@ -13,6 +13,7 @@
 
 mod decisions;
 mod entry;
+mod patterns;
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -131,6 +132,9 @@ impl Gate {
             Wanted::Sqlite { path } => {
                 format!("it lies outside the workspace ({path}), and you have")
             }
+            Wanted::Password { connection } => format!(
+                "PGPASSWORD would be sent to a server on another machine ({connection}), and you have"
+            ),
             _ => "rappel.toml runs programs for it, and you have".to_owned(),
         };
         let said = match (&self.decisions, state) {
@@ -236,21 +240,37 @@ impl Rappel {
         Ok(Command::new(&config.name, lines, config.timeout, self.root.clone(), guard))
     }
 
-    /// The `tools` of a `[[database]]` that the user has allowed; `None` if it has none.
+    /// The `tools` of a `[[database]]`; `None` if it has none. An error if it has, or sends the password of the
+    /// environment away, and the user has not allowed that.
     pub(crate) fn trusted_tools(
         &self,
         config: &DatabaseConfig,
         address: &Address,
         of: &Config,
     ) -> Result<Option<Tools>, DatabaseError> {
+        let Some(wanted) = self.wanted_by_postgres(config, address) else { return Ok(None) };
+        let guard = self.guard(&config.name, wanted.clone(), of)?;
+        Ok(match wanted {
+            Wanted::Tools { tools: prefix, .. } => {
+                Some(Tools { prefix, folder: self.root.clone(), guard })
+            }
+            _ => None,
+        })
+    }
+
+    fn wanted_by_postgres(&self, config: &DatabaseConfig, address: &Address) -> Option<Wanted> {
         #[allow(clippy::disallowed_methods, reason = "this is the gate")]
-        let prefix = config.tools.for_the_gate().clone();
-        if prefix.is_empty() {
-            return Ok(None);
+        let tools = config.tools.for_the_gate().clone();
+        let connection = address.connection(&[]);
+        if !tools.is_empty() {
+            return Some(Wanted::Tools { tools, connection });
         }
-        let wanted = Wanted::Tools { tools: prefix.clone(), connection: address.connection(&[]) };
-        let guard = self.guard(&config.name, wanted, of)?;
-        Ok(Some(Tools { prefix, folder: self.root.clone(), guard }))
+        // An address that the process was started with is the user's own.
+        let is_ours = match &config.url {
+            DatabaseUrl::Variable(name) => (self.options.variables)(name).is_some(),
+            _ => false,
+        };
+        (!is_ours && address.sends_password_away()).then_some(Wanted::Password { connection })
     }
 
     /// The SQLite file that really lies at `path`: inside the workspace, or where the user has allowed
@@ -291,10 +311,7 @@ impl Rappel {
         let databases = config.databases.iter().filter_map(|one| {
             let wanted = match self.resolved(&one.url).ok()? {
                 DatabaseUrl::Postgres(url) => {
-                    #[allow(clippy::disallowed_methods, reason = "this is the gate")]
-                    let tools = one.tools.for_the_gate().clone();
-                    let connection = Address::parse(&url).ok()?.connection(&[]);
-                    (!tools.is_empty()).then_some(Wanted::Tools { tools, connection })
+                    self.wanted_by_postgres(one, &Address::parse(&url).ok()?)
                 }
                 DatabaseUrl::Sqlite(path) => {
                     let path = self.lies_at(Path::new(&path));

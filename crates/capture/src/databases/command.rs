@@ -260,7 +260,14 @@ impl Running {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map_err(|error| Error::Unavailable(format!("{program} cannot be run: {error}")))?;
+            .map_err(|error| {
+                let is_ours = !program.contains('/') && folder.join(program).is_file();
+                let meant = match is_ours {
+                    true => format!("; for the workspace's own write \"./{program}\""),
+                    false => String::new(),
+                };
+                Error::Unavailable(format!("{program} cannot be run: {error}{meant}"))
+            })?;
         Ok(Self {
             group: rustix::process::Pid::from_child(&child),
             stdout: child.stdout.take(),

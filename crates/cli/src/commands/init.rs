@@ -62,6 +62,7 @@ fn allow(context: &Context) -> Result<Vec<String>> {
     rappel.decide(&trust, Answer::Allowed)?;
     let told = |one: &Asked| match &one.entry.what {
         Wanted::Sqlite { path } => format!("{path}, outside the workspace"),
+        Wanted::Password { .. } => format!("PGPASSWORD for the server of {}", one.entry.name),
         _ => format!("the programs of {}", one.entry.name),
     };
     Ok(trust.entries.iter().map(told).collect())

@@ -22,7 +22,8 @@ pub fn text(trust: &Trust, paint: Paint) -> String {
             TrustState::Refused => "refused",
             TrustState::Nothing | TrustState::New => "new",
         };
-        _ = writeln!(text, "{}  ({state})", paint.strong(&clean(&one.entry.name)));
+        let version = paint.faint(short(&one.hash));
+        _ = writeln!(text, "{}  {version}  ({state})", paint.strong(&clean(&one.entry.name)));
         text.push_str(&wanted(&one.entry, paint));
         for file in &one.entry.files {
             text.push_str(&script(file, paint));
@@ -33,6 +34,11 @@ pub fn text(trust: &Trust, paint: Paint) -> String {
         _ = writeln!(text, "Hash  {}", paint.id(hash));
     }
     text
+}
+
+/// Enough of a hash to tell two versions of one thing apart.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
 }
 
 fn wanted(entry: &TrustEntry, paint: Paint) -> String {
@@ -50,6 +56,10 @@ fn wanted(entry: &TrustEntry, paint: Paint) -> String {
             line("tools", &format!("{} pg_dump … (and psql)", words(tools)));
             line("server", connection);
             line("run in", &entry.folder);
+        }
+        Wanted::Password { connection } => {
+            line("server", connection);
+            line("is sent", "PGPASSWORD, which is for every server");
         }
         Wanted::Sqlite { path } => line("file", &format!("{path} (outside the workspace)")),
         other => line("wants", &format!("{other:?}")),
@@ -105,7 +115,9 @@ pub fn decisions(all: &[Decision], now: Timestamp, paint: Paint) -> String {
             Answer::Refused => "refused",
         };
         let name = paint.strong(&clean(&one.about.name));
-        _ = writeln!(text, "{name}  ({answer} {})", time::age(now, one.at));
+        let version = one.about.hash();
+        let version = paint.faint(short(&version));
+        _ = writeln!(text, "{name}  {version}  ({answer} {})", time::age(now, one.at));
         text.push_str(&wanted(&one.about, paint));
         for file in &one.about.files {
             _ = writeln!(text, "  {} {}", paint.faint("script   "), clean(&file.path));

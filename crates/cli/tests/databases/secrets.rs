@@ -1,8 +1,12 @@
-//! A password in a URL is known to the server and to nobody else.
+//! A password is known to the server that it is for, and to nobody else.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 
 use crate::scene::{Scene, files_below};
+use crate::support::World;
 
 /// As it is, and as it stands in the URL.
 const PASSWORD: [&str; 2] = ["hunter2/with@odd", "hunter2%2Fwith%40odd"];
@@ -83,5 +87,62 @@ fn no_command_line_output_log_or_file_holds_it() {
     assert_eq!(seen_files, Vec::<std::path::PathBuf>::new(), "left in the temporary folder");
     for file in files_below(&scene.world.home) {
         assert!(!holds_it(&std::fs::read(&file).unwrap()), "{}", file.display());
+    }
+}
+
+/// A server that asks for a password, hears it, and hangs up.
+fn listener() -> (u16, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (heard, passwords) = std::sync::mpsc::channel();
+    let message = |mut stream: &TcpStream, kind: usize| -> Option<Vec<u8>> {
+        let mut head = vec![0; kind + 4];
+        stream.read_exact(&mut head).ok()?;
+        let length = u32::from_be_bytes(head[kind..].try_into().unwrap()) as usize;
+        let mut body = vec![0; length - 4];
+        stream.read_exact(&mut body).ok().map(|()| body)
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            message(&stream, 0);
+            // Clear text, please.
+            let _ = stream.write_all(b"R\0\0\0\x08\0\0\0\x03");
+            let _ = heard.send(message(&stream, 1).unwrap_or_default());
+        }
+    });
+    (port, passwords)
+}
+
+#[test]
+fn the_password_for_every_server_goes_to_another_machine_only_if_that_is_allowed() {
+    let world = World::new();
+    let (port, heard) = listener();
+    // Where it leads is this machine, but that is not what it says.
+    let url = format!("postgres://me@db.example:{port}/app?hostaddr=127.0.0.1&sslmode=disable");
+    world.write("rappel.toml", &format!("[[database]]\nname = \"app\"\nurl = {url:?}\n"));
+    let run = |arguments: &[&str]| {
+        let output = world.command(arguments).env("PGPASSWORD", "hunter2").output().unwrap();
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    for arguments in [&["save", "--json"][..], &["status"], &["doctor"], &["diff"]] {
+        let said = run(arguments);
+        assert_eq!(heard.try_iter().count(), 0, "{arguments:?}: {said}");
+    }
+    let said = run(&["save", "--json"]);
+    assert!(said.contains("PGPASSWORD would be sent to a server on another machine"), "{said}");
+    assert!(run(&["trust", "--yes"]).contains("PGPASSWORD, which is for every server"));
+    run(&["save"]);
+    let passwords: Vec<Vec<u8>> = heard.try_iter().collect();
+    assert!(passwords.contains(&b"hunter2\0".to_vec()), "{passwords:?}");
+
+    // An address that the user's own environment has needs no question, and one of this machine neither.
+    let local = format!("postgres://me@127.0.0.1:{port}/app?sslmode=disable");
+    for (text, variable) in [("env:THE_URL", url.as_str()), (local.as_str(), "")] {
+        world.json(&["trust", "--revoke"]);
+        world.write("rappel.toml", &format!("[[database]]\nname = \"app\"\nurl = {text:?}\n"));
+        let mut command = world.command(&["save"]);
+        command.env("PGPASSWORD", "hunter2").env("THE_URL", variable).output().unwrap();
+        assert!(heard.try_iter().any(|password| password == b"hunter2\0"), "{text}");
     }
 }

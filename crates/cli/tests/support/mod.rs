@@ -200,6 +200,7 @@ pub const FILTERS: &[(&str, &str)] = &[
     (r"[0-9a-f]{64}", "[HASH]"),
     (r"workspace [0-9a-f]{16}", "workspace [WORKSPACE]"),
     (r"(git +)\d+\.[0-9.]+", "$1[VERSION]"),
+    (r"  [0-9a-f]{12}  \(", "  [VERSION]  ("),
 ];
 
 /// Holds the face of a call against its snapshot.

@@ -21,7 +21,7 @@ use rappel_types::{ActionKind, FacetState, RelPath};
 use super::plan::{GitPlanned, GitWish};
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::restore::recorded_selector;
+use crate::restore::RecordedRules;
 
 /// So many files that change in a work tree are named.
 const NAMED: usize = 20;
@@ -210,12 +210,15 @@ impl Rappel {
         changes: &[Change],
         blind: &[PartialReason],
     ) -> Result<rappel_types::Plan> {
-        let selector = recorded_selector(source, then)?;
+        let rules = RecordedRules::of(source, then)?;
         let root = Root::open(folder, self.options.disk.clone())?;
         let here = Side { state: FacetState::Captured, skipped: &now.skipped, partial: &[] };
         let there = Side { state: FacetState::Captured, skipped: &then.skipped, partial: blind };
-        let selects = |path: &RelPath, is_folder: bool| selector.selects(path, is_folder);
-        Ok(plan_files(&here, &there, changes, &Scope::All, &selects, &RootProbe(&root))?)
+        let selects = |path: &RelPath, is_folder: bool| rules.selects(path, is_folder);
+        let root = RootProbe(&root);
+        let mut plan = plan_files(&here, &there, changes, &Scope::All, &selects, &root)?;
+        plan.warnings.extend(rules.warning());
+        Ok(plan)
     }
 }
 

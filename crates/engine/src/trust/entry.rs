@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::patterns::{may_match, without_choices};
 use rappel_store::held;
 use rappel_types::path::escape;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,12 @@ pub enum Wanted {
         /// What they are told of the server, without the password. It is an argument.
         connection: String,
     },
+    /// A `[[database]]` has its server on another machine, which gets the password that the environment has for
+    /// every server.
+    Password {
+        /// Where the server is.
+        connection: String,
+    },
     /// A `[[database]]` is a SQLite file outside the workspace.
     Sqlite {
         /// Where it really lies.
@@ -90,7 +97,7 @@ impl TrustEntry {
         let files = match &what {
             Wanted::Command { capture, restore } => named_files(&[capture, restore], root),
             Wanted::Tools { tools, .. } => named_files(&[tools], root),
-            Wanted::Sqlite { .. } => Vec::new(),
+            Wanted::Password { .. } | Wanted::Sqlite { .. } => Vec::new(),
         };
         Self { name: name.to_owned(), what, folder: escaped(root), files }
     }
@@ -145,9 +152,10 @@ fn named_files(lines: &[&Vec<String>], root: &Path) -> Vec<TrustFile> {
                 paths.insert(root.join(argument));
             }
             let ends = |c: char| c.is_whitespace() || "\"'`;|&()<>{}$=,:@".contains(c);
-            paths.extend(
-                argument.split(ends).filter(|word| !word.is_empty()).map(|word| root.join(word)),
-            );
+            for argument in [argument, &without_choices(argument)] {
+                let words = argument.split(ends).filter(|word| !word.is_empty());
+                paths.extend(words.map(|word| root.join(word)));
+            }
         }
     }
     // `cd scripts && ./dump.sh`, `PATH=scripts:$PATH; dump.sh`: words may count from a folder that the
@@ -159,6 +167,8 @@ fn named_files(lines: &[&Vec<String>], root: &Path) -> Vec<TrustFile> {
     for folder in &folders {
         paths.extend(words.iter().map(|word| folder.join(word)));
     }
+    let matching: Vec<_> = paths.iter().flat_map(|path| may_match(path, root)).collect();
+    paths.extend(matching);
     let mut files: Vec<_> = paths.iter().filter_map(|path| TrustFile::look(path, root)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
@@ -280,6 +290,12 @@ mod tests {
             &["env", "-C", "scripts", "./dump.sh"],
             &["sh", "-c", "scripts/\"dump.sh\""],
             &["sh", "-c", "PATH=scripts:$PATH; dump.sh"],
+            &["sh", "-c", "for one in ./scripts/*.sh; do sh $one; done"],
+            &["sh", "-c", "cd scripts; for one in d*p.sh; do sh $one; done"],
+            &["sh", "-c", "sh */[a-d]ump.s?"],
+            &["sh", "-c", "sh scripts/\"dump\"*"],
+            &["bash", "-c", "sh scripts/{dump,load}.sh"],
+            &["sh", "scripts/*.sh"],
         ] {
             assert_eq!(files(line, &root), ["scripts/dump.sh"], "{line:?}");
         }
@@ -288,6 +304,7 @@ mod tests {
             &["ls", "scripts"],
             &["cat", "/etc/hosts"],
             &["tee", "scripts/dump.sh"],
+            &["sh", "-c", "sh scripts/*.py *.sh scripts/x*"],
         ] {
             assert_eq!(files(line, &root), [""; 0], "{line:?}");
         }

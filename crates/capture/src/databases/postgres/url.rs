@@ -262,6 +262,22 @@ impl Address {
         hosts.is_none_or(|hosts| hosts.split(',').all(is_local_host))
     }
 
+    /// Whether the password that the environment has for every server (`PGPASSWORD`) would be sent to another
+    /// machine that the address names. A name that leads here now may lead elsewhere in a moment, so only what
+    /// cannot be elsewhere counts as here.
+    pub fn sends_password_away(&self) -> bool {
+        let is_here = |host: &str| {
+            let is_socket = host.is_empty() || host.starts_with(['/', '@']);
+            is_socket
+                || host.eq_ignore_ascii_case("localhost")
+                || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        };
+        let named = [self.get("host"), self.get("hostaddr")];
+        let mut hosts = named.into_iter().flatten().flat_map(|hosts| hosts.split(','));
+        let has_other = hosts.any(|host| !is_here(host));
+        has_other && self.password.is_none() && std::env::var_os("PGPASSWORD").is_some()
+    }
+
     /// The service whose file may say where the server is: the address' own, or the one of the environment, which
     /// counts where the address names no host.
     pub fn service(&self) -> Option<String> {
