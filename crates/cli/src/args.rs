@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands;
 use crate::errors::Result;
 use crate::process::Context;
+use crate::values;
 
 const STYLES: Styles = Styles::styled()
     .header(Style::new().bold())
@@ -48,12 +49,43 @@ pub struct Flags {
     /// Answer with one JSON document
     #[arg(long, global = true)]
     pub json: bool,
-    /// Say no more than was asked for
+    /// Print only the answer
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// When to use colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
     pub color: Colour,
+    /// Print long answers on a terminal without a pager
+    #[arg(long, global = true)]
+    pub no_pager: bool,
+}
+
+/// How many to show, as the commands take it that list something.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[group(skip)]
+pub struct Limit {
+    /// How many at most [default: 20]
+    #[arg(value_name = "LIMIT", value_parser = values::limit)]
+    limit: Option<u64>,
+    /// The same
+    #[arg(short = 'n', long = "limit", value_name = "LIMIT", value_parser = values::limit)]
+    #[arg(conflicts_with = "limit")]
+    number: Option<u64>,
+}
+
+impl Limit {
+    /// How many are shown unless told.
+    const DEFAULT: u64 = 20;
+
+    /// How many.
+    pub fn get(self) -> u64 {
+        self.limit.or(self.number).unwrap_or(Self::DEFAULT)
+    }
+
+    /// As the engine takes it.
+    pub fn most(self) -> usize {
+        usize::try_from(self.get()).unwrap_or(usize::MAX)
+    }
 }
 
 /// When to use colours.

@@ -3,12 +3,14 @@
 //! Everything that stops a command becomes a [`Failure`] and is shown once, by `main`.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use rappel::ErrorKind;
 use serde::Serialize;
 
 use crate::output::{Output, clean};
+use crate::process::quote;
 
 /// What a command came to.
 pub type Result<T = Exit, E = Failure> = std::result::Result<T, E>;
@@ -150,8 +152,10 @@ impl Failure {
             kind: ErrorKind::Usage,
             message: message.split_whitespace().collect::<Vec<_>>().join(" "),
             hint: Some(
-                hint_of_value(error)
+                path_without_dashes(error, command)
+                    .or_else(|| hint_of_value(error))
                     .or_else(|| unquoted_message(error, command))
+                    .or_else(|| nearest_command(error))
                     .or_else(|| tip.map(str::to_owned))
                     .unwrap_or_else(|| match command {
                         Some(name) if !is_unknown(error, name) => format!("rappel help {name}"),
@@ -177,13 +181,61 @@ fn hint_of_value(error: &clap::Error) -> Option<String> {
 /// A message of several words without quotes is what people write first.
 fn unquoted_message(error: &clap::Error, command: Option<&str>) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    if command != Some("save") || error.kind() != ErrorKind::UnknownArgument {
-        return None;
-    }
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if !word.starts_with('-') => {
-            Some("put a message of several words in quotes".into())
+    let hint = || Some("put a message of several words in quotes".into());
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        _ if command != Some("save") => None,
+        // `-m Before adding Stripe`: the second word is the message in another place.
+        (ErrorKind::ArgumentConflict, Some(ContextValue::String(argument)))
+            if argument.contains("MESSAGE") =>
+        {
+            hint()
+        }
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word)))
+            if !word.starts_with('-') =>
+        {
+            hint()
         }
         _ => None,
     }
+}
+
+/// A path without `--` before it is what people write first, too.
+fn path_without_dashes(error: &clap::Error, command: Option<&str>) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let before = match command? {
+        "diff" => "diff",
+        "restore" => "restore latest",
+        _ => return None,
+    };
+    let given = match error.kind() {
+        ErrorKind::ValueValidation => error.get(ContextKind::InvalidValue),
+        ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg),
+        _ => None,
+    };
+    match given {
+        Some(ContextValue::String(path))
+            if !path.starts_with('-') && (path.contains('/') || Path::new(path).exists()) =>
+        {
+            Some(format!("paths come after `--`: rappel {before} -- {}", quote(path)))
+        }
+        _ => None,
+    }
+}
+
+/// The command that a word is a slip of.
+fn nearest_command(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    // The usage names the command whose verb it would have been.
+    let above: Vec<&str> = usage
+        .split_whitespace()
+        .skip_while(|word| *word != "rappel")
+        .skip(1)
+        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+        .collect();
+    let words = above.iter().copied().chain([word.as_str()]).collect::<Vec<_>>();
+    crate::commands::help::did_you_mean(&words)
 }

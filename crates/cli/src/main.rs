@@ -8,6 +8,7 @@ mod errors;
 mod face;
 mod logging;
 mod output;
+mod pager;
 mod process;
 mod progress;
 #[cfg(test)]
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
             let flags = &cli.flags;
-            let output = Output::new(flags.json, flags.quiet, flags.color.into());
+            let mut output = Output::new(flags.json, flags.quiet, flags.color.into());
+            output.pager = process::pager(flags);
             logging::start(&output);
             let result = Context::new(flags, &output).and_then(|context| run(&cli, &context));
             finish(result, &output)

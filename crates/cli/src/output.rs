@@ -11,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::errors::Result;
+use crate::pager::Pager;
 
 /// The two streams and what is known about them.
 pub struct Output {
@@ -20,6 +21,8 @@ pub struct Output {
     pub quiet: bool,
     /// Stdout is a terminal.
     pub terminal: bool,
+    /// What shows answers that are longer than the screen.
+    pub pager: Option<Pager>,
     stdout: Paint,
     stderr: Paint,
     closed: Cell<bool>,
@@ -34,6 +37,7 @@ impl Output {
             json,
             quiet,
             terminal: io::stdout().is_terminal(),
+            pager: None,
             stdout: painted(AutoStream::choice(&io::stdout())),
             stderr: painted(AutoStream::choice(&io::stderr())),
             closed: Cell::new(false),
@@ -42,12 +46,27 @@ impl Output {
 
     /// Writes the answer, or a part of it.
     pub fn answer(&self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-        let mut out = Answer {
-            inner: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
-            closed: &self.closed,
-        };
+        let mut out = self.stdout();
         write(&mut out)?;
         Ok(out.flush()?)
+    }
+
+    /// Writes an answer that may be long: through a pager if it is longer than the screen and
+    /// somebody sits before one.
+    pub fn page(&self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+        let Some(pager) = &self.pager else { return self.answer(write) };
+        let mut out = pager.page(self.stdout());
+        let written = write(&mut out);
+        let finished = out.finish();
+        if out.is_closed() {
+            self.closed.set(true);
+        }
+        written.and(finished.map_err(Into::into))
+    }
+
+    fn stdout(&self) -> Answer<'_> {
+        let inner = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        Answer { inner, closed: &self.closed }
     }
 
     /// Writes the answer as one JSON document: on one line for programs, spread out for people.

@@ -13,11 +13,12 @@ use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
 use rappel_types::agents::SessionId;
-use rappel_types::{RelPath, Timestamp, When, WorkspaceId};
+use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId};
 
 use crate::args::Flags;
 use crate::errors::{Failure, Result};
 use crate::output::{Output, clean};
+use crate::pager::Pager;
 use crate::values;
 
 /// What every command works with.
@@ -183,8 +184,12 @@ impl<'a> Context<'a> {
     }
 
     /// Paths as they were written on the command line; none at all if one is the whole workspace.
-    pub fn paths(&self, root: &Path, given: &[OsString]) -> Result<Vec<RelPath>> {
-        let mut paths = Vec::with_capacity(given.len());
+    pub fn paths<'p>(
+        &self,
+        root: &Path,
+        given: impl IntoIterator<Item = &'p OsString>,
+    ) -> Result<Vec<RelPath>> {
+        let mut paths = Vec::new();
         // In another workspace, paths are meant from its root on.
         let folder = if self.workspace.is_some() { root } else { &self.folder };
         for path in given {
@@ -194,6 +199,24 @@ impl<'a> Context<'a> {
             }
         }
         Ok(paths)
+    }
+
+    /// The failure; if a file was given where a checkpoint belongs, with how to write that.
+    pub fn or_a_path<'r>(
+        &self,
+        mut failure: Failure,
+        command: &str,
+        given: impl IntoIterator<Item = Option<&'r Reference>>,
+    ) -> Failure {
+        let is_path = |text: &String| self.folder.join(text).symlink_metadata().is_ok();
+        let mut given = given.into_iter().flatten().map(ToString::to_string);
+        if failure.kind == ErrorKind::NotFound
+            && let Some(path) = given.find(is_path)
+        {
+            let command = self.suggest(command);
+            failure.hint = Some(format!("paths come after `--`: {command} -- {}", quote(&path)));
+        }
+        failure
     }
 
     /// A path of ours, against the current folder.
@@ -260,7 +283,7 @@ impl<'a> Context<'a> {
     /// Whether an agent started this process, as far as its environment says so.
     #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn is_in_an_agents_shell(&self) -> bool {
-        AGENTS.iter().any(|name| variable(name).is_some())
+        in_an_agents_shell()
     }
 
     /// Whether somebody is there to watch progress.
@@ -282,6 +305,25 @@ const AGENTS: [&str; 10] = [
     "OPENCODE_PID",
     "CURSOR_AGENT",
 ];
+
+fn in_an_agents_shell() -> bool {
+    AGENTS.iter().any(|name| variable(name).is_some())
+}
+
+/// What shows long answers to a person at a terminal. Programs, agents and tests that run on one
+/// would wait for a key for ever.
+pub fn pager(flags: &Flags) -> Option<Pager> {
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let dumb = variable("TERM").is_none_or(|name| name == "dumb");
+    if flags.no_pager || flags.json || !terminal || dumb || in_ci() || in_an_agents_shell() {
+        return None;
+    }
+    match std::env::var_os("PAGER") {
+        None => Some(Pager::default()),
+        Some(empty) if empty.is_empty() => None,
+        Some(command) => Some(Pager::new(&command, variable("LESS").is_none())),
+    }
+}
 
 /// Says who is waited for. From any thread, so not through an [`Output`].
 fn waiting(who: &str) {

@@ -44,9 +44,29 @@ pub fn reference(text: &str) -> Result<Reference, BadValue> {
     })
 }
 
-/// `REF:PATH`.
-pub fn reference_and_path(text: &str) -> Result<(Reference, RelPath), BadValue> {
-    rappel_types::reference::split_path(text).map_err(|error| BadValue::new(&error, error.hint()))
+/// What to compare: `A` with something else, or `A..B`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// A.
+    pub from: Reference,
+    /// B; `None` is the workspace as it is now.
+    pub to: Option<Reference>,
+    /// Whether it was written with dots.
+    pub dots: bool,
+}
+
+/// `A` or `A..B`.
+pub fn range(text: &str) -> Result<Range, BadValue> {
+    let (from, to) = rappel_types::reference::split_range(text)
+        .map_err(|error| BadValue::new(&error, error.hint()))?;
+    Ok(Range { from, to, dots: text.contains("..") })
+}
+
+/// `REF:PATH`, the path as it was written.
+pub fn reference_and_path(text: &str) -> Result<(Reference, String), BadValue> {
+    rappel_types::reference::split_path(text)
+        .map(|(reference, path)| (reference, path.to_owned()))
+        .map_err(|error| BadValue::new(&error, error.hint()))
 }
 
 /// A WHEN.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 
+use rappel_capture::databases::sqlite;
 use rappel_store::index::CheckpointRow;
 use rappel_store::{content, tree};
 use rappel_types::{Entry, Node, Reference, RelPath, Timestamp, Trigger, WorkspaceId};
@@ -11,7 +12,7 @@ use serde::Serialize;
 use crate::agents::FoundEvent;
 use crate::ancestry::Ancestry;
 use crate::checkpoint::Checkpoint;
-use crate::databases::refuse_as_file;
+use crate::databases::sqlite_at;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -287,13 +288,17 @@ impl Rappel {
         }
     }
 
-    /// Writes one file as a checkpoint holds it to `out`; a link's target if it is one.
+    /// Writes one file as a checkpoint holds it to `out`; a link's target if it is one, and a database
+    /// of SQLite as one file, without a write-ahead log.
     pub fn cat(&self, reference: &Reference, path: &RelPath, out: &mut dyn Write) -> Result<()> {
         let row = self.resolve(reference, true)?;
         let missing = || Error::NoPath { checkpoint: row.id.to_string(), path: path.to_string() };
         let node = self.node_at(&row, path)?;
-        if node.is_none() {
-            refuse_as_file(&self.store.manifest(&row)?, path)?;
+        if node.is_none()
+            && let Some(database) = sqlite_at(&self.store.manifest(&row)?, path)
+        {
+            return sqlite::write_to(self.source(), database, out)
+                .map_err(|error| Error::Database { name: database.name.clone(), error });
         }
         match node.ok_or_else(missing)? {
             Node::File { size, content, .. } => {

@@ -18,7 +18,7 @@ pub struct Checkpoint {
     /// What it holds; tags and metadata include the labels given since.
     #[serde(flatten)]
     pub manifest: Manifest,
-    /// Whether it is never pruned.
+    /// Whether it cannot be deleted.
     pub pinned: bool,
     /// False where an existing checkpoint was returned instead of making a new one.
     pub created: bool,

@@ -364,13 +364,18 @@ pub(crate) fn left_alone_below(manifest: &Manifest, paths: &[RelPath]) -> Vec<St
         .collect()
 }
 
-/// Who asks for the file of a database is told that it is one.
-pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> {
+/// The database of SQLite whose file lies there.
+pub(crate) fn sqlite_at<'m>(manifest: &'m Manifest, path: &RelPath) -> Option<&'m DatabasePart> {
     let text = path.to_string();
     let is_here = |part: &&DatabasePart| {
         part.kind == DatabaseKind::Sqlite && part.location.as_deref() == Some(&text)
     };
-    let Some(part) = manifest.databases.iter().find(is_here) else { return Ok(()) };
+    manifest.databases.iter().find(is_here)
+}
+
+/// Who asks for the file of a database is told that it is one.
+pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> {
+    let Some(part) = sqlite_at(manifest, path) else { return Ok(()) };
     let (id, name) = (&manifest.id, &part.name);
     Err(Error::Usage {
         message: format!("{path} is a database, which {id} holds as such and not as a file"),

@@ -3,6 +3,9 @@
 mod agents;
 mod databases;
 pub(crate) mod git;
+mod renames;
+
+use std::collections::HashMap;
 
 use rappel_store::beneath::Root;
 use rappel_store::content;
@@ -23,6 +26,7 @@ use agents::Side;
 pub use agents::{AgentsCompared, SessionDiff};
 pub use databases::{DatabaseDiff, TableDiff};
 pub use git::{GitDiff, NestedDiff, RefDiff, RepositoryDiff};
+pub use renames::Renamed;
 
 /// Files beyond this size are compared, but not line by line.
 const TEXT_MAX: u64 = 1 << 20;
@@ -75,6 +79,9 @@ pub struct FilesDiff {
     pub modified: Vec<RelPath>,
     /// Only in the first.
     pub deleted: Vec<RelPath>,
+    /// Which of the deleted ones are added ones, under another name or in another folder. Both stay
+    /// in their lists.
+    pub renamed: Vec<Renamed>,
 }
 
 /// What differs between two states.
@@ -118,7 +125,9 @@ pub struct Diff {
 pub struct FileText {
     /// Which.
     pub path: RelPath,
-    /// The change itself.
+    /// Where the file was before, if it was renamed.
+    pub from: Option<RelPath>,
+    /// The change itself; of a renamed file, from what stood at its former place.
     pub change: Change,
     /// A unified diff; `None` where there are no lines to compare.
     pub text: Option<String>,
@@ -136,7 +145,7 @@ impl Diff {
 
     /// Files and agents in a sentence.
     fn sentence(&self, options: &DiffOptions) -> String {
-        let FilesDiff { added, modified, deleted } = &self.files;
+        let FilesDiff { added, modified, deleted, renamed } = &self.files;
         let learnt = self.agents.as_ref().map(|agents| agents.all.summary());
         let learnt = learnt.filter(|learnt| !learnt.is_empty());
         let files = match (added.len(), modified.len(), deleted.len()) {
@@ -147,7 +156,11 @@ impl Diff {
             (0, 0, 0) if !options.wants(Facet::Files) => "no difference in knowledge".to_owned(),
             (0, 0, 0) => "no difference in files".to_owned(),
             (added, modified, deleted) => {
-                format!("{added} added, {modified} modified, {deleted} deleted")
+                let counts = format!("{added} added, {modified} modified, {deleted} deleted");
+                match renamed.len() {
+                    0 => counts,
+                    renamed => format!("{counts} ({renamed} renamed)"),
+                }
             }
         };
         match learnt {
@@ -210,6 +223,7 @@ impl Rappel {
         };
         diff.changes.retain(|change| meant(&change.path));
         self.choose_facets(&from, to.as_ref(), options, &mut diff);
+        diff.files.renamed = self.find_renames(&diff)?;
         diff.summary = diff.sentence(options);
         Ok(diff)
     }
@@ -233,7 +247,7 @@ impl Rappel {
             false => options.wants(Facet::Files),
         });
         diff.files = summarise(&diff.changes);
-        let FilesDiff { added, modified, deleted } = &diff.files;
+        let FilesDiff { added, modified, deleted, .. } = &diff.files;
         let told = added.iter().chain(modified).chain(deleted);
         diff.knowledge = told.filter(|path| is_knowledge(path)).count();
     }
@@ -377,9 +391,27 @@ impl Rappel {
             true => Some(Root::open(&self.root, self.options.disk.clone())?),
             false => None,
         };
+        let renamed = &diff.files.renamed;
+        let came: HashMap<_, _> = renamed.iter().map(|one| (&one.to, &one.from)).collect();
+        let mut former: HashMap<&RelPath, Option<Node>> =
+            renamed.iter().map(|one| (&one.from, None)).collect();
+        for change in &diff.changes {
+            if let Some(node) = former.get_mut(&change.path) {
+                node.clone_from(&change.old);
+            }
+        }
         for change in &diff.changes {
             if is_folder(change.old.as_ref()) && is_folder(change.new.as_ref()) {
                 continue;
+            }
+            // Told with the place where its file is now.
+            if former.contains_key(&change.path) {
+                continue;
+            }
+            let from = came.get(&change.path).copied();
+            let mut change = change.clone();
+            if let Some(node) = from.and_then(|from| former.get(from)) {
+                change.old.clone_from(node);
             }
             let old = self.stored_text(change.old.as_ref())?;
             let new = match &now {
@@ -388,12 +420,12 @@ impl Rappel {
             };
             let (text, lines) = match (old, new) {
                 (Some(old), Some(new)) if old != new => {
-                    let (text, lines) = unified(&change.path, change, &old, &new);
+                    let (text, lines) = unified(from.unwrap_or(&change.path), &change, &old, &new);
                     (Some(text), Some(lines))
                 }
                 _ => (None, None),
             };
-            visit(FileText { path: change.path.clone(), change: change.clone(), text, lines });
+            visit(FileText { path: change.path.clone(), from: from.cloned(), change, text, lines });
         }
         Ok(())
     }
@@ -444,17 +476,16 @@ fn as_text(bytes: Vec<u8>) -> Option<String> {
     if bytes.contains(&0) { None } else { String::from_utf8(bytes).ok() }
 }
 
-fn unified(path: &RelPath, change: &Change, old: &str, new: &str) -> (String, (usize, usize)) {
-    let name = path.to_string();
-    let side = |node: &Option<Node>, prefix: &str| match node {
+fn unified(from: &RelPath, change: &Change, old: &str, new: &str) -> (String, (usize, usize)) {
+    let side = |node: &Option<Node>, path: &RelPath, prefix: &str| match node {
         Some(Node::Directory { .. }) | None => "/dev/null".to_owned(),
-        Some(_) => format!("{prefix}/{name}"),
+        Some(_) => format!("{prefix}/{path}"),
     };
     let diff = similar::TextDiff::from_lines(old, new);
     let count = |tag| diff.iter_all_changes().filter(|line| line.tag() == tag).count();
     let lines = (count(similar::ChangeTag::Insert), count(similar::ChangeTag::Delete));
-    let text =
-        diff.unified_diff().header(&side(&change.old, "a"), &side(&change.new, "b")).to_string();
+    let (before, after) = (side(&change.old, from, "a"), side(&change.new, &change.path, "b"));
+    let text = diff.unified_diff().header(&before, &after).to_string();
     (text, lines)
 }
 

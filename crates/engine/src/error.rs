@@ -106,12 +106,6 @@ pub enum Error {
         /// Where it was.
         root: PathBuf,
     },
-    /// Git is at work where a restore would change something.
-    #[error("{} is held by a git command", lock.display())]
-    GitAtWork {
-        /// Its lock.
-        lock: PathBuf,
-    },
     /// The checkpoint that is meant was deleted.
     #[error("{checkpoint} was deleted")]
     Deleted {
@@ -145,6 +139,22 @@ pub enum Error {
         reference: String,
         /// The newest checkpoints that have it.
         tagged: Vec<String>,
+    },
+    /// What was given for a checkpoint is what one was called, or a part of that.
+    #[error("no checkpoint {reference:?} in this workspace: that is a message")]
+    AMessage {
+        /// As it was given.
+        reference: String,
+        /// The newest checkpoints that have it.
+        checkpoints: Vec<String>,
+    },
+    /// What was given for a checkpoint looks like a tag.
+    #[error("no checkpoint {reference:?} in this workspace")]
+    AlmostATag {
+        /// As it was given.
+        reference: String,
+        /// The tag.
+        tag: String,
     },
     /// Several checkpoints are meant by the reference.
     #[error("{reference:?} could be {}", candidates.join(", "))]
@@ -313,7 +323,7 @@ impl Error {
                 store_kind(error)
             }
             Self::Restore(error) => restore_kind(error),
-            Self::Restoring { .. } | Self::GitAtWork { .. } => ErrorKind::Busy,
+            Self::Restoring { .. } => ErrorKind::Busy,
             Self::Database { error, .. } => database_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
@@ -327,6 +337,8 @@ impl Error {
             | Self::Config(_) => ErrorKind::Usage,
             Self::NoCheckpoint { .. }
             | Self::ATag { .. }
+            | Self::AMessage { .. }
+            | Self::AlmostATag { .. }
             | Self::Deleted { .. }
             | Self::NotDeleted { .. }
             | Self::NoPath { .. }
@@ -382,6 +394,13 @@ impl Error {
                 "rappel list --tag {reference} shows what has it; the newest: {}",
                 tagged.join(", ")
             )),
+            Self::AMessage { checkpoints, .. } => Some(format!(
+                "a checkpoint goes by its id or number; this message has {}",
+                checkpoints.join(", ")
+            )),
+            Self::AlmostATag { tag, .. } => {
+                Some(format!("did you mean the tag {tag}? rappel list --tag {tag} shows what has it"))
+            }
             Self::Pinned { checkpoint } => Some(format!("rappel unpin {checkpoint}")),
             Self::Ambiguous { .. } => Some("give more letters of the id".into()),
             Self::NoPath { checkpoint, .. } => {
@@ -399,9 +418,6 @@ impl Error {
                  the history over to a folder that was moved"
                     .into(),
             ),
-            Self::GitAtWork { .. } => {
-                Some("wait until it ends; if no git command runs any more, remove the file".into())
-            }
             Self::NoSession { nearest: None, .. } => Some("rappel session list shows them".into()),
             Self::NoSession { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean {nearest}? rappel session list shows them all"))
@@ -454,18 +470,33 @@ impl Error {
             Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
                 store_hint(error)
             }
+            Self::Restore(error) if error.is_git_busy() => Some(
+                "try again when it has ended; if no git command runs any more, one has crashed \
+                 and that file can be removed"
+                    .into(),
+            ),
             Self::Restore(error) => match restore_cause(error) {
                 Some(cause) => store_hint(cause),
                 None => database_cause(error).and_then(database_hint),
             },
             Self::Database { error, .. } => database_hint(error),
             Self::Restoring { .. } => Some("try again when it has ended".into()),
+            Self::Io { source, .. } if is_about_open_files(source) => Some(OPEN_FILES.into()),
             _ => None,
         }
     }
 }
 
 const VERIFY: &str = "rappel verify tells which checkpoints are hurt";
+
+const OPEN_FILES: &str = "let the process open more files: ulimit -n 1024";
+
+/// Whether the system refused because too many files are open.
+fn is_about_open_files(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let limits = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| limits.contains(&code))
+}
 
 fn waited(milliseconds: u64) -> String {
     match milliseconds {
@@ -492,6 +523,7 @@ fn restore_cause(error: &rappel_capture::restore::Error) -> Option<&rappel_store
 fn restore_kind(error: &rappel_capture::restore::Error) -> ErrorKind {
     match restore_cause(error) {
         Some(cause) => store_kind(cause),
+        None if error.is_git_busy() => ErrorKind::Busy,
         None if error.is_conflict() => ErrorKind::Conflict,
         None => match database_cause(error) {
             Some(cause) => database_kind(cause),
@@ -567,6 +599,7 @@ fn store_hint(error: &rappel_store::Error) -> Option<String> {
         }
         Store::Unsuitable { .. } => "choose another folder with --home or RAPPEL_HOME",
         Store::Damaged(_) | Store::Missing(_) => VERIFY,
+        Store::Io { source, .. } if is_about_open_files(source) => OPEN_FILES,
         _ => return None,
     };
     Some(hint.into())

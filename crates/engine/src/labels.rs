@@ -1,8 +1,11 @@
 //! Tags, pins and metadata, given to checkpoints after they were made.
 
+use std::collections::BTreeMap;
+
 use rappel_store::document::{DOCUMENT_VERSION, Label};
 use rappel_store::record::Kind;
-use rappel_types::Reference;
+use rappel_types::{Reference, slip};
+use serde_json::Value;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
@@ -17,6 +20,31 @@ impl Rappel {
     pub fn tag(&self, reference: &Reference, tags: &[String]) -> Result<Checkpoint> {
         check_tags(tags)?;
         self.label(reference, &Label { add: tags.to_vec(), ..Label::default() })
+    }
+
+    /// Gives tags and metadata to a checkpoint and takes tags away, all in one. A tag to take away
+    /// that it does not have is an error: it was perhaps meant for another checkpoint.
+    pub fn relabel(
+        &self,
+        reference: &Reference,
+        add: &[String],
+        remove: &[String],
+        metadata: &BTreeMap<String, Value>,
+    ) -> Result<Checkpoint> {
+        check_tags(add)?;
+        let checkpoint = self.view(&self.resolve(reference, false)?)?;
+        let has = &checkpoint.manifest.tags;
+        if let Some(missing) = remove.iter().find(|tag| !has.contains(tag)) {
+            let hint = match slip::nearest(missing, has.iter().map(String::as_str)) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None if has.is_empty() => "it has no tags".into(),
+                None => format!("its tags are {}", has.join(", ")),
+            };
+            let message = format!("{} has no tag {missing:?}", checkpoint.manifest.id);
+            return Err(Error::NotThere { message, hint });
+        }
+        let (add, remove, metadata) = (add.to_vec(), remove.to_vec(), metadata.clone());
+        self.label(reference, &Label { add, remove, metadata, ..Label::default() })
     }
 
     /// Keeps a checkpoint from being pruned, or no longer.

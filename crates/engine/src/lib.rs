@@ -94,6 +94,7 @@ mod init;
 mod knowledge;
 mod labels;
 mod log;
+mod mistaken;
 mod patch;
 mod progress;
 mod rappel;
@@ -119,7 +120,7 @@ pub use browse::{ListFilter, Listing};
 pub use checkpoint::Checkpoint;
 pub use diff::{
     AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff,
-    GitDiff, Moved, NestedDiff, RefDiff, RepositoryDiff, SessionDiff, TableDiff,
+    GitDiff, Moved, NestedDiff, RefDiff, Renamed, RepositoryDiff, SessionDiff, TableDiff,
 };
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result};

@@ -6,7 +6,6 @@ use rappel_store::record::Kind;
 use rappel_types::reference::Base;
 use rappel_types::{Reference, Trigger};
 
-use crate::browse::ListFilter;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::workspace;
@@ -79,6 +78,10 @@ impl Rappel {
                     None => Err(missing(ids(self.rows()?.first()))),
                 }
             }
+            Base::Words(words) => {
+                let rows = self.rows()?;
+                Err(self.no_checkpoint(words, &rows, ids(rows.last())))
+            }
             Base::Imported { id, .. } | Base::Id(id) => self.by_prefix(id.as_str(), reference),
         }
     }
@@ -121,14 +124,8 @@ impl Rappel {
                 if let Some(row) = self.store.look_up(|index| index.beginning(None, text))?.pop() {
                     return self.of_here(row);
                 }
-                let reference = reference.to_string();
-                match self.tagged(text) {
-                    tagged if tagged.is_empty() => Err(Error::NoCheckpoint {
-                        reference,
-                        nearest: nearest(text, &self.rows()?),
-                    }),
-                    tagged => Err(Error::ATag { reference, tagged }),
-                }
+                let rows = self.rows()?;
+                Err(self.no_checkpoint(text, &rows, nearest(text, &rows)))
             }
             _ => Err(Error::Ambiguous {
                 reference: reference.to_string(),
@@ -168,13 +165,6 @@ impl Rappel {
             Some(row) => Err(Error::Deleted { checkpoint: row.id }),
             None => Ok(()),
         }
-    }
-
-    /// The newest checkpoints with a tag: people take one for a reference.
-    fn tagged(&self, tag: &str) -> Vec<String> {
-        let filter = ListFilter { tag: Some(tag.into()), ..ListFilter::default() };
-        let listing = self.list(&filter).map(|listing| listing.checkpoints).unwrap_or_default();
-        listing.iter().take(NEAREST).map(|one| one.manifest.id.to_string()).collect()
     }
 }
 

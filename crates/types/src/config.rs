@@ -228,9 +228,7 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # capture = [\"NODE_ENV\"]
 
 [store]
-# How large Rappel's store may grow; a tenth of the disk if that is less.
-# max_size = \"20GiB\"
-# How much space to leave free on the disk.
+# With less space free on the home's disk, `rappel status` says degraded.
 # min_free = \"2GiB\"
 "
     )
@@ -280,6 +278,8 @@ mod tests {
         assert_eq!(config.files.max_file_size, 3 << 19);
         assert_eq!(config.store, StoreConfig { max_size: 20 << 30, min_free: 4096 });
         assert!(config.notes.is_empty());
+        let config = parse("[store]\nmax_size = \"1GiB\"");
+        assert_eq!(config.notes, ["`store.max_size` is not used yet"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::time::WhenError;
-use crate::{CheckpointId, PathError, RelPath, When};
+use crate::{CheckpointId, When};
 
 /// The layouts whose checkpoints keep their own ids, and can be named `FORMAT:ID`.
 pub const FORMATS: [&str; 6] = ["aiwg", "caf", "forge", "loki", "lugh", "rappel"];
@@ -20,7 +20,7 @@ const MAX_LEN: usize = 200;
 pub struct Reference {
     /// Where to start.
     pub base: Base,
-    /// How many parents back from there (`~N`).
+    /// How many parents back from there (`~N`, or `^` for each).
     pub back: u32,
 }
 
@@ -35,6 +35,9 @@ pub enum Base {
     Sequence(u64),
     /// `@{WHEN}`: the newest at or before that time.
     At(When),
+    /// Several words, which no checkpoint is called. People give a checkpoint's message where a
+    /// reference belongs; the engine then says which checkpoint has it.
+    Words(String),
     /// `FORMAT:ID`: an imported one, by the id it had there.
     Imported {
         /// One of [`FORMATS`].
@@ -59,7 +62,7 @@ pub enum ReferenceError {
     /// A number that no checkpoint can have.
     #[error("no checkpoint can have the number {0:?}; they are counted from 1")]
     BadSequence(String),
-    /// What follows `~` is no number.
+    /// What follows `~` is no number, or something follows `^`.
     #[error("{0:?} does not say how many parents to go back")]
     BadBack(String),
     /// `~N` goes back too far.
@@ -80,9 +83,6 @@ pub enum ReferenceError {
     /// `REF:PATH` was asked for and there is no `:PATH`.
     #[error("{0:?} has no `:PATH`")]
     NoPath(String),
-    /// The PATH of `REF:PATH` cannot be one.
-    #[error(transparent)]
-    Path(#[from] PathError),
 }
 
 impl ReferenceError {
@@ -97,7 +97,6 @@ impl ReferenceError {
             Self::BadBraces(_) => "write `@{2 hours ago}`, in quotes".to_owned(),
             Self::UnknownFormat(_) => format!("known formats are {}", FORMATS.join(", ")),
             Self::NoPath(_) => "write `latest:src/main.rs`".to_owned(),
-            Self::Path(_) => "the path is relative to the workspace's root".to_owned(),
             Self::Empty | Self::TooLong | Self::BadId(_) | Self::BadSequence(_) => {
                 "a checkpoint is named by its id or the beginning of one, by its number, or as \
                  `latest`, `latest~2` or `@{2 hours ago}`"
@@ -111,13 +110,16 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        if text.is_empty() {
+        if text.trim().is_empty() {
             return Err(ReferenceError::Empty);
+        }
+        if text.contains(char::is_whitespace) && !text.starts_with('@') {
+            return Ok(Self { base: Base::Words(text.to_owned()), back: 0 });
         }
         if text.len() > MAX_LEN {
             return Err(ReferenceError::TooLong);
         }
-        let (base, steps) = text.split_at(text.find('~').unwrap_or(text.len()));
+        let (base, steps) = text.split_at(text.find(['~', '^']).unwrap_or(text.len()));
         if base.is_empty() {
             return Err(ReferenceError::NoBase(text.to_owned()));
         }
@@ -151,16 +153,19 @@ fn parse_base(text: &str) -> Result<Base, ReferenceError> {
     Ok(Base::Id(id(text)?))
 }
 
-/// The sum of `~2~~3`; `~` alone is 1.
-fn parse_back(steps: &str) -> Result<u32, ReferenceError> {
+/// The sum of `~2~~3^`; `~` and `^` alone are 1. In git, `^2` is another parent; there is only one.
+fn parse_back(mut steps: &str) -> Result<u32, ReferenceError> {
     let mut back = 0_u32;
-    for step in steps.split('~').skip(1) {
-        if !step.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(ReferenceError::BadBack(format!("~{step}")));
+    while let Some(sign) = steps.chars().next() {
+        let rest = &steps[sign.len_utf8()..];
+        let (count, next) = rest.split_at(rest.find(['~', '^']).unwrap_or(rest.len()));
+        if !count.bytes().all(|b| b.is_ascii_digit()) || (sign == '^' && !count.is_empty()) {
+            return Err(ReferenceError::BadBack(format!("{sign}{count}")));
         }
         // All digits, so that only a number beyond u32 fails.
-        let count = if step.is_empty() { 1 } else { step.parse().unwrap_or(u32::MAX) };
+        let count = if count.is_empty() { 1 } else { count.parse().unwrap_or(u32::MAX) };
         back = back.saturating_add(count);
+        steps = next;
     }
     if back > MAX_BACK { Err(ReferenceError::BackTooFar) } else { Ok(back) }
 }
@@ -169,9 +174,24 @@ fn known_format(name: &str) -> Option<&'static str> {
     FORMATS.into_iter().find(|format| *format == name)
 }
 
+/// Splits `A..B`, as `diff` takes it: A alone where there are no dots. A missing A is `latest`, a
+/// missing B is `None`: the workspace as it is now.
+pub fn split_range(text: &str) -> Result<(Reference, Option<Reference>), ReferenceError> {
+    // Words with dots among them are words; only a WHEN has spaces.
+    let is_end = |end: &str| end.starts_with("@{") || !end.contains(char::is_whitespace);
+    let Some((from, to)) = text.split_once("..").filter(|(from, to)| is_end(from) && is_end(to))
+    else {
+        return Ok((text.parse()?, None));
+    };
+    let from = if from.is_empty() { "latest" } else { from };
+    let to = if to.is_empty() { None } else { Some(to.parse()?) };
+    Ok((from.parse()?, to))
+}
+
 /// Splits `REF:PATH`, as `cat` takes it. The colon is the first one after the reference: those in
-/// `@{…}` and the one of `FORMAT:` belong to the reference, and the path may have its own.
-pub fn split_path(text: &str) -> Result<(Reference, RelPath), ReferenceError> {
+/// `@{…}` and the one of `FORMAT:` belong to the reference, and the path may have its own. The path
+/// is not looked at: one that begins with `./` or `../` means something only in a folder.
+pub fn split_path(text: &str) -> Result<(Reference, &str), ReferenceError> {
     let no_path = || ReferenceError::NoPath(text.chars().take(MAX_LEN).collect());
     let skip = if text.starts_with("@{") {
         text.find('}').ok_or_else(no_path)?
@@ -186,7 +206,7 @@ pub fn split_path(text: &str) -> Result<(Reference, RelPath), ReferenceError> {
     if path.is_empty() {
         return Err(no_path());
     }
-    Ok((reference.parse()?, path.parse()?))
+    Ok((reference.parse()?, path))
 }
 
 impl fmt::Display for Reference {
@@ -196,6 +216,7 @@ impl fmt::Display for Reference {
             Base::Id(id) => write!(f, "{id}")?,
             Base::Sequence(number) => write!(f, "{number}")?,
             Base::At(when) => write!(f, "@{{{when}}}")?,
+            Base::Words(words) => f.write_str(words)?,
             Base::Imported { format, id } => write!(f, "{format}:{id}")?,
         }
         if self.back > 0 { write!(f, "~{}", self.back) } else { Ok(()) }
@@ -234,6 +255,11 @@ mod tests {
             ("latest~2", Base::Latest, 2),
             ("latest~2~~3", Base::Latest, 6),
             ("42~1", Base::Sequence(42), 1),
+            ("latest^", Base::Latest, 1),
+            ("latest^^~2^", Base::Latest, 5),
+            ("@{2 hours ago}^", two_hours_ago(), 1),
+            ("Before adding Stripe", Base::Words("Before adding Stripe".into()), 0),
+            ("about ~5 files", Base::Words("about ~5 files".into()), 0),
             ("@{2 hours ago}", two_hours_ago(), 0),
             ("@{2 hours ago}~3", two_hours_ago(), 3),
             ("aiwg:3", imported("aiwg", "3"), 0),
@@ -265,8 +291,9 @@ mod tests {
             ("../etc/passwd", E::BadId("../etc/passwd".into())),
             ("..", E::BadId("..".into())),
             ("a/b", E::BadId("a/b".into())),
-            ("chk_1^", E::BadId("chk_1^".into())),
-            ("chk 1", E::BadId("chk 1".into())),
+            ("latest^2", E::BadBack("^2".into())),
+            ("^", E::NoBase("^".into())),
+            (" ", E::Empty),
         ] {
             assert_eq!(text.parse::<Reference>(), Err(error), "{text:?}");
         }
@@ -292,24 +319,38 @@ mod tests {
             ("aiwg:3~1:a:b", "aiwg:3~1", "a:b"),
             ("@{yesterday 14:00}:a", "@{yesterday 14:00:00}", "a"),
             ("@{14:00}~1:a", "@{14:00:00}~1", "a"),
+            ("latest:./a", "latest", "./a"),
             (r"latest:caf\xe9\\x", "latest", r"caf\xe9\\x"),
         ] {
             let (found, found_path) = split_path(text).unwrap();
-            assert_eq!(
-                (found.to_string().as_str(), found_path.to_string().as_str()),
-                (expected, path)
-            );
+            assert_eq!((found.to_string().as_str(), found_path), (expected, path));
         }
     }
 
     #[test]
-    fn a_path_is_needed_and_stays_inside() {
+    fn a_range_has_two_ends_and_either_may_be_left_out() {
+        for (text, from, to) in [
+            ("1..2", "1", Some("2")),
+            ("latest^..latest", "latest~1", Some("latest")),
+            ("1..", "1", None),
+            ("..2", "latest", Some("2")),
+            ("1", "1", None),
+            ("@{9:30}..@{2 hours ago}", "@{9:30:00}", Some("@{2 hours ago}")),
+        ] {
+            let (found, end) = split_range(text).unwrap();
+            assert_eq!(found.to_string(), from, "{text:?}");
+            assert_eq!(end.map(|end| end.to_string()).as_deref(), to, "{text:?}");
+        }
+        assert_eq!(split_range("well.. no").unwrap().0, reference("well.. no"));
+        assert!(split_range("1...2").is_err());
+        assert!(split_range("../src").is_err());
+    }
+
+    #[test]
+    fn a_path_is_needed() {
         use ReferenceError as E;
         for text in ["latest", "latest:", "@{14:00}", "@{14:00:x", "aiwg:3", ""] {
             assert!(matches!(split_path(text), Err(E::NoPath(_))), "{text:?}");
-        }
-        for text in ["latest:/etc/passwd", "latest:../x", r"latest:a\x2f..", r"latest:a\b"] {
-            assert!(matches!(split_path(text), Err(E::Path(_))), "{text:?}");
         }
         assert_eq!(split_path(":x"), Err(E::Empty));
     }

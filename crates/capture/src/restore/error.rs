@@ -17,6 +17,9 @@ pub enum Error {
     /// The disk or the store refused. Where nothing else is said, nothing was changed.
     #[error(transparent)]
     Store(#[from] rappel_store::Error),
+    /// A git command is at work in the repository, as a lock of git's says.
+    #[error("git is at work: {0}")]
+    GitBusy(String),
     /// The plan cannot be carried out as things are. Nothing was changed.
     #[error("{}", describe(.0))]
     Conflicts(Vec<Conflict>),
@@ -107,6 +110,22 @@ impl Error {
             | Self::MustFinish { cause, .. } => cause.is_conflict(),
             _ => false,
         }
+    }
+
+    /// Whether git's own locks stopped it (exit 5).
+    pub fn is_git_busy(&self) -> bool {
+        match self {
+            Self::GitBusy(_) => true,
+            Self::RolledBack { cause, .. }
+            | Self::Interrupted { cause, .. }
+            | Self::MustFinish { cause, .. } => cause.is_git_busy(),
+            _ => false,
+        }
+    }
+
+    /// Git's lock on an index is there already.
+    pub fn index_locked(lock: &std::path::Path) -> Self {
+        Self::GitBusy(format!("{} is held by a git command", lock.display()))
     }
 
     /// A conflict at one path.

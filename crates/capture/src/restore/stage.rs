@@ -10,6 +10,7 @@ use rappel_store::sink::Source;
 use rappel_store::threads::{self, Beside};
 use rappel_types::{Action, Content, Node, ObjectId, RelPath};
 use rayon::prelude::*;
+use rustix::process::{Resource, getrlimit};
 
 use super::Job;
 use super::error::{Error, Result};
@@ -20,6 +21,10 @@ use super::steps::Step;
 pub const SYNC_EACH: usize = 64;
 /// Syncs that are under way together share the file system's commits: the more, the fewer of those.
 const SYNC_THREADS: usize = 16;
+/// A process that may open fewer files than this keeps few open at once.
+const FEW_FILES: u64 = 256;
+/// How many those are.
+const FEW: usize = 4;
 /// Room for names, folders and the file system's own records.
 const SPACE_SLACK: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
@@ -90,6 +95,7 @@ impl Source for AtHand<'_> {
 /// Stages the new content of all `steps`; afterwards each slot holds it.
 pub fn stage(job: &Job<'_>, steps: &[&Step], stoppable: bool, outcome: &mut Outcome) -> Result<()> {
     let each = steps.len() <= SYNC_EACH;
+    let together = open_at_once(SYNC_EACH);
     let mut files = Vec::new();
     for step in steps {
         if stoppable {
@@ -99,6 +105,10 @@ pub fn stage(job: &Job<'_>, steps: &[&Step], stoppable: bool, outcome: &mut Outc
             && each
         {
             files.push(file);
+            if files.len() == together {
+                in_parallel(&files, |file| Ok(file.sync()?))?;
+                files.clear();
+            }
         }
     }
     if each {
@@ -110,6 +120,14 @@ pub fn stage(job: &Job<'_>, steps: &[&Step], stoppable: bool, outcome: &mut Outc
         job.root.rename_noreplace(&step.unfinished, &step.slot)?;
     }
     Ok(())
+}
+
+/// How many files to have open at once, where `most` would be best.
+fn open_at_once(most: usize) -> usize {
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < FEW_FILES => FEW.min(most),
+        _ => most,
+    }
 }
 
 fn write_one(job: &Job<'_>, step: &Step, outcome: &mut Outcome) -> Result<Option<NewFile>> {
@@ -197,7 +215,7 @@ fn in_parallel<T: Sync>(things: &[T], act: impl Fn(&T) -> Result<()> + Sync) -> 
     if things.len() < 2 {
         return things.iter().try_for_each(act);
     }
-    let share = things.len().div_ceil(SYNC_THREADS.min(things.len()));
+    let share = things.len().div_ceil(open_at_once(SYNC_THREADS).min(things.len()));
     let share = NonZero::new(share).map_or(1, NonZero::get);
     std::thread::scope(|scope| {
         let threads: Vec<_> = things

@@ -37,8 +37,10 @@ pub enum Verb {
     Timeline(timeline::Args),
     Delete(delete::Args),
     /// Set agents' state back to a checkpoint, and leave the code alone
+    #[command(after_help = "Examples:\n  rappel checkpoint rollback latest")]
     Rollback(Rollback),
     /// Print this help
+    #[command(after_help = "Examples:\n  rappel checkpoint help")]
     Help,
 }
 
@@ -57,7 +59,7 @@ fn rollback(args: &Rollback, context: &Context) -> Result {
     let checkpoint = rappel.show(&restore::exactly(&row.id))?;
     drop(rappel);
     let how = restore::How { only: vec![Facet::Agents], confirm: true, ..restore::How::default() };
-    let reference = restore::exactly(&row.id);
+    let reference = Some(restore::exactly(&row.id));
     let exit = restore::run(&restore::Args { reference, how }, context)?;
     let output = context.output;
     if !output.json && !output.quiet {

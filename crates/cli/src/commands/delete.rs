@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(required = true, value_name = "REF", value_parser = values::reference)]
     pub references: Vec<Reference>,
     /// Delete without asking
-    #[arg(short = 'y', long)]
+    #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
     /// Free the space at once; they cannot be brought back
     #[arg(long)]

@@ -7,29 +7,36 @@ use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff};
 use rappel_types::agents::SessionId;
 use rappel_types::{Facet, Reference, RelPath};
 
-use crate::errors::{Exit, Result};
+use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
+use crate::values::Range;
 use crate::{face, values};
 
 /// Show what changed since a checkpoint, or between two
+///
+/// A file that has the same content in another place, or mostly the same lines, is shown as renamed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  rappel diff latest
-  rappel diff latest~3 latest --stat
-  rappel diff \"@{yesterday 18:00}\" --path src
+  rappel diff
+  rappel diff latest^ latest --stat
+  rappel diff 41..42 --name-only
+  rappel diff \"@{yesterday 18:00}\" -- src
   rappel diff 41 42 --json | jq .files
   rappel diff 41 --only agents")]
 pub struct Args {
-    /// The checkpoint to compare from
-    #[arg(value_name = "REF", value_parser = values::reference)]
-    pub from: Reference,
+    /// The checkpoint to compare from; A..B are both at once
+    #[arg(value_name = "REF", default_value = "latest", value_parser = values::range)]
+    pub from: Range,
     /// The checkpoint to compare with [default: the workspace as it is now]
     #[arg(value_name = "REF", value_parser = values::reference)]
     pub to: Option<Reference>,
     /// Name the files, without their lines
     #[arg(long)]
     pub stat: bool,
+    /// Print only the paths that differ, one a line
+    #[arg(long, conflicts_with = "stat")]
+    pub name_only: bool,
     /// Only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
@@ -39,6 +46,9 @@ pub struct Args {
     /// Of the agents, only this session
     #[arg(long, value_name = "ID", value_parser = values::session)]
     pub session: Option<SessionId>,
+    /// The same as --path
+    #[arg(last = true, value_name = "PATH")]
+    pub plain_paths: Vec<OsString>,
 }
 
 /// Longer names stand out of line.
@@ -46,22 +56,45 @@ const STAT_WIDTH: usize = 60;
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let paths = context.paths(rappel.root(), &args.paths)?;
+    let paths = context.paths(rappel.root(), args.paths.iter().chain(&args.plain_paths))?;
     let options = DiffOptions { paths, only: args.only.clone(), session: args.session.clone() };
-    let mut diff = rappel.diff(&args.from, args.to.as_ref(), &options)?;
+    let Range { from, to, dots } = &args.from;
+    if *dots && args.to.is_some() {
+        return Err(Failure::usage(
+            "A..B has both ends already",
+            "rappel diff A..B, or rappel diff A B",
+        ));
+    }
+    let to = to.as_ref().or(args.to.as_ref());
+    let mut diff = rappel
+        .diff(from, to, &options)
+        .map_err(|error| context.or_a_path(error.into(), "diff", [Some(from), to]))?;
     let output = context.output;
     if output.json {
         output.answer_json(&diff)?;
         return Ok(Exit::Done);
     }
     // Folders whose content tells the story are not told themselves.
-    let FilesDiff { added, modified, deleted } = &diff.files;
+    let FilesDiff { added, modified, deleted, renamed } = &diff.files;
     let told: HashSet<RelPath> = added.iter().chain(modified).chain(deleted).cloned().collect();
     diff.changes.retain(|change| told.contains(&change.path));
     for warning in &diff.warnings {
         output.warning(warning);
     }
-    output.answer(|out| {
+    if args.name_only {
+        // As in git, a renamed file goes by its new name.
+        let gone: HashSet<&RelPath> = renamed.iter().map(|one| &one.from).collect();
+        let named = diff.changes.iter().map(|change| &change.path);
+        return output
+            .page(|out| {
+                for path in named.filter(|path| !gone.contains(path)) {
+                    writeln!(out, "{path}")?;
+                }
+                Ok(())
+            })
+            .map(|()| Exit::Done);
+    }
+    output.page(|out| {
         let paint = output.paint();
         if !output.quiet {
             let to = if diff.against_workspace { "now" } else { &diff.to };
@@ -78,7 +111,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         if args.stat {
             let mut files: Vec<FileText> = Vec::new();
             rappel.diff_text(&diff, &mut |file| files.push(FileText { text: None, ..file }))?;
-            let lengths = files.iter().map(|file| file.path.to_string().chars().count());
+            let lengths = files.iter().map(|file| face::diff::name(file).chars().count());
             // One long name does not push the numbers of all others out of sight.
             let width = lengths.filter(|length| *length <= STAT_WIDTH).max().unwrap_or(0);
             for file in &files {
@@ -122,5 +155,9 @@ fn in_numbers(diff: &Diff, only: &[Facet]) -> String {
         (false, Some(_)) => "what agents learnt",
         (false, None) => FILES_NOT_COMPARED,
     };
-    face::tally(&counts, nothing) + &knowledge
+    let renamed = match files.renamed.len() as u64 {
+        0 => String::new(),
+        some => format!(" ({} renamed)", face::thousands(some)),
+    };
+    face::tally(&counts, nothing) + &renamed + &knowledge
 }

@@ -4,13 +4,10 @@ use std::ffi::OsString;
 
 use rappel::ListFilter;
 
+use crate::args::Limit;
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
-use crate::process::Context;
-use crate::values;
-
-/// How many checkpoints are shown unless told.
-const DEFAULT_LIMIT: u64 = 20;
+use crate::process::{Context, quote};
 
 /// Find the checkpoints where something happened
 ///
@@ -25,9 +22,8 @@ Examples:
   rappel find --tag hypothesis_confirmed --session ses_20261115_143022_k7f3
   rappel find --tool bash --text \"cargo test\" --json | jq '.events[0]'")]
 pub struct Args {
-    /// How many at most [default: 20]
-    #[arg(value_parser = values::limit)]
-    limit: Option<u64>,
+    #[command(flatten)]
+    limit: Limit,
     /// Where this tool was called
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
@@ -43,11 +39,15 @@ pub struct Args {
     /// Those of this agent session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// The same as --path
+    #[arg(last = true, value_name = "PATH", conflicts_with = "path")]
+    plain_path: Option<OsString>,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let given = [&args.tool, &args.text, &args.tag, &args.session];
-    if given.into_iter().all(Option::is_none) && args.path.is_none() {
+    let path = args.path.as_ref().or(args.plain_path.as_ref());
+    if given.into_iter().all(Option::is_none) && path.is_none() {
         return Err(Failure::usage(
             "nothing to look for was given",
             "say --tool NAME, --text TEXT, --path PATH, --tag TAG or --session ID",
@@ -57,12 +57,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
         return Err(Failure::usage("an empty text is everywhere", "rappel find --text WORDS"));
     }
     let rappel = context.open()?;
-    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let found = rappel.find(&ListFilter {
-        limit: Some(usize::try_from(limit).unwrap_or(usize::MAX)),
+        limit: Some(args.limit.most()),
         tool: args.tool.clone(),
         text: args.text.clone(),
-        path: context.paths(rappel.root(), args.path.as_slice())?.pop(),
+        path: context.paths(rappel.root(), path)?.pop(),
         tag: args.tag.clone(),
         session: args.session.clone(),
         all: true,
@@ -82,7 +81,14 @@ pub fn run(args: &Args, context: &Context) -> Result {
             return Ok(());
         }
         let text = face::found::found(&found, context.now(), output.paint());
-        Ok(out.write_all(text.as_bytes())?)
+        out.write_all(text.as_bytes())?;
+        if found.total == 0
+            && let Some(tag) = &args.tag
+            && let Some(meant) = rappel.nearest_tag(tag)?
+        {
+            writeln!(out, "Did you mean --tag {}?", quote(&meant))?;
+        }
+        Ok(())
     })?;
     Ok(Exit::Done)
 }

@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long)]
     pub now: bool,
     /// Do so without asking
-    #[arg(short = 'y', long, requires = "now")]
+    #[arg(short = 'y', long, visible_alias = "yes", requires = "now")]
     pub confirm: bool,
     /// Show what would be freed, and free nothing
     #[arg(long)]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use clap::{Command, CommandFactory};
+use rappel_types::slip;
 
 use crate::args::Cli;
 use crate::errors::{Exit, Failure, Result};
@@ -14,9 +15,11 @@ use crate::process::Context;
 #[command(after_help = "\
 Examples:
   rappel help restore
+  rappel help session start
+  rappel help concepts
   rappel help --all")]
 pub struct Args {
-    /// Which command
+    /// Which command, or `concepts`: the words that all of them use
     pub command: Vec<String>,
     /// List every command
     #[arg(long, conflicts_with = "command")]
@@ -53,11 +56,31 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The words that help and messages use, each in a sentence.
+const CONCEPTS: &str = "\
+checkpoint  One save of a workspace that never changes again, with an id, a number and,
+            if you like, a message and tags.
+facet       One side of what a checkpoint holds: files, git, databases, agents, knowledge
+            or process; --only and --skip choose among them.
+workspace   A project folder with its own history of checkpoints: the folder with
+            rappel.toml, else the root of the git work tree, else the folder you are in.
+home        The folder where Rappel keeps the checkpoints of all your workspaces:
+            RAPPEL_HOME, else rappel in the platform's folder for data.
+reference   How you name a checkpoint (REF): its id or the beginning of one, its number,
+            latest, latest~2 or latest^ (further back), or @{2 hours ago}.
+session     One run of an agent, with what it thought, did and found out.
+trigger     Why a checkpoint was made: by hand (manual), before a restore (pre-restore),
+            by an agent's step and so on.
+safety checkpoint
+            The save of the present that every restore makes first; undo goes back to it.
+";
+
 pub fn run(args: &Args, context: &Context) -> Result {
     let words: Vec<&str> = args.command.iter().map(String::as_str).collect();
     match words[..] {
         [] if args.all => print(&all(), context.output),
         [] => short(context.output),
+        ["concepts"] => print(CONCEPTS, context.output),
         _ => of(&mut Cli::command(), &words, context.output),
     }
 }
@@ -79,8 +102,9 @@ pub fn short(output: &Output) -> Result {
         }
     }
     text.push_str(
-        "\nFlags for every command: -C DIR, --home DIR, --json, -q, --color WHEN\n\
-         `rappel help COMMAND` explains a command, `rappel help --all` lists them all.\n",
+        "\nFlags for every command: -C DIR, --home DIR, --json, -q, --color WHEN, --no-pager\n\
+         `rappel help COMMAND` explains a command, `rappel help concepts` the words,\n\
+         `rappel help --all` lists every command.\n",
     );
     print(&text, output)
 }
@@ -147,10 +171,9 @@ pub fn of(root: &mut Command, words: &[&str], output: &Output) -> Result {
         command = match command.find_subcommand_mut(word) {
             Some(found) => found,
             None => {
-                return Err(Failure::usage(
-                    format!("no such command: {}", words.join(" ")),
-                    "rappel help --all",
-                ));
+                let hint = did_you_mean(words).unwrap_or_else(|| "rappel help --all".into());
+                let message = format!("no such command: {}", words.join(" "));
+                return Err(Failure::usage(message, hint));
             }
         };
     }
@@ -159,6 +182,22 @@ pub fn of(root: &mut Command, words: &[&str], output: &Output) -> Result {
         true => print(&text.ansi().to_string(), output),
         false => print(&text.to_string(), output),
     }
+}
+
+/// The command that is most likely meant by words of which the last that matters is a slip.
+pub fn did_you_mean(words: &[&str]) -> Option<String> {
+    let mut command = &Cli::command();
+    let mut meant = vec!["rappel"];
+    for word in words {
+        let Some(found) = command.find_subcommand(word) else {
+            let names = command.get_subcommands().flat_map(Command::get_name_and_visible_aliases);
+            meant.push(slip::nearest(word, names)?);
+            return Some(format!("did you mean `{}`?", meant.join(" ")));
+        };
+        meant.push(found.get_name());
+        command = found;
+    }
+    None
 }
 
 fn print(text: &str, output: &Output) -> Result {
@@ -182,11 +221,19 @@ mod tests {
         grouped.sort_unstable();
         known.sort_unstable();
         assert_eq!(grouped, known);
+        explained(&command, "rappel");
+    }
+
+    /// Every command below, down to the last verb, is explained and has an example that can be typed.
+    fn explained(command: &Command, above: &str) {
         for found in command.get_subcommands() {
-            let name = found.get_name();
+            let name = format!("{above} {}", found.get_name());
             assert!(!about(found).is_empty(), "{name} is not explained");
             let examples = found.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(examples.contains(&format!("rappel {name}")), "{name} has no example");
+            // What other systems call a checkpoint's verbs has the examples of our own.
+            let meant = if above == "rappel checkpoint" { "rappel " } else { &name };
+            assert!(examples.contains(meant), "{name} has no example");
+            explained(found, &name);
         }
     }
 }

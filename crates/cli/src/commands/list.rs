@@ -5,28 +5,26 @@ use std::ffi::OsString;
 use rappel::ListFilter;
 use rappel_types::{Trigger, When};
 
+use crate::args::Limit;
 use crate::errors::{Exit, Result};
 use crate::face;
 use crate::process::{Context, quote};
 use crate::values;
-
-/// How many are listed unless told.
-const DEFAULT_LIMIT: u64 = 20;
 
 /// List checkpoints, newest first
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(after_help = "\
 Examples:
   rappel list
-  rappel list 50 --tag green
+  rappel list -n 50 --tag green
+  rappel list -- src/auth
   rappel list --since \"yesterday 14:00\"
   rappel list --all-workspaces
   rappel list --deleted
   rappel list --json | jq -r '.checkpoints[0].id'")]
 pub struct Args {
-    /// How many at most [default: 20]
-    #[arg(value_parser = values::limit)]
-    pub limit: Option<u64>,
+    #[command(flatten)]
+    pub limit: Limit,
     /// Only those with this tag
     #[arg(long)]
     pub tag: Option<String>,
@@ -60,14 +58,22 @@ pub struct Args {
     /// Those that were deleted and can still be brought back
     #[arg(long, conflicts_with_all = ["all", "all_workspaces"])]
     pub deleted: bool,
+    /// The same as --path
+    #[arg(last = true, value_name = "PATH", conflicts_with = "path")]
+    pub plain_path: Option<OsString>,
+}
+
+impl Args {
+    fn path(&self) -> Option<&OsString> {
+        self.path.as_ref().or(self.plain_path.as_ref())
+    }
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
-    let path = context.paths(rappel.root(), args.path.as_slice())?.pop();
+    let path = context.paths(rappel.root(), args.path())?.pop();
     let listing = rappel.list(&ListFilter {
-        limit: Some(usize::try_from(limit).unwrap_or(usize::MAX)),
+        limit: Some(args.limit.most()),
         tag: args.tag.clone(),
         trigger: args.trigger,
         since: args.since.as_ref().map(|when| context.moment(when)).transpose()?,
@@ -86,7 +92,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer_json(&listing)?;
         return Ok(Exit::Done);
     }
-    output.answer(|out| {
+    output.page(|out| {
         if output.quiet {
             for checkpoint in &listing.checkpoints {
                 writeln!(out, "{}", checkpoint.manifest.id)?;
@@ -108,8 +114,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
             writeln!(out, "\n{}", paint.faint(&format!("Bring one back with: {back}")))?;
         }
         if listing.total > listing.checkpoints.len() + listing.unreadable.len() {
-            let more =
-                context.suggest(&format!("list {}{}", limit.saturating_mul(2), filters(args)));
+            let more = context.suggest(&format!(
+                "list {}{}",
+                args.limit.get().saturating_mul(2),
+                filters(args)
+            ));
             writeln!(out, "\n{}", paint.faint(&format!("Show more: {more}")))?;
         }
         Ok(())
@@ -123,8 +132,10 @@ fn nothing(args: &Args, context: &Context, rappel: &rappel::Rappel) -> String {
         return "No deleted checkpoint can be brought back.\n".into();
     }
     if !filters(args).replace(" --all", "").is_empty() {
+        let meant = args.tag.as_ref().and_then(|tag| rappel.nearest_tag(tag).ok().flatten());
         return format!(
-            "No checkpoint is like that.\nSee all of them with: {}\n",
+            "No checkpoint is like that.\n{}See all of them with: {}\n",
+            meant.map(|tag| format!("Did you mean --tag {}?\n", quote(&tag))).unwrap_or_default(),
             context.suggest("list")
         );
     }
@@ -143,7 +154,7 @@ fn filters(args: &Args) -> String {
         ("--session", args.session.clone()),
         ("--tool", args.tool.clone()),
         ("--text", args.text.clone()),
-        ("--path", args.path.as_ref().map(|path| path.to_string_lossy().into_owned())),
+        ("--path", args.path().map(|path| path.to_string_lossy().into_owned())),
         ("--trigger", args.trigger.map(|trigger| trigger.to_string())),
         ("--since", args.since.as_ref().map(ToString::to_string)),
         ("--until", args.until.as_ref().map(ToString::to_string)),

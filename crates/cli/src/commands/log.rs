@@ -7,13 +7,10 @@ use std::path::Path;
 use rappel::ErrorKind;
 use rappel_types::RelPath;
 
+use crate::args::Limit;
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
 use crate::process::Context;
-use crate::values;
-
-/// How many changes are shown unless told.
-const DEFAULT_LIMIT: u64 = 20;
 
 /// Show who changed a file when: checkpoint, session, tool call
 ///
@@ -23,25 +20,32 @@ const DEFAULT_LIMIT: u64 = 20;
 #[command(after_help = "\
 Examples:
   rappel log src/main.rs
-  rappel log src 50
+  rappel log src -n 50
   rappel log src/main.rs --json | jq '.changes[0].events'")]
 pub struct Args {
     /// The file or folder
     #[arg(value_name = "PATH")]
-    path: OsString,
-    /// How many changes at most [default: 20]
-    #[arg(value_parser = values::limit)]
-    limit: Option<u64>,
+    path: Option<OsString>,
+    #[command(flatten)]
+    limit: Limit,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let given = std::slice::from_ref(&args.path);
-    let Some(path) = context.paths(rappel.root(), given)?.pop() else {
+    let Some(given) = &args.path else {
+        return Err(Failure::usage(
+            "log shows who changed a file or folder; name one",
+            format!(
+                "{}; {} shows the checkpoints",
+                context.suggest("log src/main.rs"),
+                context.suggest("list")
+            ),
+        ));
+    };
+    let Some(path) = context.paths(rappel.root(), [given])?.pop() else {
         return Err(Failure::usage("that is the whole workspace", "rappel list"));
     };
-    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
-    let log = rappel.log(&path, Some(usize::try_from(limit).unwrap_or(usize::MAX)))?;
+    let log = rappel.log(&path, Some(args.limit.most()))?;
     if log.total == 0 && log.unreadable.is_empty() && !is_there(rappel.root(), &path) {
         return Err(Failure {
             kind: ErrorKind::NotFound,
@@ -55,7 +59,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer_json(&log)?;
     } else {
         let text = face::found::log(&log, context.now(), output.paint());
-        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+        output.page(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     Ok(Exit::Done)
 }

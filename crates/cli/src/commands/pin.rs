@@ -6,9 +6,9 @@ use crate::errors::{Exit, Result};
 use crate::process::Context;
 use crate::values;
 
-/// Keep a checkpoint for good
+/// Keep a checkpoint from being deleted
 ///
-/// A pinned checkpoint is never pruned, whatever the retention policy says.
+/// A pinned checkpoint is deleted only after `rappel unpin`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,8 +33,8 @@ pub(super) fn set(reference: &Reference, pinned: bool, context: &Context) -> Res
     } else if !output.quiet {
         let id = output.paint().id(checkpoint.manifest.id.as_str());
         let text = match pinned {
-            true => format!("Pinned {id}: it is never pruned"),
-            false => format!("Unpinned {id}: the retention policy decides about it"),
+            true => format!("Pinned {id}: it cannot be deleted"),
+            false => format!("Unpinned {id}: it can be deleted"),
         };
         output.answer(|out| Ok(writeln!(out, "{text}")?))?;
     }

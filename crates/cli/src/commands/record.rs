@@ -82,8 +82,10 @@ enum Kind {
     )]
     Branch(Branch),
     /// Words to keep
+    #[command(after_help = "Examples:\n  rappel record note \"the staging server is slow today\"")]
     Note(Text),
     /// What the user asked
+    #[command(after_help = "Examples:\n  rappel record prompt \"make the login work again\"")]
     Prompt(Text),
     /// A command that was run
     #[command(
@@ -104,6 +106,7 @@ enum Kind {
     )]
     Tokens(Tokens),
     /// That the agent's context is about to be cut
+    #[command(after_help = "Examples:\n  rappel record compaction \"the context is 90 % full\"")]
     Compaction(OptionalText),
     /// That source code was changed
     #[command(after_help = "Examples:\n  rappel record code src/main.rs src/cache.rs")]

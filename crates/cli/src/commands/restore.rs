@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::patch;
 use crate::errors::{Exit, Failure, Result};
+use crate::output::Paint;
 use crate::process::{Context, quote};
 use crate::{confirm, face, progress, values};
 
@@ -27,8 +28,8 @@ use crate::{confirm, face, progress, values};
 Examples:
   rappel restore latest
   rappel restore latest~2 --dry-run
-  rappel restore chk_20261115_143022 --confirm
-  rappel restore \"@{10 minutes ago}\" --path src/auth
+  rappel restore chk_20261115_143022 --yes
+  rappel restore \"@{10 minutes ago}\" -- src/auth
   rappel restore 42 --patch
   rappel restore latest --only databases
   rappel restore latest --database app
@@ -36,7 +37,7 @@ Examples:
 pub struct Args {
     /// Which checkpoint
     #[arg(value_name = "REF", value_parser = values::reference)]
-    pub reference: Reference,
+    pub reference: Option<Reference>,
     #[command(flatten)]
     pub how: How,
 }
@@ -50,7 +51,7 @@ pub struct How {
     #[arg(long)]
     pub dry_run: bool,
     /// Go through with it without asking
-    #[arg(short = 'y', long)]
+    #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
     /// Go through with it only if the plan is still the one with this hash
     #[arg(long, value_name = "HASH")]
@@ -72,7 +73,7 @@ pub struct How {
     #[arg(long = "worktree", value_name = "NAME")]
     pub worktrees: Vec<String>,
     /// Restore only this database; repeatable
-    #[arg(long = "database", value_name = "NAME", conflicts_with = "paths")]
+    #[arg(long = "database", value_name = "NAME", conflicts_with_all = ["paths", "plain_paths"])]
     pub databases: Vec<String>,
     /// Disconnect others from a database that they hold
     #[arg(long)]
@@ -99,13 +100,20 @@ pub struct How {
     /// Write the files of that moment into DIR, which is absent or empty, and leave the workspace
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "plan", "patch"])]
     pub to: Option<PathBuf>,
+    /// The same as --path
+    #[arg(last = true, value_name = "PATH")]
+    pub plain_paths: Vec<OsString>,
 }
 
 impl How {
+    fn all_paths(&self) -> impl Iterator<Item = &OsString> {
+        self.paths.iter().chain(&self.plain_paths)
+    }
+
     /// As the engine takes it.
     pub fn options(&self, context: &Context, root: &Path) -> Result<RestoreOptions> {
         Ok(RestoreOptions {
-            paths: context.paths(root, &self.paths)?,
+            paths: context.paths(root, self.all_paths())?,
             only: (!self.only.is_empty()).then(|| self.only.iter().copied().collect()),
             skip: self.skip.iter().copied().collect(),
             expected: self.plan.clone(),
@@ -131,7 +139,7 @@ impl How {
                 command.push_str(&format!(" {flag} {}", names.join(",")));
             }
         }
-        for path in &self.paths {
+        for path in self.all_paths() {
             command.push_str(&format!(" --path {}", quote(&as_written(path))));
         }
         for name in &self.worktrees {
@@ -175,15 +183,20 @@ pub fn exactly(id: &CheckpointId) -> Reference {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
+    go(args, context)
+        .map_err(|failure| context.or_a_path(failure, "restore latest", [args.reference.as_ref()]))
+}
+
+fn go(args: &Args, context: &Context) -> Result {
     let mut rappel = context.open()?;
     let mut options = args.how.options(context, rappel.root())?;
+    let Some(mut reference) = args.reference.clone() else { return Err(which(&rappel, context)) };
     if let Some(folder) = &args.how.to {
-        return copy_out(&args.reference, &options, folder, &rappel, context);
+        return copy_out(&reference, &options, folder, &rappel, context);
     }
     if args.how.patch {
-        return patch::run(&args.reference, &options, &mut rappel, context);
+        return patch::run(&reference, &options, &mut rappel, context);
     }
-    let mut reference = args.reference.clone();
     if !args.how.confirm || args.how.dry_run {
         let mut report =
             progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
@@ -207,6 +220,21 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
     let head = head("Restored", &report.checkpoint, &rappel, context);
     tell(&context.output.paint().good(&head), &report, &report, "undo", context)
+}
+
+/// What is said to a restore that does not say to where.
+fn which(rappel: &Rappel, context: &Context) -> Failure {
+    let latest = Reference { base: Base::Latest, back: 0 };
+    let hint = match rappel.show(&latest) {
+        Ok(checkpoint) => format!(
+            "{} goes to {}; {} shows the others",
+            context.suggest("restore latest"),
+            face::restore::target(&checkpoint, context.now(), Paint::PLAIN),
+            context.suggest("list")
+        ),
+        Err(_) => format!("{} makes the first one", context.suggest("save")),
+    };
+    Failure::usage("restore goes back to a checkpoint; name one", hint)
 }
 
 /// `Restore chk_…  "Before adding Stripe"  (2 hours ago)`; no more than the id if that is all that
@@ -244,7 +272,7 @@ pub fn approve(
     if output.json {
         output.answer_json(answer)?;
     } else {
-        let text = format!("{head}\n{}", face::restore::plan(report, output.paint()));
+        let text = format!("{head}\n{}", face::restore::plan(report, output));
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     if !report.conflicts.is_empty() {
@@ -290,7 +318,7 @@ pub fn tell(
         output.answer_json(answer)?;
     } else if let (Some(done), false) = (done, output.quiet) {
         let paint = output.paint();
-        let text = face::restore::done(head, report, done, paint);
+        let text = face::restore::done(head, report, done, output);
         let back = match report.full_plan.is_empty() {
             true => String::new(),
             false => paint.faint(&format!("Take it back with: {}\n", context.suggest(back))),

@@ -21,6 +21,7 @@ use crate::{detached, face, progress, values};
 Examples:
   rappel save
   rappel save \"Before adding Stripe\"
+  rappel save -m \"Before adding Stripe\"
   rappel save \"Auth works\" -t auth,green --meta step_number=3
   rappel save --json | jq -r .id
 
@@ -37,7 +38,11 @@ The same, for single steps of an agent:
   contradiction-detected, gap-filled")]
 pub struct Args {
     /// What this moment is, in your words
+    #[arg(value_name = "MESSAGE")]
     pub message: Option<String>,
+    /// The same; each further one is a paragraph of its own
+    #[arg(short = 'm', long = "message", value_name = "MESSAGE", conflicts_with = "message")]
+    pub paragraphs: Vec<String>,
     /// Tags, by commas or repeated
     #[arg(short, long = "tag", visible_alias = "tags", value_name = "TAG")]
     #[arg(value_delimiter = ',', value_parser = values::tag)]
@@ -87,7 +92,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
         rappel.session(session)?;
     }
     let options = SaveOptions {
-        message: args.message.clone(),
+        message: match &args.paragraphs[..] {
+            [] => args.message.clone(),
+            paragraphs => Some(paragraphs.join("\n\n")),
+        },
         tags: args.tags.clone(),
         trigger: args.trigger,
         session: args.session.as_ref().map(ToString::to_string).or_else(|| context.session()),

@@ -47,7 +47,7 @@ enum Verb {
     )]
     End(End),
     /// List this workspace's sessions
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Example:\n  rappel session list --json")]
     List,
     /// Show one session
     #[command(after_help = "Example:\n  rappel session show ses_20261115_143022_k7f3")]

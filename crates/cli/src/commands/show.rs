@@ -15,14 +15,15 @@ use crate::values;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  rappel show latest
+  rappel show
+  rappel show latest^
   rappel show 42
   rappel show \"@{2 hours ago}\" --files
   rappel show latest --state
   rappel show latest --json | jq .files.count")]
 pub struct Args {
     /// Which checkpoint: an id, its beginning, a number, `latest`, `latest~2`, `@{WHEN}`
-    #[arg(value_name = "REF", value_parser = values::reference)]
+    #[arg(value_name = "REF", default_value = "latest", value_parser = values::reference)]
     pub reference: Reference,
     /// List its files
     #[arg(long)]
@@ -66,7 +67,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         return Ok(Exit::Done);
     }
     let transcripts = rappel.transcripts_in(&checkpoint.manifest).unwrap_or_default();
-    output.answer(|out| {
+    output.page(|out| {
         for entry in entries.iter().flatten() {
             writeln!(out, "{}", face::checkpoint::entry(entry))?;
         }

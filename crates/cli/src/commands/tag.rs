@@ -1,36 +1,51 @@
 //! `rappel tag`.
 
 use rappel_types::Reference;
+use serde_json::Value;
 
 use crate::errors::{Exit, Result};
 use crate::output::clean;
 use crate::process::Context;
 use crate::values;
 
-/// Give tags to a checkpoint
+/// Give tags to a checkpoint, or take them away
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   rappel tag latest green
-  rappel tag 42 release,reviewed")]
+  rappel tag 42 release,reviewed
+  rappel tag 42 --remove green
+  rappel tag latest --meta step_number=3")]
 pub struct Args {
     /// Which checkpoint
     #[arg(value_name = "REF", value_parser = values::reference)]
     pub reference: Reference,
     /// The tags, by commas or spaces
-    #[arg(required = true, value_name = "TAG", value_delimiter = ',', value_parser = values::tag)]
+    #[arg(value_name = "TAG", value_delimiter = ',', value_parser = values::tag)]
+    #[arg(required_unless_present_any = ["remove", "meta"])]
     pub tags: Vec<String>,
+    /// A tag to take away, by commas or repeated
+    #[arg(long, value_name = "TAG", value_delimiter = ',', value_parser = values::tag)]
+    pub remove: Vec<String>,
+    /// A value to keep with it; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::key_value)]
+    pub meta: Vec<(String, Value)>,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let checkpoint = context.open()?.tag(&args.reference, &args.tags)?;
+    let metadata = args.meta.iter().cloned().collect();
+    let rappel = context.open()?;
+    let checkpoint = rappel.relabel(&args.reference, &args.tags, &args.remove, &metadata)?;
     let output = context.output;
     if output.json {
         output.answer_json(&checkpoint)?;
     } else if !output.quiet {
         let id = output.paint().id(checkpoint.manifest.id.as_str());
-        let tags = clean(&checkpoint.manifest.tags.join(", "));
-        output.answer(|out| Ok(writeln!(out, "Tagged {id}: {tags}")?))?;
+        let said = match &checkpoint.manifest.tags[..] {
+            [] => format!("{id} has no tags"),
+            tags => format!("Tagged {id}: {}", clean(&tags.join(", "))),
+        };
+        output.answer(|out| Ok(writeln!(out, "{said}")?))?;
     }
     Ok(Exit::Done)
 }

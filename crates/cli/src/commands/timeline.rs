@@ -2,13 +2,10 @@
 
 use rappel::TimelineOptions;
 
+use crate::args::Limit;
 use crate::errors::{Exit, Result};
 use crate::face;
 use crate::process::Context;
-use crate::values;
-
-/// How many are drawn unless told.
-const DEFAULT_LIMIT: u64 = 20;
 
 /// Draw the checkpoints as a graph, newest first
 ///
@@ -20,9 +17,8 @@ Examples:
   rappel timeline 100 --all
   rappel timeline --json | jq -r '.checkpoints[] | [.lane, .id] | @tsv'")]
 pub struct Args {
-    /// How many at most [default: 20]
-    #[arg(value_parser = values::limit)]
-    limit: Option<u64>,
+    #[command(flatten)]
+    limit: Limit,
     /// Also those of agent state alone and of single tool calls, which are counted otherwise
     #[arg(long)]
     all: bool,
@@ -30,9 +26,8 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
-    let limit = Some(usize::try_from(limit).unwrap_or(usize::MAX));
-    let timeline = rappel.timeline(&TimelineOptions { limit, all: args.all })?;
+    let options = TimelineOptions { limit: Some(args.limit.most()), all: args.all };
+    let timeline = rappel.timeline(&options)?;
     let output = context.output;
     face::checkpoint::warn_unreadable(&timeline.unreadable, output);
     if output.json {

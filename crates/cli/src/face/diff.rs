@@ -45,6 +45,10 @@ pub fn others(diff: &Diff) -> Vec<String> {
 /// One file's change as a unified diff, or as a line where there are no lines to compare.
 pub fn unified(out: &mut dyn Write, file: &FileText, output: &Output) -> io::Result<()> {
     let paint = output.paint();
+    if let Some(from) = &file.from {
+        let (from, to) = (from.to_string(), file.path.to_string());
+        writeln!(out, "{} renamed to {}", paint.strong(&from), paint.strong(&to))?;
+    }
     if let Some(remark) = remark(file) {
         writeln!(out, "{}: {remark}", paint.strong(&file.path.to_string()))?;
     }
@@ -76,11 +80,12 @@ pub fn coloured(line: &str, paint: Paint) -> String {
 /// One file's change on one line: what happened, where, how much.
 pub fn stat(file: &FileText, width: usize, paint: Paint) -> String {
     let what = match (&file.change.old, &file.change.new) {
+        _ if file.from.is_some() => paint.warning("renamed"),
         (None, _) => paint.good("new    "),
         (_, None) => paint.bad("deleted"),
         _ => paint.warning("changed"),
     };
-    let path = file.path.to_string();
+    let path = name(file);
     let size = match file.lines {
         Some((added, removed)) => {
             let mut parts = Vec::new();
@@ -95,6 +100,14 @@ pub fn stat(file: &FileText, width: usize, paint: Paint) -> String {
         None => remark(file).unwrap_or_default(),
     };
     format!("  {what}  {path:width$}  {size}").trim_end().to_owned()
+}
+
+/// What a file is called, and what it was called before.
+pub fn name(file: &FileText) -> String {
+    match &file.from {
+        Some(from) => format!("{from} => {}", file.path),
+        None => file.path.to_string(),
+    }
 }
 
 /// What a unified diff cannot say: modes, links, folders, and files without lines.

@@ -8,7 +8,7 @@ use rappel_types::{ActionKind, Facet, Timestamp, time};
 use super::{Fields, count, tally, thousands, title};
 use crate::output::{Output, Paint, clean};
 
-/// How many paths of each kind a plan names.
+/// How many paths of each kind a plan names on a terminal.
 const NAMED: usize = 10;
 
 /// `chk_…  "Before adding Stripe"  (2 hours ago)`.
@@ -20,7 +20,8 @@ pub fn target(checkpoint: &Checkpoint, now: Timestamp, paint: Paint) -> String {
 }
 
 /// What a restore would do.
-pub fn plan(report: &RestoreReport, paint: Paint) -> String {
+pub fn plan(report: &RestoreReport, output: &Output) -> String {
+    let (paint, named) = (output.paint(), named(output));
     let mut fields = Fields::new(paint);
     fields
         .add_some("Files", planned(report.summary.files).map(|text| with_knowledge(text, report)));
@@ -51,14 +52,14 @@ pub fn plan(report: &RestoreReport, paint: Paint) -> String {
         }
     }
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
-        text.push_str(&actions(report, kind, paint));
+        text.push_str(&actions(report, kind, named, paint));
     }
     if !report.conflicts.is_empty() {
         text.push_str(&format!("\n{}\n", paint.bad("In the way:")));
-        for Conflict { path, reason } in report.conflicts.iter().take(NAMED) {
+        for Conflict { path, reason } in report.conflicts.iter().take(named) {
             text.push_str(&format!("  {path}: {}\n", clean(reason)));
         }
-        text.push_str(&more(report.conflicts.len()));
+        text.push_str(&more(report.conflicts.len(), named));
     }
     if !report.warnings.is_empty() {
         text.push('\n');
@@ -135,7 +136,7 @@ fn changed(counts: &[(u64, &str)]) -> Option<String> {
 
 /// The first paths to which one thing happens. Why is said of what is left alone, where it is not
 /// obvious.
-fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
+fn actions(report: &RestoreReport, kind: ActionKind, named: usize, paint: Paint) -> String {
     let (heading, mark) = match kind {
         ActionKind::Create => ("Create", paint.good("+")),
         ActionKind::Overwrite => ("Overwrite", paint.warning("~")),
@@ -146,26 +147,32 @@ fn actions(report: &RestoreReport, kind: ActionKind, paint: Paint) -> String {
         action.action == kind && (is_path(action) || kind == ActionKind::Skip)
     };
     let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
-    listing(heading, &mark, &found, paint)
+    listing(heading, &mark, &found, named, paint)
 }
 
 /// The first paths that a restore has left alone, and why.
-fn left(report: &RestoreReport, paint: Paint) -> String {
+fn left(report: &RestoreReport, named: usize, paint: Paint) -> String {
     let is_left = |action: &&ShownAction| action.action == ActionKind::Skip && is_path(action);
     let found: Vec<_> = report.actions.iter().filter(is_left).collect();
-    listing("Left as they are", "=", &found, paint)
+    listing("Left as they are", "=", &found, named, paint)
 }
 
 fn is_path(action: &ShownAction) -> bool {
     matches!(action.facet, Facet::Files | Facet::Knowledge | Facet::Agents)
 }
 
-fn listing(heading: &str, mark: &str, found: &[&ShownAction], paint: Paint) -> String {
+fn listing(
+    heading: &str,
+    mark: &str,
+    found: &[&ShownAction],
+    named: usize,
+    paint: Paint,
+) -> String {
     if found.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}\n", paint.strong(&format!("{heading}:")));
-    for action in found.iter().take(NAMED) {
+    for action in found.iter().take(named) {
         let why = match action.action {
             ActionKind::Skip => {
                 format!("  {}", paint.faint(&format!("({})", clean(&action.reason))))
@@ -174,19 +181,25 @@ fn listing(heading: &str, mark: &str, found: &[&ShownAction], paint: Paint) -> S
         };
         text.push_str(&format!("  {mark} {}{why}\n", action.path));
     }
-    text.push_str(&more(found.len()));
+    text.push_str(&more(found.len(), named));
     text
 }
 
-fn more(all: usize) -> String {
-    match all.saturating_sub(NAMED) {
+/// How many paths of each kind are named: on a terminal the first, for anything else all.
+fn named(output: &Output) -> usize {
+    if output.terminal { NAMED } else { usize::MAX }
+}
+
+fn more(all: usize, named: usize) -> String {
+    match all.saturating_sub(named) {
         0 => String::new(),
         more => format!("  … and {} more\n", thousands(more as u64)),
     }
 }
 
 /// What a restore has done.
-pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> String {
+pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) -> String {
+    let paint = output.paint();
     let mut fields = Fields::new(paint);
     let counts = report.summary.files;
     if report.conflicts.is_empty() {
@@ -211,7 +224,7 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, paint: Paint) -> St
     let sessions = report.sessions.iter().map(|line| format!("  {}\n", clean(line)));
     let sessions = sessions.collect::<String>();
     // Whoever did not see the plan learns here what is not as the checkpoint has it, and why.
-    let left = left(report, paint);
+    let left = left(report, named(output), paint);
     format!("{head}\n{nothing}{}{sessions}{left}", fields.lines())
 }
 
@@ -246,5 +259,5 @@ pub fn conflicts(conflicts: &[Conflict]) -> String {
         1 => "this was left as it is:".to_owned(),
         number => format!("these {} were left as they are:", thousands(number as u64)),
     };
-    format!("{head}\n{}\n{}", named.join("\n"), more(conflicts.len())).trim_end().to_owned()
+    format!("{head}\n{}\n{}", named.join("\n"), more(conflicts.len(), NAMED)).trim_end().to_owned()
 }

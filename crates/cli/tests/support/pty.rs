@@ -51,7 +51,10 @@ impl OnTerminal {
         let master = File::from(master);
         let before = settings(&master);
         let stdio = || Stdio::from(slave.try_clone().unwrap());
-        command.env("NO_COLOR", "1").env("TERM", "xterm");
+        command.env("NO_COLOR", "1");
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm");
+        }
         let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
         // Only the child may hold the other end, or the end of its output is never seen.
         drop((command, slave));

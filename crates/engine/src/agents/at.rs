@@ -212,10 +212,12 @@ impl Rappel {
                 return Ok(checkpoint.manifest);
             }
         }
-        Err(Error::NotThere {
-            message: format!("no checkpoint with agents has the tag {tag:?}"),
-            hint: "rappel list shows the tags".into(),
-        })
+        let hint = match self.nearest_tag(tag)? {
+            Some(nearest) => format!("did you mean {nearest}? rappel list shows the tags"),
+            None => "rappel list shows the tags".into(),
+        };
+        let message = format!("no checkpoint with agents has the tag {tag:?}");
+        Err(Error::NotThere { message, hint })
     }
 }
 

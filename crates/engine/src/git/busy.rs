@@ -31,7 +31,7 @@ impl Rappel {
         let mut locks = places.chain(worktrees).map(|folder: PathBuf| folder.join("index.lock"));
         match locks.find(|lock| lock.symlink_metadata().is_ok()) {
             None => Ok(()),
-            Some(lock) => Err(Error::GitAtWork { lock }),
+            Some(lock) => Err(Error::Restore(rappel_capture::restore::Error::index_locked(&lock))),
         }
     }
 }

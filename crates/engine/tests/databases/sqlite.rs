@@ -456,7 +456,7 @@ fn one_of_several_is_restored_by_its_name() {
 }
 
 #[test]
-fn who_asks_for_its_file_is_told_that_it_is_a_database() {
+fn a_restore_of_its_path_is_told_that_it_is_a_database() {
     let world = World::new(Project::new().file("code", "1"));
     let connection = Connection::open(world.project.path("app.db")).unwrap();
     connection.execute_batch("CREATE TABLE t (x)").unwrap();
@@ -465,7 +465,6 @@ fn who_asks_for_its_file_is_told_that_it_is_a_database() {
     let path = crate::support::path("app.db");
     let options = RestoreOptions { paths: vec![path.clone()], ..RestoreOptions::default() };
     for error in [
-        rappel.cat(&reference, &path, &mut Vec::new()).unwrap_err(),
         rappel.plan_restore(&reference, &options).unwrap_err(),
         world.open().restore(&reference, &options).unwrap_err(),
     ] {

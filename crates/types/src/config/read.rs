@@ -62,7 +62,12 @@ impl Reader<'_> {
             match name {
                 "environment" => config.environment = self.name(name, value),
                 "files" => config.files = self.files(value),
-                "store" => config.store = self.store(value),
+                "store" => {
+                    config.store = self.store(value);
+                    if config.store.max_size != StoreConfig::default().max_size {
+                        config.notes.push("`store.max_size` is not used yet".to_owned());
+                    }
+                }
                 "database" => {
                     config.databases = self.databases(value);
                     self.check_names(value, &config.databases, &config.commands);

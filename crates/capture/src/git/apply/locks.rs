@@ -10,8 +10,8 @@ use rappel_types::git::RepositoryPlan;
 
 use super::super::folder::split;
 use super::{GitDrive, path_of};
-use crate::restore::Result;
 use crate::restore::intent::IntentId;
+use crate::restore::{Error, Result};
 
 impl GitDrive<'_> {
     /// Takes `index.lock` of every work tree whose index changes, as git does, and the lock of refs
@@ -49,8 +49,7 @@ impl GitDrive<'_> {
                 }
                 Err(_) if own => {}
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                    let holder = format!("{} is held by a git command", path.display());
-                    return Err(StoreError::Busy { holder, waited_ms: 0 }.into());
+                    return Err(Error::index_locked(&path));
                 }
                 Err(error) => return Err(StoreError::io("create", &path)(error).into()),
             }

@@ -121,7 +121,7 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
             git.try_ask(&["update-ref", "--stdin"], &input).map_err(|words| trouble(&words))?;
         if !status.success() {
             if is_locked(&words) {
-                return Err(StoreError::Busy { holder: words, waited_ms: 0 }.into());
+                return Err(Error::GitBusy(words));
             }
             let path =
                 moves.first().map_or_else(|| RelPath::new("refs"), |step| Ok(step.name.clone()));
@@ -148,9 +148,7 @@ fn transact(common: &Path, moves: &[RefMove]) -> Result<()> {
             _ => continue,
         };
         answer.map_err(|words| match words {
-            Trouble::Failed(holder) if is_locked(&holder) => {
-                StoreError::Busy { holder, waited_ms: 0 }.into()
-            }
+            Trouble::Failed(words) if is_locked(&words) => Error::GitBusy(words),
             other => trouble(&other),
         })?;
     }
