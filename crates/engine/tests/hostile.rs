@@ -373,7 +373,7 @@ fn another_workspaces_checkpoint_is_not_put_over_this_ones_files() {
     let good = world.save("good");
     let evil = commit(&world, &good, |manifest, _| manifest.workspace.id.0 ^= 1);
     let error = world.open().restore(&reference(&evil), &RestoreOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(world.open().list(&ListFilter::default()).unwrap().total, 1);
 }
 

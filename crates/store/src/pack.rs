@@ -466,7 +466,9 @@ impl OpenPacks {
 
     /// How many stay open here. Each thread may be reading one more that was just closed.
     fn most() -> usize {
-        (Self::LIMIT - Self::OF_A_WRITER).saturating_sub(rayon::current_num_threads()).clamp(8, 48)
+        // The pool of threads is not asked: it may not be made yet, and asking would make it.
+        let threads = std::thread::available_parallelism().map_or(8, usize::from);
+        (Self::LIMIT - Self::OF_A_WRITER).saturating_sub(threads).clamp(8, 48)
     }
 
     pub fn get(&self, id: PackId) -> Option<Arc<PackReader>> {
