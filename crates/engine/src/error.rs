@@ -221,6 +221,20 @@ pub enum Error {
         /// What it would be now.
         found: String,
     },
+    /// The plan of a restore cannot be carried out as things are. Nothing was changed.
+    #[error("{}; nothing was changed", describe(conflicts))]
+    InTheWay {
+        /// What is in the way, and why.
+        conflicts: Vec<Conflict>,
+    },
+    /// A restore failed when the present was saved already.
+    #[error("{cause} (what was there before is saved as {safety})")]
+    AfterSaving {
+        /// Why it failed.
+        cause: Box<Error>,
+        /// The safety checkpoint.
+        safety: rappel_types::CheckpointId,
+    },
     /// Another restore, undo or redo went by since an undo or redo was planned.
     #[error(
         "another restore, undo or redo of this workspace went by meanwhile; nothing was changed"
@@ -294,6 +308,9 @@ impl Error {
     pub(crate) fn names_missing(&self) -> Option<String> {
         use rappel_capture::databases::Error as Database;
         use rappel_capture::restore::Error as Restore;
+        if let Self::AfterSaving { cause, .. } = self {
+            return cause.names_missing();
+        }
         // A restore that could not be taken back waits for `recover`.
         let Self::Restore(error @ (Restore::Database { .. } | Restore::RolledBack { .. })) = self
         else {
@@ -310,10 +327,28 @@ impl Error {
     /// The same, with where the rows of a database are that could not be loaded.
     #[must_use]
     pub(crate) fn with_rows_in(mut self, checkpoint: &rappel_types::CheckpointId) -> Self {
-        if let Self::Restore(error) = &mut self {
+        let error = match &mut self {
+            Self::AfterSaving { cause, .. } => &mut **cause,
+            other => other,
+        };
+        if let Self::Restore(error) = error {
             say_where(error, checkpoint);
         }
         self
+    }
+
+    /// The same, with the checkpoint that was made before it happened.
+    #[must_use]
+    pub(crate) fn after_saving(self, safety: &rappel_types::CheckpointId) -> Self {
+        Self::AfterSaving { cause: Box::new(self), safety: safety.clone() }
+    }
+
+    /// What it is about, whatever was saved before.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::AfterSaving { cause, .. } => cause.cause(),
+            other => other,
+        }
     }
 
     /// What kind of failure it is.
@@ -323,6 +358,7 @@ impl Error {
                 store_kind(error)
             }
             Self::Restore(error) => restore_kind(error),
+            Self::AfterSaving { cause, .. } => cause.kind(),
             Self::Restoring { .. } => ErrorKind::Busy,
             Self::Database { error, .. } => database_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
@@ -353,6 +389,7 @@ impl Error {
                 _ => ErrorKind::Usage,
             },
             Self::PlanChanged { .. }
+            | Self::InTheWay { .. }
             | Self::Stepped
             | Self::ForeignWorkspace { .. }
             | Self::PastReturn { .. }
@@ -452,15 +489,8 @@ impl Error {
             Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
                 Some("name a folder that does not exist yet".into())
             }
-            Self::Restore(rappel_capture::restore::Error::Conflicts(all))
-                if all.iter().any(|one| one.reason.contains(crate::databases::ALLOW_UNSAVED)) =>
-            {
-                Some(
-                    "--allow-unsaved NAME restores a command without saving what it holds now; \
-                     --skip databases leaves it alone"
-                        .into(),
-                )
-            }
+            Self::InTheWay { conflicts } => Some(way_out(conflicts)),
+            Self::AfterSaving { cause, .. } => cause.hint(),
             Self::Damaged { .. } => Some(VERIFY.into()),
             Self::DamagedIntent { .. } => Some(
                 "rappel recover --set-aside saves what is there now and takes that file out of the \
@@ -485,6 +515,20 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// What to do about what is in the way of a restore.
+pub fn way_out(conflicts: &[Conflict]) -> String {
+    let about = |words: &str| conflicts.iter().any(|one| one.reason.contains(words));
+    let text = match conflicts.iter().all(Conflict::is_about_a_database) {
+        true if about(crate::databases::ALLOW_UNSAVED) => {
+            "--allow-unsaved NAME restores a command without saving what it holds now; \
+             --skip databases leaves it alone"
+        }
+        true => "see to what is said of each, or leave them alone with --skip databases",
+        false => "move it aside, or leave it out with --path or --skip",
+    };
+    text.into()
 }
 
 const VERIFY: &str = "rappel verify tells which checkpoints are hurt";

@@ -123,7 +123,7 @@ pub use diff::{
     GitDiff, Moved, NestedDiff, RefDiff, Renamed, RepositoryDiff, SessionDiff, TableDiff,
 };
 pub use doctor::Check;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, way_out};
 pub use init::Initialised;
 pub use labels::check_tags;
 pub use log::{FileChange, FileLog};

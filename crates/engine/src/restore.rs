@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rappel_capture::databases::Names;
 use rappel_capture::databases::copy_out::write_out;
-use rappel_capture::databases::{DatabaseDrive, Names};
 use rappel_capture::files::Restored;
 use rappel_capture::git::{State, create, folder_of};
 use rappel_capture::restore::{
     self, IntentId, Intents, Job, Outcome, RootProbe, Scope, Side, WithoutProbe, copy_out::Copied,
-    plan_files, plan_hash,
+    plan_files,
 };
 use rappel_store::beneath::Root;
 use rappel_store::disk::Disk;
@@ -29,6 +29,7 @@ use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
 use rappel_types::manifest::FilesPart;
+use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
 use rappel_types::{
     Action, ActionKind, CheckpointId, Entry, Facet, Manifest, Node, Plan, Reference, RelPath,
@@ -47,7 +48,7 @@ use crate::rappel::Rappel;
 use crate::save::new_document;
 pub use options::RestoreOptions;
 pub(crate) use present::Present;
-use proof::Prepared;
+use proof::{Prepared, Ready};
 pub use report::{Done, KeptFile, RestoreReport, ShownAction, Summary};
 use report::{confirm_with, report_of};
 pub(crate) use report::{describe, kept_files, restored_databases};
@@ -112,6 +113,13 @@ pub(crate) struct Planned {
     pub agents: AgentsPlanned,
 }
 
+impl Planned {
+    /// What a step keeps of repositories and databases because it was changed since.
+    fn edited(&self) -> Vec<Conflict> {
+        [self.git.edited.clone(), self.databases.edited.clone()].concat()
+    }
+}
+
 impl Rappel {
     pub(crate) fn intents(&self) -> Intents {
         Intents::new(self.store.home().intents(), self.store.disk().clone())
@@ -144,10 +152,9 @@ impl Rappel {
         let target = self.target_of(&self.store.checkpoint(to)?.ok_or_else(deleted)?)?;
         let scratch = Scratch::over(self.source());
         let planned = self.plan_in_memory(&scratch, &target, limit)?;
-        let edited = planned.git.edited.iter().chain(&planned.databases.edited);
-        let kept: Vec<String> = edited.map(|one| format!("{}: {}", one.path, one.reason)).collect();
+        let edited = planned.edited();
         let mut report = report_of(to, planned, true);
-        report.warnings.extend(kept);
+        report.conflicts.extend(edited);
         Ok(report)
     }
 
@@ -300,11 +307,10 @@ impl Rappel {
         names: Names,
     ) -> Result<RestoreReport> {
         let start = Instant::now();
-        let Course { kind, expected, narrow, after } = *course;
         let workspace = self.require_known()?;
         let _turn = self.turn_to_restore(workspace)?;
         self.refuse_if_unfinished()?;
-        if let Some(after) = after
+        if let Some(after) = course.after
             && self.last_step()? != after
         {
             return Err(Error::Stepped);
@@ -312,21 +318,63 @@ impl Rappel {
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
         let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
-        let Prepared { safety, present, held, planned, .. } = self.prepare(target, limit, names)?;
+        match self.prepare(target, limit, course, names)? {
+            Prepared::Nothing(planned) => self.did_nothing(target, limit, course, *planned, start),
+            Prepared::Ready(ready) => {
+                let safety = ready.safety.id.clone();
+                self.carry_out(target, limit, course.kind, (*ready, root), start)
+                    .map_err(|error| error.after_saving(&safety))
+            }
+        }
+    }
+
+    /// What is answered where the workspace is as the checkpoint has it. Nothing was saved for that.
+    fn did_nothing(
+        &self,
+        target: &Target,
+        limit: &Limit<'_>,
+        course: &Course<'_>,
+        planned: Planned,
+        start: Instant,
+    ) -> Result<RestoreReport> {
+        let edited = planned.edited();
+        // A step that could do nothing yet is still the next one; one that has nothing to do is over.
+        let is_over = edited.is_empty() && !matches!(limit, Limit::Exactly { kept: true, .. });
+        if course.kind != UndoKind::Restore && is_over {
+            self.pass_over(course.kind, &target.manifest.id)?;
+        }
+        let mut report = report_of(&target.manifest.id, planned, false);
+        report.conflicts.extend(edited);
+        report.done = Some(Done {
+            restored_to: target.manifest.id.clone(),
+            timestamp: target.manifest.created_at,
+            message: target.manifest.description.clone(),
+            finished_at: self.now(),
+            text: describe(&Outcome::default(), None, &[]),
+            recovery_complete: report.conflicts.is_empty(),
+            safety_checkpoint: None,
+            verified: true,
+            duration_ms: start.elapsed().as_millis() as u64,
+            kept: Vec::new(),
+        });
+        Ok(report)
+    }
+
+    /// Carries out what was prepared.
+    fn carry_out(
+        &mut self,
+        target: &Target,
+        limit: &Limit<'_>,
+        kind: UndoKind,
+        (ready, root): (Ready, Root),
+        start: Instant,
+    ) -> Result<RestoreReport> {
+        let workspace = self.require_known()?;
+        let Ready { safety, present, held, planned } = ready;
+        let (edited, safety) = (planned.edited(), safety.id);
         let Planned { plan, git, databases, agents } = planned;
-        let safety = safety.id;
-        let hash = plan_hash(&target.manifest.id, &plan);
-        if let Some(expected) = expected
-            && expected != hash
-        {
-            return Err(Error::PlanChanged { expected: expected.to_owned(), found: hash });
-        }
-        let plan = narrow(plan)?;
-        if plan.conflicts.is_empty() {
-            self.refuse_while_git_works(&plan, &present.git.states)?;
-        }
         let ended = match limit {
-            Limit::Options(options) if options.terminate_sessions && plan.conflicts.is_empty() => {
+            Limit::Options(options) if options.terminate_sessions => {
                 self.end_agents(options.own_session.as_ref())?
             }
             _ => Vec::new(),
@@ -338,16 +386,12 @@ impl Rappel {
             checkpoint = %target.manifest.id,
             %safety,
             actions = plan.actions.len(),
-            conflicts = plan.conflicts.len(),
             took = ?start.elapsed(),
             "the present is saved and the restore is planned"
         );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
         let mut made = Vec::new();
-        let drive = match plan.conflicts.is_empty() {
-            true => self.drive_of(held, &mut made)?,
-            false => DatabaseDrive::default(),
-        };
+        let drive = self.drive_of(held, &mut made)?;
         let job = Job {
             root: &root,
             source: self.source(),
@@ -362,15 +406,8 @@ impl Rappel {
             plan: &plan,
             now: self.now(),
         };
-        let kept = matches!(limit, Limit::Exactly { kept: true, .. })
-            || !git.edited.is_empty()
-            || !databases.edited.is_empty();
         let (mut left, mut unmoved) = (Vec::new(), Vec::new());
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
-            // A step that could do nothing yet is still the next one.
-            if kept && plan.is_empty() {
-                return Ok(());
-            }
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
             let to = &target.manifest.id;
             let databases = self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)?;
@@ -396,7 +433,6 @@ impl Rappel {
             "restored"
         );
         self.update_cache(&present, target, &outcome);
-        let edited = [git.edited.clone(), databases.edited.clone()].concat();
         let short = agents.in_short(agents.transcripts.saturating_sub(left.len()));
         let planned = Planned { plan, git, databases, agents };
         let mut report = report_of(&target.manifest.id, planned, false);
@@ -415,10 +451,12 @@ impl Rappel {
         report.conflicts.extend(unmoved);
         report.done = Some(Done {
             restored_to: target.manifest.id.clone(),
-            timestamp: self.now(),
-            message: describe(&outcome, Some(report.summary.files), &report.summary.others()),
+            timestamp: target.manifest.created_at,
+            message: target.manifest.description.clone(),
+            finished_at: self.now(),
+            text: describe(&outcome, Some(report.summary.files), &report.summary.others()),
             recovery_complete: report.conflicts.is_empty(),
-            safety_checkpoint: safety,
+            safety_checkpoint: Some(safety),
             verified: true,
             duration_ms: start.elapsed().as_millis() as u64,
             kept: kept_files(&outcome),
@@ -667,6 +705,30 @@ impl Rappel {
             Ok(records)
         })?;
         Ok(databases)
+    }
+
+    /// Remembers that an undo or redo found everything as it would have left it: the next one goes
+    /// further. There is nothing to take back.
+    fn pass_over(&self, kind: UndoKind, to: &CheckpointId) -> Result<()> {
+        let workspace = self.require_known()?;
+        let undo = Undo {
+            version: DOCUMENT_VERSION,
+            workspace,
+            kind,
+            from: to.clone(),
+            to: to.clone(),
+            mixed: Vec::new(),
+            facets: Vec::new(),
+            git: Vec::new(),
+            databases: Vec::new(),
+            sessions: Vec::new(),
+            transcripts: false,
+            paths: Vec::new(),
+            at: self.now(),
+        };
+        let record = new_document(Kind::Undo, workspace.to_string(), &undo)?;
+        self.store.begin()?.commit(|_| Ok(vec![record]))?;
+        Ok(())
     }
 
     /// Tells the cache what the restore wrote, so that the next save need not read it again. Only

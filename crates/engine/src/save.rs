@@ -2,10 +2,11 @@
 
 mod look;
 mod options;
+mod prepared;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rappel_capture::files::Progress;
 use rappel_capture::restore::Intent;
@@ -15,7 +16,6 @@ use rappel_store::held;
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
-use rappel_store::threads;
 use rappel_store::verify::Hurt;
 use rappel_store::{NewRecord, ambient, tree};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
@@ -25,18 +25,18 @@ use rappel_types::{
     secret,
 };
 
-use crate::agents::{
-    CapturedTranscripts, Notice, Running, Snapshots, Transcripts, agents_part, catch_up,
-};
+use crate::agents::{CapturedTranscripts, Transcripts, agents_part};
 use crate::checkpoint::Checkpoint;
-use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
+use crate::databases::{CapturedDatabases, Holdings};
 use crate::error::{Error, Result};
 use crate::git::CapturedGit;
 use crate::rappel::Rappel;
-use crate::workspace::{self, FirstCommit, Recognition};
-use look::{Captured, Look};
+use crate::workspace::{self, Recognition};
+use look::Look;
 pub(crate) use look::{CapturedFiles, Leave};
 pub use options::SaveOptions;
+use prepared::Prepared;
+pub(crate) use prepared::PreparedSave;
 
 /// An existing checkpoint is returned instead of a new one only if it is younger than this.
 const FRESH_MS: i64 = 60_000;
@@ -138,223 +138,12 @@ impl Rappel {
         holdings: &mut Holdings,
         distrust_cache: bool,
     ) -> Result<Saved> {
-        let start = Instant::now();
-        let (id, mut notes, new_workspace) = self.identify();
-        let only_agents = CAPTURED.iter().all(|one| *one == Facet::Agents || !options.wants(*one));
-        let mut transcripts = None;
-        if options.wants(Facet::Agents) && !only_agents {
-            transcripts = self.find_transcripts(id, distrust_cache)?;
-        }
-        let (id, new_workspace) = match &mut transcripts {
-            Some(found) => self.hear(found, id, new_workspace, &mut notes)?,
-            None => (id, new_workspace),
+        let begun = self.begin_save(options, distrust_cache)?;
+        let made = match self.prepare_save(begun, options, progress, holdings)? {
+            Prepared::Existing(saved) => return Ok(*saved),
+            Prepared::New(prepared) => prepared.commit(self)?,
         };
-        let newest = self.store.look_up(|index| index.newest_with_files(id))?;
-        let ask_first_commit = new_workspace.is_some()
-            || (self.known().is_some_and(|known| known.first_commit.is_none())
-                && newest.as_ref().is_none_or(|row| row.sequence < ASK_FIRST_COMMIT));
-        let first_commit = ask_first_commit.then(|| FirstCommit::ask(&self.root)).flatten();
-
-        let Running { named: mid_operation, waited, .. } = match options.wait {
-            Some(limit) => self.wait_for_calls(options.session.as_deref(), limit)?,
-            None => Running::default(),
-        };
-        let lost = self.lost_packs()?;
-        let hurt = self.noted_hurt();
-        let damage = format!("{lost}{hurt}");
-        let news = !damage.is_empty() && !self.knows_of(id, &damage);
-        if news {
-            let what = match lost.is_empty() {
-                true => "the store is damaged".to_owned(),
-                false => format!("{lost} is missing or cut off"),
-            };
-            notes.push(format!("{what}; the workspace is stored anew, see `rappel verify`"));
-        }
-        let distrust_cache = distrust_cache || news;
-        let mut asking = self.asking_session(options)?;
-        let writer = self.store.begin()?.distrusting(distrust_cache);
-        let held: Vec<RelPath> = holdings.all.iter().filter_map(Holding::path).collect();
-        let look = Look {
-            held: &held,
-            id,
-            options,
-            newest: newest.as_ref(),
-            progress,
-            distrust: distrust_cache,
-        };
-        let (all, transcripts) = std::thread::scope(|scope| {
-            let beside = transcripts
-                .take()
-                .map(|found| threads::beside(scope, || self.capture_transcripts(found, &writer)));
-            let all = (!only_agents).then(|| self.capture_all(&look, &writer, holdings));
-            let transcripts = beside.map(|beside| {
-                beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            (all.transpose(), transcripts.transpose())
-        });
-        let (captured, git, databases, restored) = match all? {
-            Some(Captured { files, git, databases, restored }) => {
-                (Some(files), git, databases, restored)
-            }
-            None => (None, None, None, false),
-        };
-        let transcripts = transcripts?;
-        let noticed =
-            captured.as_ref().map(|files| files.scanned.databases.clone()).unwrap_or_default();
-        let mut files = captured.filter(|_| options.wants(Facet::Files));
-        if let (Some(files), Some(newest)) = (&mut files, &newest)
-            && files.base.is_none()
-        {
-            match self.count_against(newest, files) {
-                // What cannot be read is nothing to compare with: everything counts as new.
-                Err(error) if error.is_unreadable() => {}
-                other => other?,
-            }
-        }
-        let knowledge = match &files {
-            Some(files) if options.wants(Facet::Knowledge) => {
-                self.capture_knowledge(files, newest.as_ref(), &writer)?
-            }
-            _ => None,
-        };
-        if lost.is_empty()
-            && !distrust_cache
-            && let Some(existing) = self.existing(
-                &look,
-                files.as_ref(),
-                git.as_ref(),
-                databases.as_ref(),
-                transcripts.as_ref(),
-            )?
-        {
-            notes.extend(databases::not_restorable(&existing.manifest.databases));
-            return Ok(Saved { checkpoint: existing, notes, waited });
-        }
-        let interrupted = restored
-            || !self.open_intents()?.is_empty()
-            || self.intents().damaged_of(id)?.is_some();
-        writer.reuse(files.iter().map(|captured| captured.tree));
-        writer.reuse(git.iter().flat_map(CapturedGit::trees));
-        writer.reuse(databases.iter().flat_map(CapturedDatabases::trees));
-        writer.reuse(transcripts.iter().filter_map(|transcripts| transcripts.tree));
-        let mut bases: Vec<CheckpointId> = Vec::new();
-        bases.extend(files.as_ref().and_then(|captured| captured.base_checkpoint.clone()));
-        bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
-        bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
-        bases.extend(transcripts.as_ref().and_then(|transcripts| transcripts.base.clone()));
-        let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
-        let mut draft = self.draft(id, options, parts, interrupted);
-        if files.is_some() && options.wants(Facet::Knowledge) {
-            let state = if knowledge.is_some() { FacetState::Captured } else { FacetState::Absent };
-            draft.facets.insert(Facet::Knowledge, state);
-        }
-        writer.reuse(knowledge.iter().map(|knowledge| knowledge.index));
-        draft.knowledge = knowledge;
-        if let Some(transcripts) = &transcripts {
-            draft.partial_reasons.extend(transcripts.partial.iter().cloned());
-            draft.partial = !draft.partial_reasons.is_empty();
-        }
-        let transcripts_tree = transcripts.as_ref().and_then(|transcripts| transcripts.tree);
-        let trigger = options.trigger();
-        let now = self.now();
-        draft.mid_operation = mid_operation;
-        let connected = match options.wants(Facet::Agents) {
-            true => self.snapshot_connected(&writer)?,
-            false => Snapshots::default(),
-        };
-        draft.partial |= !connected.failed.is_empty();
-        draft.partial_reasons.extend(connected.failed);
-        let state_dirs = files.as_ref().map(|_| self.state_dirs()).unwrap_or_default();
-        let evidence = &self.evidence;
-        let begins = matches!(self.recognition, Recognition::New { .. });
-        let mut made = None;
-        writer.commit(|moment| {
-            let index = &mut *moment.index;
-            if begins && workspace::is_known_by_now(index, evidence)? {
-                return Err(rappel_store::Error::Moved);
-            }
-            for base in &bases {
-                if index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted) {
-                    return Err(rappel_store::Error::Moved);
-                }
-            }
-            let mut manifest = draft;
-            if let Some(asking) = &mut asking {
-                catch_up(asking, index)?;
-            }
-            place(&mut manifest, index, id, trigger, now)?;
-            let event = asking.as_mut().map(|asking| asking.note_checkpoint(&mut manifest, now));
-            if options.wants(Facet::Agents) {
-                let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
-                part.state_dirs = state_dirs;
-                part.transcripts = transcripts_tree;
-                part.connected = connected.taken;
-                manifest.set_agents(part);
-            }
-            manifest.cost.new_bytes = moment.new_bytes;
-            manifest.cost.wall_ms = start.elapsed().as_micros() as f64 / 1000.0;
-            let base = manifest_base(index, id, manifest.sequence)?;
-            let mut records =
-                vec![NewRecord::Manifest { manifest: Box::new(manifest.clone()), base }];
-            let first_commit = first_commit.and_then(FirstCommit::if_ready);
-            if new_workspace.is_some() || first_commit.is_some() {
-                let known = new_workspace.as_ref().and_then(|known| known.first_commit.clone());
-                let document = evidence.document(id, first_commit.or(known), now);
-                records.push(workspace_record(&document)?);
-            }
-            records.extend(event.map(|(session, event)| NewRecord::Document {
-                kind: Kind::Event,
-                key: session.to_string(),
-                json: event.to_json(),
-            }));
-            made = Some(manifest);
-            Ok(records)
-        })?;
-        let Some(manifest) = made else {
-            return Err(Error::Damaged { message: "a commit without its manifest".into() });
-        };
-        if let Some(asking) = asking {
-            self.live.insert(asking.state.session.clone(), asking);
-        }
-        let (checkpoint, trigger) = (manifest.id.clone(), manifest.trigger);
-        self.tell(&Notice::Checkpoint { checkpoint, trigger });
-        self.recognition = Recognition::Known(match self.known() {
-            Some(known) => known.clone(),
-            None => self.evidence.document(id, None, now),
-        });
-        if let Some(git) = git {
-            notes.extend(git.gone.as_ref().map(crate::git::gone));
-            self.remember_git(id, git, files.as_ref().map(|files| files.tree), &manifest.id);
-        }
-        if let Some(mut databases) = databases {
-            notes.append(&mut databases.notes);
-            self.remember_databases(id, databases, &manifest.id);
-        }
-        if let Some(transcripts) = transcripts {
-            self.remember_transcripts(id, transcripts, &manifest.id);
-        }
-        if let Some(captured) = files {
-            let cache = captured.scanned.next.finish(captured.tree, Some(manifest.id.clone()));
-            self.save_cache(cache, id);
-            if news {
-                self.note_lost(id, &damage);
-            }
-        }
-        tracing::info!(
-            checkpoint = %manifest.id,
-            trigger = %manifest.trigger,
-            new_bytes = manifest.cost.new_bytes,
-            took = ?start.elapsed(),
-            "saved"
-        );
-        notes.extend(self.config.notes.iter().cloned());
-        notes.extend(self.missing_knowledge());
-        notes.extend(self.refused_variables());
-        notes.extend(databases::not_restorable(&manifest.databases));
-        notes.extend(self.unprotected_databases().iter().map(Found::note));
-        notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
-        let checkpoint = Checkpoint { manifest, pinned: false, created: true };
-        Ok(Saved { checkpoint, notes, waited })
+        Ok(self.acknowledge(made))
     }
 
     /// Takes in what transcripts tell; a workspace that was never saved becomes known by it. Returns which one it is.

@@ -394,8 +394,7 @@ impl Rappel {
         };
         let limit = self.limit_of(step, (&paths, !edited.is_empty()), overwrite, options)?;
         let mut report = self.plan_exactly(&step.to, &limit)?;
-        let kept = edited.iter().map(|one| format!("{}: {}", one.path, one.reason));
-        report.warnings.extend(kept);
+        report.conflicts.extend(edited);
         Ok(report)
     }
 

@@ -1,5 +1,7 @@
 //! A run on its way into the log: objects are packed by many threads, and committed at once.
 
+mod own;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +21,7 @@ use crate::pack::{PackId, PackWriter, Sealed};
 use crate::record::{self, Kind, Packing};
 use crate::sink::{Role, Sink, Source, id_of};
 use crate::store::{Store, encode_document};
+use own::Listed;
 
 /// Objects beyond this much are compressed fast: the run is like a first save.
 const NORMAL_EFFORT_MAX: usize = 1 << 20;
@@ -94,6 +97,7 @@ struct Shared {
     /// Objects of the store that this run refers to, with all that they refer to.
     roots: HashSet<ObjectId>,
     spool: Spool,
+    listed: Listed,
     raw: usize,
 }
 
@@ -131,9 +135,13 @@ impl Store {
     }
 }
 
+/// What the store holds, and what the run has put so far.
 impl Source for Writer<'_> {
     fn get(&self, id: &ObjectId) -> Result<Arc<[u8]>> {
-        self.store.get(id)
+        match self.own(id)? {
+            Some(bytes) => Ok(bytes),
+            None => self.store.get(id),
+        }
     }
 }
 

@@ -220,3 +220,30 @@ fn a_long_history_of_manifests_can_be_read_to_the_end() {
     }
     check(&store, &all);
 }
+
+#[test]
+fn a_run_gives_back_what_it_was_given_before_it_is_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let before = objects(1, 3, 4000);
+    save(&store, 1, std::slice::from_ref(&before[0]));
+    // Small ones wait, fill blocks and spill into packs; large ones are records of their own.
+    let mut all = objects(2, 3000, 4000);
+    all.extend(objects(3, 4, 300_000));
+    let mut edited = before[0].clone();
+    edited[7] ^= 1;
+    let base = id_of(&before[0]);
+    let writer = store.begin().unwrap();
+    for (place, bytes) in all.iter().enumerate() {
+        let role = if place % 2 == 0 { Role::Content } else { Role::Structure };
+        assert_eq!(writer.put(role, bytes, None).unwrap(), id_of(bytes));
+    }
+    writer.put(Role::Content, &edited, Some(&base)).unwrap();
+    for bytes in all.iter().chain([&edited, &before[0]]) {
+        assert_eq!(&*writer.get(&id_of(bytes)).unwrap(), &bytes[..]);
+    }
+    assert!(store.get(&id_of(&edited)).is_err(), "nothing of it counts yet");
+    drop(writer);
+    let packs = std::fs::read_dir(store.home().packs()).unwrap().count();
+    assert_eq!(packs, 1, "and it leaves nothing behind");
+}

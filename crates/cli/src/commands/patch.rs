@@ -58,8 +58,9 @@ pub fn run(
     let reference = restore::exactly(&report.checkpoint);
     let options = RestoreOptions { expected: Some(report.plan), ..options.clone() };
     let report = rappel.restore_chosen(&reference, &options, &chosen)?;
-    let head =
-        format!("Restored parts of {}", context.output.paint().id(report.checkpoint.as_str()));
+    let verb = if restore::did_something(&report) { "Restored" } else { "Restore" };
+    let id = context.output.paint().id(report.checkpoint.as_str());
+    let head = format!("{verb} parts of {id}");
     restore::tell(&head, &report, &report, "undo", context)
 }
 

@@ -218,8 +218,19 @@ fn go(args: &Args, context: &Context) -> Result {
     }
     context.stop_cleanly();
     let report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
-    let head = head("Restored", &report.checkpoint, &rappel, context);
-    tell(&context.output.paint().good(&head), &report, &report, "undo", context)
+    let head = match did_something(&report) {
+        true => {
+            let head = head("Restored", &report.checkpoint, &rappel, context);
+            context.output.paint().good(&head)
+        }
+        false => head("Restore", &report.checkpoint, &rappel, context),
+    };
+    tell(&head, &report, &report, "undo", context)
+}
+
+/// Whether there was anything to restore.
+pub fn did_something(report: &RestoreReport) -> bool {
+    report.done.as_ref().is_some_and(|done| done.safety_checkpoint.is_some())
 }
 
 /// What is said to a restore that does not say to where.
@@ -275,16 +286,12 @@ pub fn approve(
         let text = format!("{head}\n{}", face::restore::plan(report, output));
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
-    if !report.conflicts.is_empty() {
+    let in_the_way = &report.full_plan.conflicts;
+    if !in_the_way.is_empty() {
         return Err(Failure {
             kind: ErrorKind::Conflict,
             message: "something is in the way; nothing was changed".into(),
-            hint: Some(match report.conflicts.iter().all(Conflict::is_about_a_database) {
-                true => {
-                    "see to what is said of each (--allow-unsaved NAME for a command that cannot be saved), or leave them alone with --skip databases".into()
-                }
-                false => "move it aside, or leave it out with --path or --skip".into(),
-            }),
+            hint: Some(rappel::way_out(in_the_way)),
         });
     }
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
@@ -293,7 +300,7 @@ pub fn approve(
             let text = format!("\n{promise}\nGo ahead with: {confirm_with}\n");
             output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
         }
-        return Ok(Some(Exit::Done));
+        return would_leave(&report.conflicts).map(Some);
     }
     if report.full_plan.is_empty() {
         return Ok(Some(Exit::Done));
@@ -318,23 +325,37 @@ pub fn tell(
         output.answer_json(answer)?;
     } else if let (Some(done), false) = (done, output.quiet) {
         let paint = output.paint();
-        let text = face::restore::done(head, report, done, output);
-        let back = match report.full_plan.is_empty() {
-            true => String::new(),
-            false => paint.faint(&format!("Take it back with: {}\n", context.suggest(back))),
+        let text = match did_something(report) {
+            true => {
+                let done = face::restore::done(head, report, done, output);
+                let back = format!("Take it back with: {}\n", context.suggest(back));
+                format!("{done}{}", paint.faint(&back))
+            }
+            false => format!("{head}\n{}", face::restore::plan(report, output)),
         };
-        output.answer(|out| Ok(write!(out, "{text}{back}")?))?;
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
     let kept = done.map_or(&[][..], |done| &done.kept);
-    face::restore::warn(&report.warnings, kept, output);
-    if report.conflicts.is_empty() {
-        return Ok(Exit::Done);
+    // Where nothing was done, what was shown has them already.
+    let warnings = if did_something(report) || output.quiet { &report.warnings[..] } else { &[] };
+    face::restore::warn(warnings, kept, output);
+    match report.conflicts.is_empty() {
+        true => Ok(Exit::Done),
+        false => Err(left(face::restore::conflicts(&report.conflicts))),
     }
-    Err(Failure {
-        kind: ErrorKind::Conflict,
-        message: face::restore::conflicts(&report.conflicts),
-        hint: None,
-    })
+}
+
+/// The end of a dry run: as that of the run itself.
+fn would_leave(conflicts: &[Conflict]) -> Result {
+    match conflicts.is_empty() {
+        true => Ok(Exit::Done),
+        false => Err(left(face::restore::would_be_left(conflicts))),
+    }
+}
+
+/// Something is left as it is because somebody changed it.
+fn left(message: String) -> Failure {
+    Failure { kind: ErrorKind::Conflict, message, hint: None }
 }
 
 /// `--to`: into a folder of its own.

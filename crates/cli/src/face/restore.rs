@@ -29,7 +29,7 @@ pub fn plan(report: &RestoreReport, output: &Output) -> String {
     add_others(&mut fields, report);
     let mut text = match fields.is_empty() {
         // What is in the way was not compared.
-        true if report.conflicts.is_empty() => "  Nothing to change\n".into(),
+        true if report.full_plan.conflicts.is_empty() => "  Nothing to change\n".into(),
         true => String::new(),
         false => fields.lines(),
     };
@@ -54,12 +54,13 @@ pub fn plan(report: &RestoreReport, output: &Output) -> String {
     for kind in [ActionKind::Create, ActionKind::Overwrite, ActionKind::Delete, ActionKind::Skip] {
         text.push_str(&actions(report, kind, named, paint));
     }
-    if !report.conflicts.is_empty() {
+    let in_the_way = &report.full_plan.conflicts;
+    if !in_the_way.is_empty() {
         text.push_str(&format!("\n{}\n", paint.bad("In the way:")));
-        for Conflict { path, reason } in report.conflicts.iter().take(named) {
+        for Conflict { path, reason } in in_the_way.iter().take(named) {
             text.push_str(&format!("  {path}: {}\n", clean(reason)));
         }
-        text.push_str(&more(report.conflicts.len(), named));
+        text.push_str(&more(in_the_way.len(), named));
     }
     if !report.warnings.is_empty() {
         text.push('\n');
@@ -213,10 +214,10 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) ->
         add_others(&mut fields, report);
     } else {
         // The plan is not what was done if somebody came in between.
-        fields.add("Done", clean(&done.message));
+        fields.add("Done", clean(&done.text));
     }
-    let nothing = if fields.is_empty() { "  Nothing changed\n" } else { "" };
-    fields.add("Before", format!("saved as {}", paint.id(done.safety_checkpoint.as_str())));
+    let before = done.safety_checkpoint.as_ref();
+    fields.add_some("Before", before.map(|id| format!("saved as {}", paint.id(id.as_str()))));
     if report.summary.files.skip > 0 {
         let left = count(report.summary.files.skip, "path", "paths");
         fields.add("Left", format!("{left} as they are"));
@@ -225,7 +226,7 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) ->
     let sessions = sessions.collect::<String>();
     // Whoever did not see the plan learns here what is not as the checkpoint has it, and why.
     let left = left(report, named(output), paint);
-    format!("{head}\n{nothing}{}{sessions}{left}", fields.lines())
+    format!("{head}\n{}{sessions}{left}", fields.lines())
 }
 
 /// What was written into a folder of its own.
@@ -251,13 +252,22 @@ pub fn warn(warnings: &[String], kept: &[KeptFile], output: &Output) {
     }
 }
 
-/// Conflicts as one message.
+/// What was left as it is, as one message.
 pub fn conflicts(conflicts: &[Conflict]) -> String {
+    listed(conflicts, ["this was left as it is:", "were left as they are:"])
+}
+
+/// The same before it is done.
+pub fn would_be_left(conflicts: &[Conflict]) -> String {
+    listed(conflicts, ["this would be left as it is:", "would be left as they are:"])
+}
+
+fn listed(conflicts: &[Conflict], [one, many]: [&str; 2]) -> String {
     let named: Vec<_> =
         conflicts.iter().take(NAMED).map(|one| format!("  {}: {}", one.path, one.reason)).collect();
     let head = match conflicts.len() {
-        1 => "this was left as it is:".to_owned(),
-        number => format!("these {} were left as they are:", thousands(number as u64)),
+        1 => one.to_owned(),
+        number => format!("these {} {many}", thousands(number as u64)),
     };
     format!("{head}\n{}\n{}", named.join("\n"), more(conflicts.len(), NAMED)).trim_end().to_owned()
 }

@@ -5,14 +5,14 @@ use rappel_store::beneath::Root;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
 use rappel_types::manifest::PartialReason;
-use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger};
+use rappel_types::{Facet, FacetState, Node, ObjectId, RelPath};
 
 use super::Target;
 use crate::databases::Holdings;
 use crate::error::{Error, Result};
 use crate::git::GitPresent;
 use crate::rappel::Rappel;
-use crate::save::{CapturedFiles, SaveOptions};
+use crate::save::{CapturedFiles, PreparedSave};
 
 /// The present, as a restore compares it.
 pub(crate) struct Present {
@@ -34,92 +34,69 @@ impl Present {
 }
 
 impl Rappel {
-    /// The safety checkpoint: the present, with every path that the target holds, whatever today's
-    /// rules say. With `anew`, no cache is believed.
-    pub(crate) fn save_present(
-        &mut self,
-        target: &Target,
-        held: &mut Holdings,
-        anew: bool,
-    ) -> Result<(Manifest, Present)> {
-        // What the last save did not hold is known before; the loop is for rules that changed since.
-        let mut known: Option<(ObjectId, Vec<Change>)> = None;
-        let mut also = Vec::new();
-        if !anew && let Some(cache) = self.load_cache(self.require_known()?)? {
-            let changes = changes_to(self.source(), cache.base(), target)?;
-            also = self.unheld(&changes)?;
-            known = Some((*cache.base(), changes));
-            self.keep_cache(cache);
+    /// What the safety checkpoint takes although today's rules would not, as far as it is known before:
+    /// what the target holds and the last save did not.
+    pub(super) fn to_take_too(&self, target: &Target, anew: bool) -> Result<Vec<RelPath>> {
+        if anew {
+            return Ok(Vec::new());
         }
-        loop {
-            let options = SaveOptions {
-                message: Some("Pre-restore auto-save".into()),
-                trigger: Some(Trigger::PreRestore),
-                also: also.clone(),
-                also_git: target.manifest.git.clone(),
-                also_sessions: target
-                    .manifest
-                    .agents
-                    .iter()
-                    .flat_map(|agents| agents.sessions.iter().map(|part| part.id.clone()))
-                    .collect(),
-                anew,
-                ..SaveOptions::default()
-            };
-            let saved = self.save_holding(&options, None, held)?;
-            // Their bytes are saved before they are removed.
-            let displaced = held.displace_damaged();
-            if !displaced.is_empty() {
-                also.extend(displaced);
-                also.sort();
-                also.dedup();
-                continue;
-            }
-            let manifest = saved.checkpoint.manifest;
-            let Some(files) = manifest.files.clone() else {
-                return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
-            };
-            let changes = match known.take() {
-                Some((tree, changes)) if tree == files.tree => changes,
-                _ => changes_to(self.source(), &files.tree, target)?,
-            };
-            let unheld = self.unheld(&changes)?;
-            if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
-                held.check_displaced(|path| is_kept(self.source(), &files.tree, path))?;
-                let present = Present {
-                    tree: files.tree,
-                    changes,
-                    state: FacetState::Captured,
-                    skipped: files.skipped,
-                    partial: manifest.partial_reasons.clone(),
-                    git: GitPresent {
-                        state: manifest
-                            .facets
-                            .get(&Facet::Git)
-                            .copied()
-                            .unwrap_or(FacetState::NotAsked),
-                        states: match &manifest.git {
-                            Some(part) => State::load(self.source(), part)?,
-                            None => Vec::new(),
-                        },
-                        partial: manifest
-                            .partial_reasons
-                            .iter()
-                            .filter(|reason| reason.facet == Facet::Git)
-                            .cloned()
-                            .collect(),
-                        stored: true,
-                    },
-                };
-                return Ok((manifest, present));
-            }
-            also.extend(unheld);
-            also.sort();
-            also.dedup();
-        }
+        let Some(cache) = self.load_cache(self.require_known()?)? else { return Ok(Vec::new()) };
+        let also = self.unheld(&changes_to(self.source(), cache.base(), target)?)?;
+        self.keep_cache(cache);
+        Ok(also)
     }
 
-    /// As [`Rappel::save_present`], in memory only.
+    /// The present as a prepared save holds it. `Err` are the paths that it has to take besides: the
+    /// target holds them, or they are damaged databases that will be displaced.
+    pub(super) fn present_of(
+        &self,
+        prepared: &PreparedSave<'_>,
+        target: &Target,
+        also: &[RelPath],
+        held: &mut Holdings,
+    ) -> Result<Result<Present, Vec<RelPath>>> {
+        let (draft, source) = (prepared.draft(), prepared.source());
+        let Some(files) = draft.files.clone() else {
+            return Err(Error::Damaged { message: "a safety checkpoint without files".into() });
+        };
+        // Their bytes are saved before they are removed.
+        let displaced = held.displace_damaged();
+        if !displaced.is_empty() {
+            return Ok(Err(displaced));
+        }
+        let changes = changes_to(source, &files.tree, target)?;
+        let unheld = self.unheld(&changes)?;
+        if !unheld.iter().all(|path| also.contains(path)) {
+            return Ok(Err(unheld));
+        }
+        held.check_displaced(|path| is_kept(source, &files.tree, path))?;
+        let states = match &draft.git {
+            Some(part) => State::load(source, part)?,
+            None => Vec::new(),
+        };
+        let of_git = draft.partial_reasons.iter().filter(|reason| reason.facet == Facet::Git);
+        let git = GitPresent {
+            state: draft.state_of(Facet::Git),
+            states,
+            partial: of_git.cloned().collect(),
+            stored: true,
+        };
+        Ok(Ok(Present {
+            tree: files.tree,
+            changes,
+            state: FacetState::Captured,
+            skipped: files.skipped,
+            partial: draft.partial_reasons.clone(),
+            git,
+        }))
+    }
+
+    /// Whether the store gives the safety checkpoint's list of files back as it was planned with.
+    pub(super) fn is_as_planned(&self, present: &Present, target: &Target) -> Result<bool> {
+        Ok(changes_to(self.source(), &present.tree, target)? == present.changes)
+    }
+
+    /// The present as a dry run looks at it, in memory only.
     pub(super) fn look(
         &self,
         scratch: &Scratch<'_>,

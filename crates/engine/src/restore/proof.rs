@@ -1,5 +1,5 @@
-//! Before anything is displaced: the present is saved, the restore planned, and the store shows that
-//! it can give back all that the plan displaces. A cache or an index only says that it should.
+//! Before anything is displaced: the restore is planned, the present is saved if there is something to
+//! do, and the store shows that it can give back all that the plan displaces. A cache or an index only says that it should.
 //!
 //! Where it cannot, the safety checkpoint is made again from the workspace's bytes. Only if that does
 //! not help either is the restore refused, with nothing moved.
@@ -7,26 +7,35 @@
 use rappel_capture::databases::Names;
 use std::time::Instant;
 
-use rappel_capture::restore::{self, Intent};
+use rappel_capture::restore::{self, Intent, plan_hash};
 use rappel_store::proof::Proof;
 use rappel_types::plan::Conflict;
-use rappel_types::{Action, ActionKind, Manifest, Plan, RelPath};
+use rappel_types::{Action, ActionKind, Manifest, Plan, RelPath, Trigger};
 
-use super::{Limit, Planned, Present, Target};
+use super::{Course, Limit, Planned, Present, Target};
 use crate::databases::{Holdings, plan_databases};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::{SaveOptions, Saved};
 
+/// How often the present is looked at, where the store turns out not to hold what it should.
+const ATTEMPTS: usize = 3;
+
+/// What came of the preparations.
+pub(super) enum Prepared {
+    /// The workspace is as the target has it. Nothing was saved.
+    Nothing(Box<Planned>),
+    /// The present is saved.
+    Ready(Box<Ready>),
+}
+
 /// A restore of which nothing is carried out yet.
-pub(super) struct Prepared {
+pub(super) struct Ready {
     /// The safety checkpoint.
     pub safety: Manifest,
     pub present: Present,
     pub held: Holdings,
     pub planned: Planned,
-    /// Where the store cannot give back what the plan displaces.
-    unproven: Vec<RelPath>,
 }
 
 /// Which side of an action goes.
@@ -41,57 +50,112 @@ enum Goes {
 }
 
 impl Rappel {
-    /// Saves the present and plans the restore, until all that the plan displaces is known to be held.
+    /// Plans the restore and saves the present, until all that the plan displaces is known to be held.
+    /// Where there is nothing to do, or the plan is refused, nothing is saved.
     pub(super) fn prepare(
         &mut self,
         target: &Target,
         limit: &Limit<'_>,
+        course: &Course<'_>,
         names: Names,
     ) -> Result<Prepared> {
         // What an earlier command of this process read says nothing about the disk of now.
         self.store.forget_open_packs();
-        match self.prepare_once(target, limit, names, false) {
-            Ok(prepared) if prepared.unproven.is_empty() => return Ok(prepared),
-            Ok(Prepared { unproven, .. }) => {
-                tracing::warn!(
-                    paths = unproven.len(),
-                    "the store is damaged; saving everything anew"
-                );
+        let mut anew = false;
+        for _ in 0..ATTEMPTS {
+            match self.prepare_once(target, limit, course, names, anew) {
+                // Gc took something that the cache still believed in.
+                Err(Error::Store(rappel_store::Error::Moved)) => {
+                    tracing::debug!("the store was compacted meanwhile; looking anew");
+                }
+                Err(error) if error.is_unreadable() && !anew => {
+                    tracing::warn!(%error, "the store is damaged; saving everything anew");
+                }
+                Err(error) => return Err(error),
+                Ok(Prepared::Ready(ready)) => {
+                    let unproven = self.not_given_back(&ready, target);
+                    if unproven.is_empty() {
+                        return Ok(Prepared::Ready(ready));
+                    }
+                    if anew {
+                        return Err(refused(&unproven).after_saving(&ready.safety.id));
+                    }
+                    let paths = unproven.len();
+                    tracing::warn!(paths, "the store is damaged; saving everything anew");
+                }
+                Ok(nothing) => return Ok(nothing),
             }
-            // It may be the safety checkpoint that cannot be read.
-            Err(error) if error.kind() == ErrorKind::Damage => {
-                tracing::warn!(%error, "the store is damaged; saving everything anew");
-            }
-            Err(error) => return Err(error),
+            anew = true;
         }
-        let prepared = self.prepare_once(target, limit, names, true)?;
-        match prepared.unproven.is_empty() {
-            true => Ok(prepared),
-            false => Err(refused(&prepared.unproven)),
-        }
+        Err(Error::Store(rappel_store::Error::Moved))
     }
 
+    /// Looks at the present, plans, and saves the present if there is something to do.
     fn prepare_once(
         &mut self,
         target: &Target,
         limit: &Limit<'_>,
+        course: &Course<'_>,
         names: Names,
         anew: bool,
     ) -> Result<Prepared> {
         let wish = limit.databases();
         let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         held.names = names;
-        let (safety, present) = self.save_present(target, &mut held, anew)?;
-        let databases = plan_databases(&mut held, wish.as_ref());
-        let planned = self.plan(self.source(), &present, target, limit, databases)?;
+        let mut also = self.to_take_too(target, anew)?;
+        loop {
+            let options = safety_options(target, &also, anew);
+            let begun = self.begin_save(&options, anew)?;
+            let prepared = self.prepare_save(begun, &options, None, &mut held)?.into_new()?;
+            let present = match self.present_of(&prepared, target, &also, &mut held)? {
+                Ok(present) => present,
+                // The loop is for rules that changed since the last save.
+                Err(more) => {
+                    also.extend(more);
+                    also.sort();
+                    also.dedup();
+                    continue;
+                }
+            };
+            let databases = plan_databases(&mut held, wish.as_ref());
+            let mut planned = self.plan(prepared.source(), &present, target, limit, databases)?;
+            let found = plan_hash(&target.manifest.id, &planned.plan);
+            if let Some(expected) = course.expected
+                && expected != found
+            {
+                return Err(Error::PlanChanged { expected: expected.to_owned(), found });
+            }
+            planned.plan = (course.narrow)(planned.plan)?;
+            if !planned.plan.conflicts.is_empty() {
+                return Err(Error::InTheWay { conflicts: planned.plan.conflicts });
+            }
+            self.refuse_while_git_works(&planned.plan, &present.git.states)?;
+            if planned.plan.is_empty() && !self.connects_to(target, limit) {
+                return Ok(Prepared::Nothing(Box::new(planned)));
+            }
+            let made = prepared.commit(self)?;
+            let safety = self.acknowledge(made).checkpoint.manifest;
+            return Ok(Prepared::Ready(Box::new(Ready { safety, present, held, planned })));
+        }
+    }
+
+    /// Whether a system of the program that embeds this library is brought back.
+    fn connects_to(&self, target: &Target, limit: &Limit<'_>) -> bool {
+        let held = target.manifest.agents.as_ref().map(|agents| &agents.connected);
+        let holds = |name: &str| held.is_some_and(|held| held.contains_key(name));
+        limit.agents().is_some() && self.connected.iter().any(|system| holds(system.name()))
+    }
+
+    /// What the store cannot give back of what a restore displaces, now that it is saved.
+    fn not_given_back(&self, ready: &Ready, target: &Target) -> Vec<RelPath> {
+        let Ready { safety, present, planned, .. } = ready;
         let start = Instant::now();
-        let unproven = match planned.plan.conflicts.is_empty() {
-            true => self.unproven(&planned.plan, &safety, &target.manifest, Goes::Old),
-            // It will not be carried out.
-            false => Vec::new(),
-        };
+        let mut unproven = self.unproven(&planned.plan, safety, &target.manifest, Goes::Old);
+        if !self.is_as_planned(present, target).unwrap_or(false) {
+            unproven.push(named("files"));
+        }
         tracing::debug!(unproven = unproven.len(), took = ?start.elapsed(), "read what the restore displaces");
-        Ok(Prepared { safety, present, held, planned, unproven })
+        unproven
     }
 
     /// Saves the present before an interrupted restore is ended. What cannot be read of all that may
@@ -185,10 +249,24 @@ impl Rappel {
 
 /// The restore is not begun.
 fn refused(unproven: &[RelPath]) -> Error {
-    let reason =
-        "the store's copy of it is damaged and could not be stored again; nothing was changed";
+    let reason = "the store's copy of it is damaged and could not be stored again";
     let conflict = |path: &RelPath| Conflict { path: path.clone(), reason: reason.into() };
-    Error::Restore(restore::Error::Conflicts(unproven.iter().map(conflict).collect()))
+    Error::InTheWay { conflicts: unproven.iter().map(conflict).collect() }
+}
+
+/// What the safety checkpoint takes: the present, with every path that the target holds, whatever
+/// today's rules say. With `anew`, no cache is believed.
+fn safety_options(target: &Target, also: &[RelPath], anew: bool) -> SaveOptions {
+    let sessions = target.manifest.agents.iter().flat_map(|agents| &agents.sessions);
+    SaveOptions {
+        message: Some("Pre-restore auto-save".into()),
+        trigger: Some(Trigger::PreRestore),
+        also: also.to_vec(),
+        also_git: target.manifest.git.clone(),
+        also_sessions: sessions.map(|part| part.id.clone()).collect(),
+        anew,
+        ..SaveOptions::default()
+    }
 }
 
 fn is_mode_only(action: &Action) -> bool {

@@ -77,14 +77,18 @@ pub struct RestoreReport {
 pub struct Done {
     /// The checkpoint that was restored.
     pub restored_to: CheckpointId,
-    /// When.
+    /// When that was made.
     pub timestamp: Timestamp,
-    /// In a sentence.
-    pub message: String,
+    /// What it was called.
+    pub message: Option<String>,
+    /// When the restore ended.
+    pub finished_at: Timestamp,
+    /// What it did, in a sentence.
+    pub text: String,
     /// Whether everything is as planned.
     pub recovery_complete: bool,
-    /// The checkpoint of what was there before.
-    pub safety_checkpoint: CheckpointId,
+    /// The checkpoint of what was there before; none if there was nothing to do.
+    pub safety_checkpoint: Option<CheckpointId>,
     /// Whether every written byte was read back and compared.
     pub verified: bool,
     /// How long it took.

@@ -44,6 +44,10 @@ impl History {
     }
 
     fn add(&mut self, birth: u64, undo: Undo) {
+        // A restore that had nothing to do is nothing to take back. It was remembered once.
+        if undo.kind == UndoKind::Restore && did_nothing(&undo) {
+            return;
+        }
         self.steps.push((birth, undo.clone()));
         match undo.kind {
             UndoKind::Restore => {
@@ -60,10 +64,12 @@ impl History {
                         self.restores.push(past);
                     }
                 }
-                self.undone.push(Past { birth, undo, restored, is_rest: false });
+                if !did_nothing(&undo) {
+                    self.undone.push(Past { birth, undo, restored, is_rest: false });
+                }
             }
             UndoKind::Redo => {
-                if let Some(redone) = self.undone.pop() {
+                if let Some(redone) = self.undone.pop().filter(|_| !did_nothing(&undo)) {
                     // What was undone stands again, and can be undone again.
                     self.restores.push(Past {
                         birth: redone.birth.max(birth),
@@ -88,11 +94,16 @@ fn take_out(restore: &mut Undo, undo: &Undo) -> bool {
     restore.databases.retain(|one| !undone(&one.name));
     restore.sessions.retain(|one| undo.sessions.iter().all(|undone| undone.id != one.id));
     restore.transcripts &= !undo.transcripts;
-    !restore.paths.is_empty()
-        || !restore.git.is_empty()
-        || !restore.databases.is_empty()
-        || !restore.sessions.is_empty()
-        || restore.transcripts
+    !did_nothing(restore)
+}
+
+/// Whether a restore, undo or redo changed nothing.
+fn did_nothing(undo: &Undo) -> bool {
+    undo.paths.is_empty()
+        && undo.git.is_empty()
+        && undo.databases.is_empty()
+        && undo.sessions.is_empty()
+        && !undo.transcripts
 }
 
 fn take_out_git(one: &mut UndoGit, undone: &UndoGit) -> bool {

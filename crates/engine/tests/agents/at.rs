@@ -100,7 +100,7 @@ fn a_safety_save_is_the_last_checkpoint_only_if_there_is_no_other() {
     let session = start(&mut bench.open(), "s1");
     bench.clock.advance(1000);
     let only = rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
-    let only = only.done.map(|done| done.safety_checkpoint.to_string());
+    let only = only.done.and_then(|done| done.safety_checkpoint).map(|id| id.to_string());
     assert!(only.is_some());
     assert_eq!(last(&at(&bench.open(), bench.clock.now())), only);
 

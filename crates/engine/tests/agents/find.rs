@@ -224,7 +224,7 @@ fn what_was_left_behind_on_a_fork_is_not_said_to_be_in_a_later_checkpoint() {
     bench.clock.advance(1000);
     let options = rappel::RestoreOptions::default();
     let report = rappel.restore(&reference(&first), &options).unwrap();
-    let safety = report.done.unwrap().safety_checkpoint.to_string();
+    let safety = report.done.unwrap().safety_checkpoint.unwrap().to_string();
     think(&mut rappel, "instead");
     let second = save(&bench, &mut rappel, &[]);
     let index = bench.home.path().join("index.db");

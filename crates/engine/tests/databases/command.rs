@@ -66,7 +66,7 @@ fn a_loader_that_loads_nothing_is_not_believed() {
     let report = report.unwrap();
     let done = report.done.unwrap();
     assert!(!done.recovery_complete);
-    assert!(!done.message.contains("databases"), "{}", done.message);
+    assert!(!done.text.contains("databases"), "{}", done.text);
     let reasons: Vec<_> = report.conflicts.iter().map(|one| one.reason.as_str()).collect();
     assert!(reasons[0].contains("ended without an error"), "{reasons:?}");
     assert_eq!((scene.get(), scene.world.read("code")), ("two".into(), "1".into()));
@@ -380,7 +380,7 @@ fn one_whose_output_is_never_the_same_can_be_undone() {
     scene.set("three");
     let report = scene.world.undo();
     assert_eq!((scene.get(), &report.conflicts[..]), ("two".into(), &[][..]));
-    let safety = report.done.unwrap().safety_checkpoint.to_string();
+    let safety = report.done.unwrap().safety_checkpoint.unwrap().to_string();
     scene.world.restore(&safety);
     assert_eq!(scene.get(), "three");
 }

@@ -390,7 +390,7 @@ fn undo_takes_back_the_database_that_was_restored_and_no_other_of_its_name() {
     let report = world.open().restore(&reference(&first), &named).unwrap();
     assert!(report.warnings.iter().any(|warning| warning.contains("b.db")), "{report:?}");
     assert_eq!((value("a.db"), value("b.db")), ("of a.db".into(), "of a.db".into()));
-    let safety = report.done.unwrap().safety_checkpoint.to_string();
+    let safety = report.done.unwrap().safety_checkpoint.unwrap().to_string();
     let held = world.open().show(&reference(&safety)).unwrap().manifest.databases;
     let places: Vec<_> = held.iter().filter_map(|part| part.location.as_deref()).collect();
     assert_eq!(places, ["a.db", "b.db"], "both are in the safety checkpoint");
