@@ -220,7 +220,7 @@ fn undo_says_where_there_is_nothing_to_undo() {
 }
 
 #[test]
-fn folders_are_not_counted_as_files() {
+fn folders_count_where_nothing_in_them_does() {
     let world = World::new();
     world.save("first");
     world.remove("src/main.rs");

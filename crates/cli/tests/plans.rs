@@ -142,3 +142,115 @@ fn the_report_of_a_restore_has_the_checkpoints_own_words() {
     assert_eq!(report["text"], "0 created, 1 overwritten, 0 deleted");
     assert!(report["finished_at"].as_str().unwrap() >= first["created_at"].as_str().unwrap());
 }
+
+#[test]
+fn what_is_there_and_left_out_by_now_was_not_deleted() {
+    let world = World::new();
+    world.write("big.bin", &"x".repeat(3000));
+    world.write("build/out.o", "object");
+    world.write("note.txt", "a note");
+    let first = world.save("first");
+    world.write("rappel.toml", "[files]\nmax_file_size = \"2KiB\"\nexclude = [\"note.txt\"]\n");
+    world.write(".rappelignore", "build/\n");
+    let diff = world.json(&["diff", &first]);
+    assert_eq!(diff["files"]["deleted"], serde_json::json!([]), "{diff}");
+    let named = |answer: &Value| -> Vec<String> {
+        let paths = answer["left_out"].as_array().unwrap().iter();
+        paths.map(|one| one["path"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(named(&diff), ["big.bin", "build", "note.txt"]);
+    let text = said(&world.run(&["diff", &first, "--stat"]));
+    assert!(text.contains("note.txt is there and is left out"), "{text}");
+    assert!(!text.contains("deleted"), "{text}");
+    // All count the same: two rule files are new, nothing is deleted.
+    assert_eq!(world.json(&["status"])["unsaved"], 2);
+    let second = world.json(&["save", "second"]);
+    let counts = |files: &Value| ["added", "modified", "deleted"].map(|key| files[key].clone());
+    assert_eq!(counts(&second["files"]), [2, 0, 0]);
+    // What really goes is deleted.
+    world.remove("note.txt");
+    let diff = world.json(&["diff", &first]);
+    assert_eq!(diff["files"]["deleted"], serde_json::json!(["note.txt"]));
+}
+
+#[test]
+fn a_new_file_that_is_too_large_is_news() {
+    let world = World::new();
+    world.write("rappel.toml", "[files]\nmax_file_size = \"1KiB\"\n");
+    let first = world.save("first");
+    world.write("big.bin", &"x".repeat(3000));
+    let second = world.json(&["save"]);
+    assert_eq!(
+        (&second["created"], &second["files"]["skipped"][0]["path"]),
+        (&Value::Bool(true), &Value::from("big.bin"),)
+    );
+    assert_ne!(second["id"], first);
+    assert_eq!(world.json(&["save"])["created"], false, "once");
+}
+
+#[test]
+fn folders_are_counted_the_same_everywhere() {
+    let world = World::new();
+    let first = world.save("first");
+    std::fs::create_dir_all(world.project.path("empty/deeper")).unwrap();
+    world.write("full/a", "a");
+    // The innermost empty folder and the file tell the story.
+    assert_eq!(world.json(&["status"])["unsaved"], 2);
+    let diff = world.json(&["diff", &first]);
+    assert_eq!(diff["files"]["added"], serde_json::json!(["empty/deeper", "full/a"]));
+    assert_eq!(world.json(&["save", "second"])["files"]["added"], 2);
+    let plan = world.json(&["restore", &first, "--dry-run"]);
+    assert_eq!(plan["summary"]["files"]["delete"], 2);
+    let done = world.json(&["restore", &first, "-y"]);
+    assert_eq!(done["summary"]["files"]["delete"], 2);
+    assert_eq!(done["text"], "0 created, 0 overwritten, 2 deleted");
+}
+
+#[test]
+fn after_a_restore_in_part_counts_are_against_the_parent() {
+    let world = World::new();
+    world.write("b.txt", "one");
+    let first = world.save("first");
+    world.write("a.txt", "two");
+    world.write("b.txt", "two");
+    world.save("second");
+    assert_eq!(world.code(&["restore", &first, "--path", "a.txt", "-y"]), 0);
+    assert_eq!(world.json(&["status"])["unsaved"], 1);
+    let third = world.json(&["save", "third"]);
+    assert_eq!(third["parent"], first.as_str());
+    assert_eq!(third["files"]["modified"], 1, "b.txt is not as the parent has it");
+}
+
+#[test]
+fn a_path_that_nobody_knows_is_not_found() {
+    let world = World::new();
+    let first = world.save("first");
+    world.write("new.txt", "new");
+    assert_eq!(world.code(&["diff", &first, "--path", "nosuch"]), 3);
+    assert_eq!(world.code(&["diff", &first, &first, "--path", "nosuch"]), 3);
+    for known in ["a.txt", "src", "new.txt"] {
+        assert_eq!(world.code(&["diff", &first, "--path", known]), 0, "{known}");
+    }
+    let to = world.project.outside().join("to");
+    let to = to.to_str().unwrap();
+    assert_eq!(world.code(&["restore", &first, "--to", to, "--path", "nosuch"]), 3);
+    assert!(!std::path::Path::new(to).exists());
+    assert_eq!(world.code(&["restore", &first, "--to", to, "--path", "src"]), 0);
+}
+
+#[test]
+fn a_finished_restore_names_what_it_left_alone() {
+    let world = World::new();
+    world.write(".rappelignore", "cache/\n");
+    let first = world.save("first");
+    world.write(".rappelignore", "");
+    world.write("cache/x", "kept: the checkpoint's own rules would not have taken it");
+    world.write("a.txt", "changed");
+    let dry = world.json(&["restore", &first, "--dry-run"]);
+    let report = world.json(&["restore", &first, "-y"]);
+    assert_eq!(report["summary"]["files"], dry["summary"]["files"]);
+    assert!(report["summary"]["files"]["skip"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(world.code(&["undo"]), 0);
+    let text = said(&world.run(&["restore", &first, "-y"]));
+    assert!(text.contains("Left as they are") && text.contains("cache"), "{text}");
+}

@@ -13,10 +13,11 @@ use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
-use rappel_types::manifest::PartialReason;
+use rappel_types::manifest::{PartialReason, Skipped};
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
 use serde::Serialize;
 
+use crate::changes::{FilesDiff, summarise, take_out_unheld};
 use crate::databases::{PresentDatabases, could_not_hold, not_captured};
 use crate::error::{Error, Result};
 use crate::knowledge;
@@ -70,20 +71,6 @@ impl DiffOptions {
     }
 }
 
-/// Paths that differ. Folders count only where nothing in them tells the story.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct FilesDiff {
-    /// Only in the second.
-    pub added: Vec<RelPath>,
-    /// In both, with other content, kind or mode.
-    pub modified: Vec<RelPath>,
-    /// Only in the first.
-    pub deleted: Vec<RelPath>,
-    /// Which of the deleted ones are added ones, under another name or in another folder. Both stay
-    /// in their lists.
-    pub renamed: Vec<Renamed>,
-}
-
 /// What differs between two states.
 #[derive(Debug, Clone, Serialize)]
 pub struct Diff {
@@ -99,6 +86,10 @@ pub struct Diff {
     pub git: Option<GitDiff>,
     /// The databases that differ.
     pub databases: Vec<DatabaseDiff>,
+    /// What the first holds and the second leaves out although it is there: ignored, too large,
+    /// unreadable.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<Skipped>,
     /// What could not be compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -203,6 +194,7 @@ impl Rappel {
             files: FilesDiff::default(),
             git: None,
             databases: Vec::new(),
+            left_out: Vec::new(),
             warnings: Vec::new(),
             agents: None,
             summary: String::new(),
@@ -222,10 +214,38 @@ impl Rappel {
             options.paths.is_empty() || options.paths.iter().any(|chosen| path.is_within(chosen))
         };
         diff.changes.retain(|change| meant(&change.path));
+        diff.left_out.retain(|one| meant(&one.path));
+        self.check_diff_paths(&from, to.as_ref(), options, &diff)?;
         self.choose_facets(&from, to.as_ref(), options, &mut diff);
         diff.files.renamed = self.find_renames(&diff)?;
         diff.summary = diff.sentence(options);
         Ok(diff)
+    }
+
+    /// A path that neither side knows is a mistake of the caller.
+    fn check_diff_paths(
+        &self,
+        from: &Manifest,
+        to: Option<&Manifest>,
+        options: &DiffOptions,
+        diff: &Diff,
+    ) -> Result<()> {
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        for path in &options.paths {
+            let differs = diff.changes.iter().any(|change| change.path.is_within(path));
+            let mut known = differs || (to.is_none() && root.stat(path)?.is_some());
+            for tree in [Some(from), to].into_iter().flatten().filter_map(tree_of) {
+                known = known || tree::lookup(self.source(), &tree, path)?.is_some();
+            }
+            let place = path.to_string();
+            let databases = [Some(from), to].into_iter().flatten().flat_map(|one| &one.databases);
+            let mut places = databases.filter_map(|part| part.location.as_ref());
+            if !known && !places.any(|location| *location == place) {
+                let checkpoint = from.id.to_string();
+                return Err(Error::NoPath { checkpoint, path: place });
+            }
+        }
+        Ok(())
     }
 
     /// Leaves what was asked for of files and knowledge, and sums it up.
@@ -293,7 +313,10 @@ impl Rappel {
         }
         if options.wants_files() {
             match (tree_of(from), tree_of(to)) {
-                (Some(old), Some(new)) => diff.changes = tree::diff(self.source(), &old, &new)?,
+                (Some(old), Some(new)) => {
+                    diff.changes = tree::diff(self.source(), &old, &new)?;
+                    diff.left_out = take_out_unheld(&mut diff.changes, to);
+                }
                 _ => diff.lack_files([from, to]),
             }
         }
@@ -331,7 +354,11 @@ impl Rappel {
             }
             match tree_of(from) {
                 _ if !options.wants_files() => {}
-                Some(old) => diff.changes = tree::diff(&scratch, &old, &now.tree)?,
+                Some(old) => {
+                    diff.changes = tree::diff(&scratch, &old, &now.tree)?;
+                    now.scanned.databases.clone_from(&noticed);
+                    diff.left_out = self.take_out_left_out(&mut diff.changes, &now.scanned)?;
+                }
                 None => diff.lack_files([from]),
             }
         }
@@ -487,24 +514,4 @@ fn unified(from: &RelPath, change: &Change, old: &str, new: &str) -> (String, (u
     let (before, after) = (side(&change.old, from, "a"), side(&change.new, &change.path, "b"));
     let text = diff.unified_diff().header(&before, &after).to_string();
     (text, lines)
-}
-
-/// Files and links by what became of them; folders only where they are all there is to say.
-pub(crate) fn summarise(changes: &[Change]) -> FilesDiff {
-    let mut files = FilesDiff::default();
-    for (at, change) in changes.iter().enumerate() {
-        let (old, new) = (is_folder(change.old.as_ref()), is_folder(change.new.as_ref()));
-        let only_folder = (old || change.old.is_none()) && (new || change.new.is_none());
-        let told_below = changes.get(at + 1).is_some_and(|next| next.path.is_within(&change.path));
-        if only_folder && told_below {
-            continue;
-        }
-        let list = match (&change.old, &change.new) {
-            (None, _) => &mut files.added,
-            (_, None) => &mut files.deleted,
-            _ => &mut files.modified,
-        };
-        list.push(change.path.clone());
-    }
-    files
 }

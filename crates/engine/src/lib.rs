@@ -84,6 +84,7 @@ mod adopt;
 mod agents;
 mod ancestry;
 mod browse;
+mod changes;
 mod checkpoint;
 mod databases;
 mod diff;
@@ -117,10 +118,11 @@ pub use agents::{
     TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
 };
 pub use browse::{ListFilter, Listing};
+pub use changes::FilesDiff;
 pub use checkpoint::Checkpoint;
 pub use diff::{
-    AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff,
-    GitDiff, Moved, NestedDiff, RefDiff, Renamed, RepositoryDiff, SessionDiff, TableDiff,
+    AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, GitDiff, Moved,
+    NestedDiff, RefDiff, Renamed, RepositoryDiff, SessionDiff, TableDiff,
 };
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result, way_out};

@@ -13,8 +13,8 @@ use rappel_types::{
 use serde::Serialize;
 
 use crate::agents::{StateAt, TemporalQuery};
+use crate::changes::summarise;
 use crate::checkpoint::Checkpoint;
-use crate::diff::summarise;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 

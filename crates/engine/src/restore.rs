@@ -213,6 +213,12 @@ impl Rappel {
             true => target.manifest.files.as_ref(),
             false => Some(target.files()?),
         };
+        for path in &options.paths {
+            if tree::lookup(self.source(), &target.files()?.tree, path)?.is_none() {
+                let checkpoint = target.manifest.id.to_string();
+                return Err(Error::NoPath { checkpoint, path: path.to_string() });
+            }
+        }
         let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         if options.paths.is_empty() {
             let count = files.map_or(0, |files| files.count);

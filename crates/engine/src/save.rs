@@ -17,12 +17,11 @@ use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
 use rappel_store::verify::Hurt;
-use rappel_store::{NewRecord, ambient, tree};
+use rappel_store::{NewRecord, ambient};
 use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
-    CheckpointId, Facet, FacetState, Manifest, Node, ObjectId, RelPath, Trigger, WorkspaceId,
-    secret,
+    CheckpointId, Facet, FacetState, Manifest, ObjectId, Trigger, WorkspaceId, secret,
 };
 
 use crate::agents::{CapturedTranscripts, Transcripts, agents_part};
@@ -237,29 +236,6 @@ impl Rappel {
         }
     }
 
-    /// Without a cache everything looks new; what the newest checkpoint holds tells what is.
-    fn count_against(&self, newest: &CheckpointRow, files: &mut CapturedFiles) -> Result<()> {
-        let Some(before) = self.store.manifest(newest)?.files else { return Ok(()) };
-        let mut gone: BTreeMap<RelPath, Node> = tree::read(self.source(), &before.tree)?
-            .into_iter()
-            .filter(|entry| !matches!(entry.node, Node::Directory { .. }))
-            .map(|entry| (entry.path, entry.node))
-            .collect();
-        let (mut added, mut modified) = (0, 0);
-        for (path, node) in &files.scanned.changes {
-            match (gone.remove(path), node) {
-                (_, None | Some(Node::Directory { .. })) => {}
-                (None, Some(_)) => added += 1,
-                (Some(old), Some(new)) if old != *new => modified += 1,
-                _ => {}
-            }
-        }
-        files.scanned.added = added;
-        files.scanned.modified = modified;
-        files.scanned.deleted = gone.len() as u64;
-        Ok(())
-    }
-
     /// The checkpoint that already says everything this request would.
     fn existing(
         &self,
@@ -295,10 +271,12 @@ impl Rappel {
         let part =
             self.store.look_up(|index| agents_part(index, manifest.workspace.id, &[], None))?;
         let held = manifest.agents.clone().unwrap_or_default();
-        let same = manifest
-            .files
-            .as_ref()
-            .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
+        // A file that is too large is news as well: this checkpoint does not say that it is left out.
+        let same = manifest.files.as_ref().is_some_and(|part| {
+            part.tree == files.tree
+                && part.rules == files.scanned.rules
+                && part.skipped == files.scanned.skipped
+        });
         if !same
             || manifest.git != git.captured.part
             || manifest.databases != databases.parts

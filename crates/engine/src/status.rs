@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::agents::{AgentStats, CrashedSession};
 use crate::browse::is_folded;
+use crate::changes::summarise;
 use crate::databases::{Found, not_restorable};
 use crate::diff::GitDiff;
 use crate::error::{Error, Result};
@@ -315,13 +316,14 @@ impl Rappel {
                 status.worsen(Health::Degraded, &reason, "rappel restore latest --dry-run");
             }
         }
-        let changes = tree::diff(&scratch, &files.tree, &now.tree)?;
-        status.unsaved = changes.len();
+        let mut changes = tree::diff(&scratch, &files.tree, &now.tree)?;
+        self.take_out_left_out(&mut changes, &now.scanned)?;
+        status.unsaved = summarise(&changes).len();
         let oldest = changes.iter().filter_map(|change| self.changed_at(&change.path)).min();
         if let Some(oldest) = oldest
             && self.now().as_millis() - oldest > UNSAVED_MS
         {
-            let reason = match changes.len() {
+            let reason = match status.unsaved {
                 1 => "one changed path is unsaved".to_owned(),
                 count => format!("{} changed paths are unsaved", thousands(count as u64)),
             };

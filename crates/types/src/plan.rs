@@ -91,7 +91,8 @@ pub struct Plan {
     pub agents: AgentsPlan,
 }
 
-/// How many files and links a plan does each thing to. Folders are not counted.
+/// How many files and links a plan does each thing to. A folder counts only where nothing in it
+/// tells the story.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ActionCounts {
@@ -110,10 +111,16 @@ impl Action {
 }
 
 impl Plan {
-    /// Counts the actions on files and links.
+    /// Counts the actions on files and links, and on folders where they are all there is to say.
     pub fn counts(&self) -> ActionCounts {
         let mut counts = ActionCounts::default();
-        for action in self.actions.iter().filter(|action| !action.is_about_a_folder()) {
+        for (at, action) in self.actions.iter().enumerate() {
+            let next = self.actions.get(at + 1);
+            if action.is_about_a_folder()
+                && next.is_some_and(|one| one.path.is_within(&action.path))
+            {
+                continue;
+            }
             match action.action {
                 ActionKind::Create => counts.create += 1,
                 ActionKind::Overwrite => counts.overwrite += 1,
@@ -163,7 +170,7 @@ mod tests {
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
         let counts = plan.counts();
-        assert_eq!((counts.create, counts.overwrite, counts.delete, counts.skip), (0, 1, 0, 1));
+        assert_eq!((counts.create, counts.overwrite, counts.delete, counts.skip), (1, 1, 0, 1));
         assert!(!plan.is_empty());
     }
 

@@ -9,9 +9,27 @@ use rappel_types::path::escape;
 use super::{count, git, thousands};
 use crate::output::{Output, Paint, clean};
 
+/// How many paths that are left out are named.
+const NAMED: usize = 10;
+
+/// What the second side leaves out although it is there, line by line.
+fn left_out(diff: &Diff) -> Vec<String> {
+    let mut lines: Vec<String> = diff
+        .left_out
+        .iter()
+        .take(NAMED)
+        .map(|one| format!("{} is there and is left out: {}", one.path, clean(&one.reason)))
+        .collect();
+    if let more @ 1.. = diff.left_out.len().saturating_sub(NAMED) {
+        lines.push(format!("… and {} more are left out", thousands(more as u64)));
+    }
+    lines
+}
+
 /// What differs besides files, line by line.
 pub fn others(diff: &Diff) -> Vec<String> {
-    let mut lines = diff.git.as_ref().map(git::lines).unwrap_or_default();
+    let mut lines = left_out(diff);
+    lines.extend(diff.git.as_ref().map(git::lines).unwrap_or_default());
     for database in &diff.databases {
         let name = clean(&database.name);
         if database.tables.is_empty() || database.change != "modified" {

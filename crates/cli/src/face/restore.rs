@@ -25,7 +25,6 @@ pub fn plan(report: &RestoreReport, output: &Output) -> String {
     let mut fields = Fields::new(paint);
     fields
         .add_some("Files", planned(report.summary.files).map(|text| with_knowledge(text, report)));
-    fields.add_some("Folders", folders(report, ["to create", "to change", "to delete"]));
     add_others(&mut fields, report);
     let mut text = match fields.is_empty() {
         // What is in the way was not compared.
@@ -84,23 +83,6 @@ fn add_others(fields: &mut Fields, report: &RestoreReport) {
     }
 }
 
-/// What happens to folders, if anything does.
-fn folders(report: &RestoreReport, words: [&str; 3]) -> Option<String> {
-    let about = report.full_plan.actions.iter().filter(|action| action.is_about_a_folder());
-    let mut counts = [0; 3];
-    for action in about {
-        match action.action {
-            ActionKind::Create => counts[0] += 1,
-            ActionKind::Overwrite => counts[1] += 1,
-            ActionKind::Delete => counts[2] += 1,
-            ActionKind::Skip => {}
-        }
-    }
-    let [create, change, delete] = words;
-    let told = [(counts[0], create), (counts[1], change), (counts[2], delete)];
-    changed(&told)
-}
-
 /// Says how many of the files are knowledge.
 fn with_knowledge(text: String, report: &RestoreReport) -> String {
     let actions = report.full_plan.actions.iter();
@@ -153,7 +135,7 @@ fn actions(report: &RestoreReport, kind: ActionKind, named: usize, paint: Paint)
 
 /// The first paths that a restore has left alone, and why.
 fn left(report: &RestoreReport, named: usize, paint: Paint) -> String {
-    let is_left = |action: &&ShownAction| action.action == ActionKind::Skip && is_path(action);
+    let is_left = |action: &&ShownAction| action.action == ActionKind::Skip;
     let found: Vec<_> = report.actions.iter().filter(is_left).collect();
     listing("Left as they are", "=", &found, named, paint)
 }
@@ -210,7 +192,6 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) ->
             (counts.delete, "deleted"),
         ]);
         fields.add_some("Files", files.map(|text| with_knowledge(text, report)));
-        fields.add_some("Folders", folders(report, ["created", "changed", "deleted"]));
         add_others(&mut fields, report);
     } else {
         // The plan is not what was done if somebody came in between.

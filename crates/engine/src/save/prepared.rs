@@ -180,11 +180,9 @@ impl Rappel {
         let noticed =
             captured.as_ref().map(|files| files.scanned.databases.clone()).unwrap_or_default();
         let mut files = captured.filter(|_| options.wants(Facet::Files));
-        if let (Some(files), Some(newest)) = (&mut files, &begun.newest)
-            && files.base.is_none()
-        {
-            match self.count_against(newest, files) {
-                // What cannot be read is nothing to compare with: everything counts as new.
+        if let Some(files) = &mut files {
+            match self.count_changes(files, begun.id, begun.newest.as_ref(), &writer) {
+                // What cannot be read is nothing to compare with.
                 Err(error) if error.is_unreadable() => {}
                 other => other?,
             }
