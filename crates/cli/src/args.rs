@@ -181,7 +181,7 @@ impl<'a> Glance<'a> {
             match argument.to_str() {
                 Some("--") => break,
                 Some("--json") => glance.json = true,
-                Some("-C" | "--home" | "--color") => _ = arguments.next(),
+                Some("-C" | "--home" | "--color" | "--workspace") => _ = arguments.next(),
                 Some(flag) if flag.starts_with('-') => {}
                 word => glance.command = glance.command.or(word),
             }

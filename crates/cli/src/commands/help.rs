@@ -210,6 +210,8 @@ fn print(text: &str, output: &Output) -> Result {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -224,6 +226,31 @@ mod tests {
         explained(&command, "rappel");
     }
 
+    /// The calls of `rappel` in examples, in words as a shell splits them.
+    fn calls(examples: &str) -> Vec<Vec<String>> {
+        let mut calls = Vec::new();
+        for (at, _) in examples.match_indices("rappel ") {
+            // Not in a sentence, a path or a name.
+            if !examples[..at].ends_with([' ', '(']) || examples[..at].ends_with(". ") {
+                continue;
+            }
+            let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+            for c in examples[at..].chars() {
+                match (c, quote) {
+                    (c, Some(open)) if c == open => quote = None,
+                    ('"' | '\'', None) => quote = Some(c),
+                    ('\n' | '|' | '>' | ';' | ')', None) => break,
+                    (' ', None) => words.push(std::mem::take(&mut word)),
+                    (c, _) => word.push(c),
+                }
+            }
+            words.push(word);
+            words.retain(|word| !word.is_empty());
+            calls.push(words);
+        }
+        calls
+    }
+
     /// Every command below, down to the last verb, is explained and has an example that can be typed.
     fn explained(command: &Command, above: &str) {
         for found in command.get_subcommands() {
@@ -233,6 +260,10 @@ mod tests {
             // What other systems call a checkpoint's verbs has the examples of our own.
             let meant = if above == "rappel checkpoint" { "rappel " } else { &name };
             assert!(examples.contains(meant), "{name} has no example");
+            for call in calls(&examples) {
+                let parsed = Cli::try_parse_from(&call).map_err(|error| error.to_string());
+                assert!(parsed.is_ok(), "{name}: {call:?}: {parsed:?}");
+            }
             explained(found, &name);
         }
     }
