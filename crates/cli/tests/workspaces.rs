@@ -115,7 +115,14 @@ fn a_workspace_whose_folder_is_gone_can_be_read_and_restored_elsewhere() {
     let other = Other::new();
     std::fs::remove_dir_all(&other.root).unwrap();
     other.reads_the_history();
-    for arguments in [&["save"][..], &["restore", "1", "-y"], &["undo", "-y"], &["diff", "1"]] {
+    for arguments in [
+        &["save"][..],
+        &["restore", "1", "-y"],
+        &["undo", "-y"],
+        &["diff", "1"],
+        &["session", "start"],
+        &["adopt", "../project"],
+    ] {
         let named = [arguments, &["--workspace", &other.workspace]].concat();
         let (code, errors) = other.refused(&named);
         assert_eq!(code, Some(3), "{arguments:?}: {errors}");

@@ -28,6 +28,7 @@ impl Rappel {
     /// Takes over the history of the workspace that was at `old` (a path or an id). Never from a
     /// folder that is still where it was.
     pub fn adopt(&mut self, old: &str) -> Result<Adopted> {
+        self.require_folder()?;
         let found = workspace::find(&self.store, old)?;
         if self.workspace_id() == Some(found.id) {
             return Err(Error::Nothing { message: "this folder has that history already".into() });

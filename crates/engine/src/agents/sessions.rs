@@ -80,6 +80,7 @@ impl SessionView {
 impl Rappel {
     /// Begins a session in this workspace.
     pub fn start_session(&mut self, start: SessionStart) -> Result<(SessionId, Recorded)> {
+        self.require_folder()?;
         let now = self.now();
         let session = match start.session {
             Some(session) => {
