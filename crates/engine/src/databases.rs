@@ -11,10 +11,14 @@ mod sources;
 mod unsaved;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use rappel_capture::databases::{Captured, Error as DatabaseError, Fingerprint, Watch};
 use rappel_store::document::UndoDatabase;
+use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
@@ -124,6 +128,47 @@ impl Rappel {
             }
         }
         Ok(captured)
+    }
+
+    /// A sentence for each file that was a database when it was last saved and is an ordinary file now, as far as
+    /// it was noticed among the files: one that is configured is a partial reason.
+    pub(crate) fn no_databases_any_more(
+        &self,
+        now: &CapturedDatabases,
+        reading: &Reading<'_>,
+        held: &[String],
+    ) -> Result<Vec<String>> {
+        let memo = self.database_memo(reading)?;
+        let is_known = |name: &String| {
+            now.memo.entries.contains_key(name)
+                || now.unread.contains_key(name)
+                || held.contains(name)
+        };
+        let mut said = Vec::new();
+        for (name, known) in memo.entries.iter().filter(|(name, _)| !is_known(name)) {
+            let was_noticed = known.part.location.as_ref() == Some(name);
+            let is_file = name.parse::<RelPath>().is_ok_and(|path| self.is_ordinary_file(&path));
+            if !was_noticed || !is_file {
+                continue;
+            }
+            // Once is enough.
+            let newest = self.store.look_up(|index| index.newest_with_files(reading.id))?;
+            if newest.map(|row| row.id) == known.checkpoint {
+                said.push(format!(
+                    "{name} was a database when it was last saved, and is none now: it is saved as a file"
+                ));
+            }
+        }
+        Ok(said)
+    }
+
+    /// Whether a file stands there that does not begin as SQLite's do.
+    fn is_ordinary_file(&self, path: &RelPath) -> bool {
+        let place = self.root.join(OsStr::from_bytes(path.as_bytes()));
+        let is_file = std::fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_file());
+        let mut head = Vec::new();
+        let read = held::open(&place).map(|file| file.take(16).read_to_end(&mut head));
+        is_file && matches!(read, Ok(Ok(_))) && head != *b"SQLite format 3\0"
     }
 
     /// Takes hold of what a restore may change and reads it, which nobody changes any more then. Commands

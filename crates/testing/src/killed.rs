@@ -23,6 +23,13 @@ pub struct Step {
     nth: u64,
 }
 
+impl Step {
+    /// The `nth` time that a thread makes the system call, from 1 on.
+    pub fn new(call: &str, nth: u64) -> Self {
+        Self { call: call.to_owned(), nth }
+    }
+}
+
 impl Steps {
     /// Counts the changes to these files; `None` where processes cannot be traced.
     pub fn of(files: impl IntoIterator<Item = PathBuf>) -> Option<Self> {
@@ -41,9 +48,14 @@ impl Steps {
 
     /// The beginning of a command that is killed when it is about to take a step.
     pub fn killing_at(&self, step: &Step) -> Command {
+        self.signalling_at(step, "KILL")
+    }
+
+    /// The same with another signal.
+    pub fn signalling_at(&self, step: &Step, signal: &str) -> Command {
         let Step { call, nth } = step;
         let mut command = self.tracing(call, Path::new("/dev/null"));
-        command.arg(format!("--inject={call}:signal=KILL:when={nth}"));
+        command.arg(format!("--inject={call}:signal={signal}:when={nth}"));
         command
     }
 

@@ -57,6 +57,10 @@ fn comes_back(world: &World, name: &str, beside: &[&str]) {
         let plan = world.json(&["restore", &id, "--dry-run"]);
         let hash = plan["plan"].as_str().unwrap();
         assert!(plan.to_string().contains("it is damaged"), "{how}: {plan}");
+        // It is made anew: no file is lost.
+        assert_eq!(plan["summary"]["files"]["delete"], 0, "{how}: {plan}");
+        let shown = world.face(&["restore", &id, "--dry-run"]);
+        assert!(!shown.contains("Delete:"), "{how}: {shown}");
         assert!(std::fs::read(&path).unwrap() == bytes, "{how}");
         let restored = world.json(&["restore", &id, "--confirm", "--plan", hash]);
         assert_eq!(rows(&path), ROWS, "{how}");
@@ -73,7 +77,11 @@ fn comes_back(world: &World, name: &str, beside: &[&str]) {
             let left = std::fs::read(format!("{}{suffix}", path.display())).unwrap();
             assert_eq!(left, format!("left{suffix}").as_bytes(), "{how}");
         }
-        world.json(&["redo", "--confirm"]);
+        // A redo would have to leave a log behind that belongs to another file.
+        match beside.is_empty() {
+            true => world.json(&["redo", "--confirm"]),
+            false => world.json(&["restore", &id, "--confirm"]),
+        };
         assert_eq!(rows(&path), ROWS, "{how}");
     }
 }
@@ -99,6 +107,50 @@ fn what_a_damaged_one_left_beside_it_is_kept_and_comes_back_too() {
     let world = World::of(Project::new().file("code", "1\n"));
     make(&world.project.path("app.db"), "WAL");
     comes_back(&world, "app.db", &["-wal", "-shm"]);
+}
+
+#[test]
+fn save_says_that_a_file_was_a_database() {
+    let world = World::of(Project::new().file("code", "1\n"));
+    let path = world.project.path("app.db");
+    make(&path, "DELETE");
+    world.save("whole");
+    let said = |message: &str| world.face(&["save", message]);
+    let word = "app.db was a database when it was last saved, and is none now";
+    std::fs::write(&path, "no database").unwrap();
+    let overwritten = said("overwritten");
+    assert!(overwritten.contains(word), "{overwritten}");
+    std::fs::write(&path, "still none").unwrap();
+    assert!(!said("once is enough").contains(word));
+    // One that is left out by a rule, or removed, is still or no more what it was.
+    std::fs::remove_file(&path).unwrap();
+    make(&path, "DELETE");
+    world.save("whole again");
+    world.write(".rappelignore", "app.db\n");
+    assert!(!said("left out").contains(word));
+    world.remove(".rappelignore");
+    world.save("taken again");
+    std::fs::remove_file(&path).unwrap();
+    assert!(!said("removed").contains(word));
+}
+
+#[test]
+fn a_damaged_one_outside_the_workspace_says_what_to_do() {
+    let world = World::of(Project::new().file("code", "1\n"));
+    let path = world.project.outside().join("app.db");
+    make(&path, "DELETE");
+    let url = format!("sqlite:{}", path.display());
+    world.write("rappel.toml", &format!("[[database]]\nname = \"app\"\nurl = {url:?}\n"));
+    world.trust();
+    let id = world.save("whole");
+    std::fs::write(&path, "no database").unwrap();
+    let refused = Ran::of(&world.run(&["restore", &id, "--confirm", "--json"]));
+    assert_eq!(refused.code, Some(7), "{refused:?}");
+    let place = path.display();
+    assert!(refused.words.contains(&format!("mv {place} {place}.damaged")), "{refused:?}");
+    std::fs::rename(&path, path.with_extension("damaged")).unwrap();
+    world.json(&["restore", &id, "--confirm"]);
+    assert_eq!(rows(&path), ROWS);
 }
 
 #[test]

@@ -438,6 +438,14 @@ pub(crate) fn plan_databases(
         let (name, target) = (&holding.named.name, &holding.target);
         if let Some(reason) = &holding.unreadable {
             let advice = match target.kind {
+                // Its bytes would be kept as a file, and a checkpoint holds files of the workspace alone.
+                DatabaseKind::Sqlite if holding.damaged.is_some() && holding.path().is_none() => {
+                    let place = &holding.named.place;
+                    format!(
+                        "; it lies outside the workspace, where no checkpoint can keep its bytes: move it \
+                         away (mv {place} {place}.damaged), and the restore makes it anew"
+                    )
+                }
                 DatabaseKind::Sqlite if holding.damaged.is_some() => {
                     "; move it away, and it is made anew".to_owned()
                 }

@@ -122,8 +122,12 @@ pub(super) fn report_of(
     dry_run: bool,
 ) -> RestoreReport {
     let Planned { plan, git, databases, agents } = planned;
+    // What stands in the place of a database goes with it; nobody loses a file.
+    let is_displaced = |action: &Action| databases.displaced.contains(&action.path);
+    let mut files = plan.counts();
+    files.delete -= plan.actions.iter().filter(|action| is_displaced(action)).count() as u64;
     let shown = |action: &Action| ShownAction {
-        facet: action.facet,
+        facet: if is_displaced(action) { Facet::Databases } else { action.facet },
         action: action.action,
         path: action.path.clone(),
         reason: action.reason.clone(),
@@ -133,7 +137,7 @@ pub(super) fn report_of(
         dry_run,
         plan: plan_hash(checkpoint, &plan),
         summary: Summary {
-            files: plan.counts(),
+            files,
             git: git.summary,
             worktrees: git.worktrees,
             databases: databases.summary,

@@ -165,8 +165,10 @@ impl Rappel {
         let noticed = files.scanned.databases.iter().map(|path| self.noticed_database(path));
         let noticed = self.capture_databases(noticed, sink, &reading, &held)?;
         let holding = self.capture_held(holdings, sink, &reading)?;
-        let databases = Some(configured?.and(noticed).and(holding));
-        Ok(Captured { files, git, databases, restored: false })
+        let mut databases = configured?.and(noticed).and(holding);
+        let lost = self.no_databases_any_more(&databases, &reading, &held)?;
+        databases.notes.extend(lost);
+        Ok(Captured { files, git, databases: Some(databases), restored: false })
     }
 
     /// Looks at files and git until neither moved while the other was looked at.
