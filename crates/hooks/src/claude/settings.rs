@@ -1,0 +1,388 @@
+//! Claude's settings files: our hooks put in, and taken out again. Texts only; no disk.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::handlers::{self, Caller, Group, StatusLine};
+use crate::json_text::{Document, Edits, Unfit};
+
+/// What a settings file shall have of ours.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// A group of handlers for each event.
+    pub groups: Vec<(&'static str, Group)>,
+    /// The status line, if there is no other one.
+    pub status_line: Option<StatusLine>,
+}
+
+/// A text that we changed, and what brings back the former one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// The text.
+    pub text: String,
+    /// From it to the one before.
+    pub reverse: Edits,
+}
+
+/// Adds what is wanted to a text that has nothing of ours.
+pub fn merge(text: &str, wanted: &Wanted) -> Result<Merged, Unfit> {
+    let mut document = Document::new(text.to_owned())?;
+    for (event, group) in &wanted.groups {
+        let list = event_list(&mut document, event)?;
+        document.add_item(&list, group)?;
+    }
+    if let Some(line) = &wanted.status_line
+        && document.member(&document.root(), "statusLine")?.is_none()
+    {
+        document.add_member(&document.root(), "statusLine", line)?;
+    }
+    let (text, reverse) = document.finish();
+    Ok(Merged { text, reverse })
+}
+
+/// The list of an event's groups. It is made if there is none.
+fn event_list(document: &mut Document, event: &str) -> Result<Range<usize>, Unfit> {
+    let hooks = member_or(document, &document.root(), "hooks", &json!({}))?;
+    document.members(&hooks).map_err(|unfit| named(&unfit, "hooks"))?;
+    let list = member_or(document, &hooks, event, &json!([]))?;
+    document.items(&list).map_err(|unfit| named(&unfit, event))?;
+    Ok(list)
+}
+
+/// A member's value. It is added if there is no member of that name.
+fn member_or(
+    document: &mut Document,
+    object: &Range<usize>,
+    name: &str,
+    otherwise: &Value,
+) -> Result<Range<usize>, Unfit> {
+    if let Some(found) = document.member(object, name)? {
+        return Ok(found);
+    }
+    document.add_member(object, name, otherwise)?;
+    // What is added last ends where the object ends, but for blanks and the bracket. The object itself has grown.
+    let grown = document.value_from(object.start);
+    Ok(document.member(&grown, name)?.unwrap_or(grown))
+}
+
+fn named(unfit: &Unfit, name: &str) -> Unfit {
+    Unfit { problem: format!("{name:?}: {}", unfit.problem), line: unfit.line }
+}
+
+/// Takes out everything of ours, wherever it stands, and each list and object that is empty without it.
+pub fn strip(text: &str) -> Result<String, Unfit> {
+    let mut document = Document::new(text.to_owned())?;
+    let root = document.root();
+    let before = document.text().to_owned();
+    while let Some(one) = ours(&document)?.pop() {
+        one.remove(&mut document)?;
+    }
+    let members = document.members(&document.value_from(root.start))?;
+    if let Some(number) = members.iter().position(|member| is_our_status_line(&document, member)) {
+        document.remove(&document.value_from(root.start), number)?;
+    }
+    // A blank text was no document before, and is none again.
+    Ok(if document.text() == before { text.to_owned() } else { document.text().to_owned() })
+}
+
+/// Whether a text has exactly what is wanted of ours, and nothing else of ours.
+pub fn has(text: &str, wanted: &Wanted) -> bool {
+    let Ok(document) = Document::new(text.to_owned()) else { return false };
+    let Ok(found) = ours(&document) else { return false };
+    let mut found: Vec<(String, Value)> =
+        found.into_iter().map(|one| (one.event, one.group)).collect();
+    let value = |(event, group): &(&str, Group)| {
+        ((*event).to_owned(), serde_json::to_value(group).unwrap_or_default())
+    };
+    let mut expected: Vec<(String, Value)> = wanted.groups.iter().map(value).collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    expected.sort_by(|a, b| a.0.cmp(&b.0));
+    found == expected && has_status_line(&document, wanted.status_line.as_ref())
+}
+
+/// Whether the status line is as wanted. Another one than ours is always fine.
+fn has_status_line(document: &Document, wanted: Option<&StatusLine>) -> bool {
+    let found = document.member(&document.root(), "statusLine").ok().flatten();
+    let found = found.map(|place| document.value(&place));
+    match (found, wanted) {
+        (Some(line), _) if !is_ours(&line) => true,
+        (found, wanted) => found == wanted.and_then(|line| serde_json::to_value(line).ok()),
+    }
+}
+
+/// What a settings file has of ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Present {
+    /// How its hooks call Rappel; nothing if it has no hooks of ours.
+    pub caller: Option<Caller>,
+    /// Its status line is ours.
+    pub status_line: bool,
+    /// It has a status line, whoever wrote it.
+    pub any_status_line: bool,
+}
+
+/// Looks for what is ours in a settings file.
+pub fn present(text: &str) -> Result<Present, Unfit> {
+    let document = Document::new(text.to_owned())?;
+    let line =
+        |one: &Ours| one.group.pointer(&format!("/hooks/{}/command", one.handler.1)).cloned();
+    let found = ours(&document)?;
+    let line = found.first().and_then(line);
+    let members = document.members(&document.root())?;
+    Ok(Present {
+        caller: line.as_ref().and_then(Value::as_str).and_then(Caller::of_line),
+        status_line: members.iter().any(|member| is_our_status_line(&document, member)),
+        any_status_line: members.iter().any(|member| member.name == "statusLine"),
+    })
+}
+
+/// A handler of ours: the container of each level, and the number that leads on in it.
+struct Ours {
+    root: (Range<usize>, usize),
+    hooks: (Range<usize>, usize),
+    list: (Range<usize>, usize),
+    handler: (Range<usize>, usize),
+    event: String,
+    group: Value,
+}
+
+impl Ours {
+    /// Removes it, or the outermost container that is empty without it.
+    fn remove(self, document: &mut Document) -> Result<(), Unfit> {
+        for (place, number) in [self.handler, self.list, self.hooks] {
+            if document.count(&place)? > 1 {
+                return document.remove(&place, number);
+            }
+        }
+        document.remove(&self.root.0, self.root.1)
+    }
+}
+
+/// Every handler of ours, in the order of the text.
+fn ours(document: &Document) -> Result<Vec<Ours>, Unfit> {
+    let mut found = Vec::new();
+    let root = document.root();
+    let members = document.members(&root)?;
+    let Some(number) = members.iter().position(|member| member.name == "hooks") else {
+        return Ok(found);
+    };
+    // Whatever has another shape is not ours, and stays.
+    let hooks = &members[number].value;
+    for (event, member) in document.members(hooks).unwrap_or_default().into_iter().enumerate() {
+        let list = &member.value;
+        for (at, place) in document.items(list).unwrap_or_default().iter().enumerate() {
+            let Ok(Some(handlers)) = document.member(place, "hooks") else { continue };
+            for (handler, one) in document.items(&handlers).unwrap_or_default().iter().enumerate() {
+                if is_ours(&document.value(one)) {
+                    found.push(Ours {
+                        root: (root.clone(), number),
+                        hooks: (hooks.clone(), event),
+                        list: (list.clone(), at),
+                        handler: (handlers.clone(), handler),
+                        event: member.name.clone(),
+                        group: document.value(place),
+                    });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_our_status_line(document: &Document, member: &crate::json_text::Member) -> bool {
+    member.name == "statusLine" && is_ours(&document.value(&member.value))
+}
+
+fn is_ours(handler: &Value) -> bool {
+    let command = handler.get("command").and_then(Value::as_str);
+    command.is_some_and(|command| command.ends_with(handlers::MARK))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::handlers::{Program, Scope, groups};
+    use super::*;
+
+    fn wanted(path: &str) -> Wanted {
+        let caller = Caller::new(Program::At(path.into()), None).unwrap();
+        let groups = groups(&caller, Scope::Local, ".claude/settings.local.json");
+        Wanted { groups, status_line: Some(caller.status_line()) }
+    }
+
+    /// Merges, and holds what holds of every merge.
+    fn merged(text: &str) -> String {
+        let wanted = wanted("/usr/bin/rappel");
+        let Merged { text: after, reverse } = merge(text, &wanted).unwrap();
+        assert!(has(&after, &wanted), "{after}");
+        assert_eq!(reverse.apply(&after).as_deref(), Some(text));
+        let caller = present(&after).unwrap().caller.unwrap();
+        assert_eq!(caller.program(), &Program::At("/usr/bin/rappel".into()));
+        assert!(!has(text, &wanted));
+        let stripped = strip(&after).unwrap();
+        assert_eq!(present(&stripped).unwrap().caller, None);
+        assert_eq!(strip(&stripped).unwrap(), stripped);
+        after
+    }
+
+    const OTHERS: &str = r#"{
+  "$schema": "https://json.schemastore.org/claude-code-settings.json",
+  "model": "opus",
+  "hooks": {
+    "PreToolUse": [
+      {
+        "matcher": "Bash",
+        "hooks": [{ "type": "command", "command": "guard.sh" }]
+      }
+    ],
+    "Notification": [
+      { "hooks": [{ "type": "command", "command": "say hello", "timeout": 5 }] }
+    ]
+  },
+  "env": { "A": "1", "B": 1.50 }
+}
+"#;
+
+    #[test]
+    fn other_hooks_and_keys_stay_where_and_as_they_are() {
+        let after = merged(OTHERS);
+        assert_eq!(strip(&after).unwrap(), OTHERS);
+        for line in OTHERS.lines().filter(|line| line.trim().len() > 2) {
+            assert!(after.contains(line.trim_end_matches(['}', ']'])), "{line}");
+        }
+        let value: Value = serde_json::from_str(&after).unwrap();
+        assert_eq!(value["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
+        assert_eq!(value["hooks"]["PreToolUse"][0]["hooks"][0]["command"], "guard.sh");
+        assert!(after.find("\"env\"").unwrap() < after.find("\"statusLine\"").unwrap());
+    }
+
+    #[test]
+    fn what_it_writes_has_the_documented_shape() {
+        let value: Value = serde_json::from_str(&merged("")).unwrap();
+        let hooks = value["hooks"].as_object().unwrap();
+        let limits = [
+            ("SessionStart", 7),
+            ("UserPromptSubmit", 30),
+            ("PreToolUse", 125),
+            ("PostToolUse", 7),
+            ("PostToolUseFailure", 7),
+            ("PreCompact", 7),
+            ("Stop", 7),
+            ("SubagentStart", 7),
+            ("SubagentStop", 7),
+            ("SessionEnd", 6),
+        ];
+        assert_eq!(hooks.len(), limits.len());
+        for (event, limit) in limits {
+            let [group] = &hooks[event].as_array().unwrap()[..] else { panic!("{event}") };
+            let tools = event.contains("ToolUse");
+            assert_eq!(group.get("matcher").is_some(), tools, "{event}");
+            assert_eq!(group.as_object().unwrap().len(), if tools { 2 } else { 1 });
+            let [handler] = &group["hooks"].as_array().unwrap()[..] else { panic!("{event}") };
+            assert_eq!(handler.as_object().unwrap().len(), 3);
+            assert_eq!(handler["type"], "command");
+            assert_eq!(handler["timeout"], limit, "{event}");
+            assert!(handler["command"].is_string());
+        }
+        assert_eq!(value["statusLine"]["type"], "command");
+    }
+
+    #[test]
+    fn an_older_command_of_ours_is_replaced() {
+        let old = merge(OTHERS, &wanted("/old/rappel")).unwrap().text;
+        assert!(!has(&old, &wanted("/usr/bin/rappel")));
+        let base = strip(&old).unwrap();
+        assert_eq!(base, OTHERS);
+        assert!(!merged(&base).contains("/old/rappel"));
+        // One that the user moved among his own is found there too.
+        let ours = json!({"type": "command", "command": format!("x {}", handlers::MARK)});
+        let moved = OTHERS.replacen("\"guard.sh\" }", &format!("\"guard.sh\" }}, {ours}"), 1);
+        assert_eq!(strip(&moved).unwrap(), OTHERS);
+    }
+
+    #[test]
+    fn another_status_line_stays() {
+        let text = "{\"statusLine\":{\"type\":\"command\",\"command\":\"mine\"}}";
+        let after = merged(text);
+        assert!(after.starts_with(
+            "{\"statusLine\":{\"type\":\"command\",\"command\":\"mine\"},\"hooks\":{\""
+        ));
+        let found = present(&after).unwrap();
+        assert!(found.any_status_line && !found.status_line);
+    }
+
+    #[test]
+    fn odd_texts_come_back_byte_for_byte() {
+        for text in [
+            "",
+            "\n",
+            "{}",
+            "{ }\r\n",
+            "\u{feff}{}",
+            "{\"hooks\":{}}",
+            "{\n  \"hooks\": {}\n}",
+            "{\"hooks\": {\"Stop\": []}}",
+            "{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n",
+            "{\r\n  \"a\": 1\r\n}\r\n",
+            "{\"a\":1 , \"b\" : 2}",
+            "{\n\t\"a\": \"\\u00e9\\/\"\n}",
+        ] {
+            merged(text);
+        }
+    }
+
+    #[test]
+    fn a_shape_that_is_not_expected_is_refused_with_its_line() {
+        let refused = |text: &str| merge(text, &wanted("/rappel")).unwrap_err().to_string();
+        assert!(
+            refused("{\n  \"hooks\": null\n}")
+                .starts_with("line 2: \"hooks\": an object is expected")
+        );
+        assert!(refused("{\"hooks\": []}").contains("\"hooks\""));
+        assert!(
+            refused("{\"hooks\": {\n\"Stop\": {}}}")
+                .starts_with("line 2: \"Stop\": a list is expected")
+        );
+        assert!(refused("[]").starts_with("line 1"));
+        assert!(refused("{\n// x\n}").starts_with("line 2"));
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            ".{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-z\"\\\\]{0,4}", inner, 0..4)
+                    .prop_map(|map| Value::from_iter(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_settings_come_back_byte_for_byte(
+            rest in prop::collection::btree_map("[a-z]{1,4}", json_value(), 0..4),
+            events in prop::collection::btree_map("Stop|PreToolUse|Other", prop::collection::vec(json_value(), 0..3), 0..3),
+            pretty in any::<bool>(), ends in any::<bool>(),
+        ) {
+            let mut all = rest;
+            all.insert("hooks".into(), json!(events));
+            let value = Value::from_iter(all);
+            let mut text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
+            if ends { text.push('\n'); }
+            let after = merged(&text);
+            // Without the record of what was there, the values are the same but for what is empty.
+            let stripped: Value = serde_json::from_str(&strip(&after).unwrap()).unwrap();
+            for (name, other) in value.as_object().unwrap().iter().filter(|(name, _)| *name != "hooks") {
+                prop_assert_eq!(&stripped[name], other);
+            }
+        }
+    }
+}

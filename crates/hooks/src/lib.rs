@@ -1,0 +1,43 @@
+//! Agents' hooks. One module per vendor translates its payloads into the engine's neutral
+//! [`Event`](rappel::hook::Event) and the [`Answer`](rappel::hook::Answer) back into the vendor's form. Nothing else in
+//! Rappel knows what a vendor's payload looks like.
+
+pub mod claude;
+pub mod files;
+pub mod json_text;
+pub mod owned;
+pub mod records;
+pub mod typed;
+pub mod words;
+
+use rappel::hook::{Answer, Event};
+use rappel_types::agents::ProcessId;
+
+/// An agent whose hooks are understood.
+#[derive(Debug)]
+pub struct Vendor {
+    /// What it is called on the command line, and its sessions by their provider.
+    pub name: &'static str,
+    /// The environment variable with the folder that it was started in.
+    pub project: &'static str,
+    /// The one with its process.
+    pub process: &'static str,
+    /// Reads what a hook was given.
+    pub event: fn(&[u8], Option<ProcessId>) -> Result<Event, PayloadError>,
+    /// What goes to the hook's standard output; empty where there is nothing to say.
+    pub answer: fn(&Event, &Answer) -> String,
+}
+
+/// All of them.
+pub const VENDORS: &[Vendor] = &[claude::VENDOR];
+
+/// Why a payload cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadError {
+    /// It is not what the vendor sends.
+    #[error("the hook's payload cannot be read: {0}")]
+    Malformed(String),
+    /// It tells of something that this version does not know, or does not need.
+    #[error("the event {0:?} is passed over")]
+    Unknown(String),
+}

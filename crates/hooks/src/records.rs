@@ -1,0 +1,128 @@
+//! What `integrate` has to remember to take back exactly what it did: `integrations/` in Rappel's home, one file for each
+//! folder of an agent's settings. None of the user's settings are in it.
+//!
+//! Losing a record costs little: hooks and files of ours are known by their marks. What is empty then counts as ours.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::{self, FileError, Result};
+use crate::json_text::Edits;
+
+const VERSION: u32 = 1;
+
+/// What was done in one folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    version: u32,
+    /// The folder: `.claude`.
+    pub folder: PathBuf,
+    /// Settings files in it, by their names.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Settings>,
+    /// Folders that were not there before, outermost first.
+    #[serde(default)]
+    pub made: Vec<PathBuf>,
+}
+
+/// What was done to a settings file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The file was there before.
+    pub existed: bool,
+    /// A checksum of the text that we wrote.
+    pub checksum: String,
+    /// What makes of that text the one before.
+    pub reverse: Edits,
+}
+
+impl Settings {
+    /// What there was before, if the text is still the one that we wrote; the inner `None` is no file at all.
+    pub fn before(&self, text: &str) -> Option<Option<String>> {
+        if checksum(text) != self.checksum {
+            return None;
+        }
+        match self.existed {
+            true => self.reverse.apply(text).map(Some),
+            false => Some(None),
+        }
+    }
+}
+
+/// A checksum of a text.
+pub fn checksum(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+/// All records, held against other processes of ours until this is dropped.
+#[derive(Debug)]
+pub struct Records {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Records {
+    /// The records in a home, as soon as no other process has them.
+    pub fn open(home: &Path) -> Result<Self> {
+        let folder = home.join("integrations");
+        files::make_folder(&folder)?;
+        let path = folder.join("lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        let lock = lock.map_err(|source| FileError::Io { action: "lock", path, source })?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// The records in a home, if anything was ever recorded there.
+    pub fn open_existing(home: &Path) -> Result<Option<Self>> {
+        match home.join("integrations").is_dir() {
+            true => Self::open(home).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The record of a folder; an empty one if there is none that can be read.
+    pub fn of(&self, folder: &Path) -> Record {
+        let found = files::read(&self.path(folder)).ok().flatten();
+        let found = found.and_then(|text| serde_json::from_str::<Record>(&text).ok());
+        let found = found.filter(|record| record.version == VERSION && record.folder == folder);
+        found.unwrap_or_else(|| Record {
+            version: VERSION,
+            folder: folder.to_owned(),
+            settings: BTreeMap::new(),
+            made: Vec::new(),
+        })
+    }
+
+    /// Keeps a record; one that says nothing is removed.
+    pub fn keep(&self, record: &Record) -> Result<()> {
+        let is_empty = record.settings.is_empty() && record.made.is_empty();
+        let text = match is_empty {
+            true => None,
+            false => Some(
+                serde_json::to_string_pretty(record)
+                    .map_err(|_| FileError::NotText { path: record.folder.clone() })?,
+            ),
+        };
+        let path = self.path(&record.folder);
+        files::update::<FileError>(&path, |_| Ok(text.clone())).map(drop)
+    }
+
+    /// Every folder that there is a record of.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let text = entries.filter_map(|entry| files::read(&entry.path()).ok().flatten());
+        let records = text.filter_map(|text| serde_json::from_str::<Record>(&text).ok());
+        let mut folders: Vec<PathBuf> = records.map(|record| record.folder).collect();
+        folders.sort();
+        folders
+    }
+
+    fn path(&self, folder: &Path) -> PathBuf {
+        let name = blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex();
+        self.folder.join(format!("{}.json", &name[..16]))
+    }
+}
