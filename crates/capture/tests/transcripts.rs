@@ -46,7 +46,7 @@ fn read(provider: Provider, text: &str) -> Vec<Found> {
 
 fn prompts(story: &[Found]) -> Vec<(&str, bool)> {
     let prompts = story.iter().filter_map(|found| match &found.item {
-        Item::Prompt { text } => Some((&**text, found.abandoned)),
+        Item::Prompt { text, .. } => Some((&**text, found.abandoned)),
         _ => None,
     });
     prompts.collect()

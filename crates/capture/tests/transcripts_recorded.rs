@@ -31,7 +31,7 @@ fn read(name: &str) -> Story {
 impl Story {
     fn prompts(&self) -> Vec<&str> {
         let prompts = self.found.iter().filter_map(|found| match &found.item {
-            Item::Prompt { text } => Some(text.as_str()),
+            Item::Prompt { text, .. } => Some(text.as_str()),
             _ => None,
         });
         prompts.collect()

@@ -160,6 +160,7 @@ commands! {
     Recover(recover),
     Adopt(adopt),
     Trust(trust),
+    Hook(hook),
     Completions(completions),
     Help(help),
 }

@@ -16,6 +16,7 @@ mod progress;
 mod pty;
 mod screen;
 mod values;
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -67,6 +68,11 @@ fn finish(result: Result, output: &Output) -> ExitCode {
 fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let glance = Glance::over(arguments);
     let output = Output::new(glance.json, false, args::Colour::Auto.into());
+    // The agent would take our exit code for a refusal of what it is about to do.
+    if glance.command == Some("hook") && error.use_stderr() {
+        Failure::from_clap(error, glance.command).show(&output);
+        return ExitCode::SUCCESS;
+    }
     let result = match error.kind() {
         ErrorKind::DisplayHelp if glance.command.is_none() => commands::help::short(&output),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
+use rappel_hooks::Vendor;
 use rappel_types::agents::SessionId;
 use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId};
 
@@ -166,6 +167,18 @@ impl<'a> Context<'a> {
                 "export it as `rappel session start` prints it, or unset it",
             )
         })
+    }
+
+    /// The same for another folder.
+    pub fn within(&self, folder: &Path) -> Self {
+        Self {
+            output: self.output,
+            folder: self.folder.join(folder),
+            home: self.home.clone(),
+            chosen: self.chosen.clone(),
+            cancel: self.cancel.clone(),
+            restoring: self.restoring.clone(),
+        }
     }
 
     /// From now on Ctrl-C and a request to terminate stop long work cleanly; a second one stops it
@@ -349,6 +362,22 @@ pub fn replace_by(command: &[String], folder: &Path) -> Failure {
     };
     let error = std::process::Command::new(program).args(arguments).current_dir(folder).exec();
     Failure::failed(format!("cannot run {}: {error}", clean(program)))
+}
+
+/// The agent that runs this hook, as its environment tells.
+pub struct HookedAgent {
+    /// The folder that it was started in.
+    pub project: Option<PathBuf>,
+    /// Its process.
+    pub process: Option<u32>,
+}
+
+/// Asks the environment for the agent whose hook this is. Nothing else of it is looked at, or kept.
+pub fn hooked_agent(vendor: &Vendor) -> HookedAgent {
+    HookedAgent {
+        project: absolute_variable(vendor.project),
+        process: variable(vendor.process).and_then(|pid| pid.to_str()?.parse().ok()),
+    }
 }
 
 /// What `RAPPEL_LOG` asks to be logged.

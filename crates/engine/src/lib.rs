@@ -91,6 +91,7 @@ mod diff;
 mod doctor;
 mod error;
 mod git;
+pub mod hook;
 mod init;
 mod knowledge;
 mod labels;
@@ -143,8 +144,8 @@ pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRes
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use save::{SaveOptions, Saved};
-pub use status::{DayStats, Health, Stats, Status, WorkspaceStats};
+pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};
 pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, TrustState, Wanted};
 pub use undo::Step;
-pub use workspace::find_root;
+pub use workspace::{find_root, is_project};

@@ -250,6 +250,9 @@ impl Rappel {
         else {
             return Ok(None);
         };
+        if options.if_changed {
+            return self.unchanged(newest, files, git, databases);
+        }
         // `undo` goes by the checkpoints that restores make: each has its own.
         if options.trigger() == Trigger::PreRestore || options.adds_something() {
             return Ok(None);
@@ -287,6 +290,38 @@ impl Rappel {
             || held.transcripts != transcripts.and_then(|transcripts| transcripts.tree)
             || options.adds_to(manifest, self.environment(options).as_deref())
         {
+            return Ok(None);
+        }
+        existing.created = false;
+        Ok(Some(existing))
+    }
+
+    /// The newest checkpoint, if it holds what was looked at just now. Databases that were not asked are not looked at.
+    fn unchanged(
+        &self,
+        newest: &CheckpointRow,
+        files: &CapturedFiles,
+        git: &CapturedGit,
+        databases: &CapturedDatabases,
+    ) -> Result<Option<Checkpoint>> {
+        let mut existing = match self.view(newest) {
+            Err(error) if error.is_unreadable() => return Ok(None),
+            other => other?,
+        };
+        let manifest = &existing.manifest;
+        let held = manifest.files.as_ref();
+        let same_files = held
+            .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
+        let same_databases = databases.parts.iter().filter(|part| !part.stale).all(|part| {
+            let held = manifest.databases.iter().find(|held| held.name == part.name);
+            held.is_some_and(|held| held.digest == part.digest)
+        });
+        let partial = files.scanned.partial.iter().chain(&git.captured.partial);
+        let same_reasons = partial
+            .chain(&databases.partial)
+            .all(|reason| manifest.partial_reasons.contains(reason));
+        let same = same_files && same_databases && same_reasons;
+        if !same || manifest.git != git.captured.part || manifest.interrupted_restore {
             return Ok(None);
         }
         existing.created = false;

@@ -131,7 +131,27 @@ pub struct DayStats {
     pub new_bytes: u64,
 }
 
+/// The newest checkpoint with files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct LastSaved {
+    pub checkpoint: String,
+    pub sequence: u64,
+    pub at: Timestamp,
+}
+
 impl Rappel {
+    /// When the workspace was saved last. Looks at no file of it.
+    pub fn last_saved(&self) -> Result<Option<LastSaved>> {
+        let Some(id) = self.workspace_id() else { return Ok(None) };
+        let row = self.store.look_up(|index| index.newest_with_files(id))?;
+        Ok(row.map(|row| LastSaved {
+            checkpoint: row.id.to_string(),
+            sequence: row.sequence,
+            at: Timestamp::from_millis(row.created_at),
+        }))
+    }
+
     /// How well the workspace is protected right now.
     pub fn status(&self) -> Result<Status> {
         let rows = self.rows()?;
@@ -169,6 +189,10 @@ impl Rappel {
         status.restores = restores;
         if restores > 0 {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
+        }
+        if let Some(failure) = self.hook_failure(status.latest_at) {
+            let reason = format!("a hook failed: {}", failure.message);
+            status.worsen(Health::Degraded, &reason, "rappel doctor");
         }
         self.judge_unprotected(&mut status, self.unprotected_databases());
         for name in self.untrusted() {

@@ -251,6 +251,11 @@ impl FirstCommit {
     }
 }
 
+/// Whether a folder is one that somebody works in: a git work tree, or one with a `rappel.toml`.
+pub fn is_project(root: &Path) -> bool {
+    root.join("rappel.toml").exists() || root.join(".git").exists()
+}
+
 /// The workspace that a folder belongs to: the nearest one above it with a `rappel.toml`, else the
 /// git work tree's root, else the folder itself.
 pub fn find_root(start: &Path) -> PathBuf {

@@ -81,6 +81,21 @@ impl Trigger {
         )
     }
 
+    /// Whether such a checkpoint takes the bytes of agents' transcripts along. They grow with everything that an agent
+    /// does, so the many checkpoints between two of these leave them out.
+    pub fn takes_transcripts(self) -> bool {
+        matches!(
+            self,
+            Self::Manual
+                | Self::Prompt
+                | Self::ContextCompaction
+                | Self::TaskCompleted
+                | Self::SessionEnd
+                | Self::PreOperation
+                | Self::PreRestore
+        )
+    }
+
     /// The tag that an automatic checkpoint carries: the name in the words of those who thought of it first.
     pub fn seed_name(self) -> String {
         match self {

@@ -54,6 +54,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
+    ("Integrations", &["hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.

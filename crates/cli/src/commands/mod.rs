@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod find;
 pub mod gc;
 pub mod help;
+pub mod hook;
 pub mod init;
 pub mod list;
 pub mod log;

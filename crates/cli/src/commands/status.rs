@@ -1,6 +1,7 @@
 //! `rappel status`.
 
 use rappel::{ErrorKind, Health, Status};
+use rappel_types::time;
 use serde_json::json;
 
 use crate::errors::{Exit, Failure, Result};
@@ -17,10 +18,18 @@ use crate::{face, progress};
 Examples:
   rappel status
   rappel status --json | jq -r .state
-  rappel status -q || echo \"save your work\"")]
-pub struct Args {}
+  rappel status -q || echo \"save your work\"
+  rappel status --short")]
+pub struct Args {
+    /// One line for a prompt or a status line; looks at no file, and says nothing of changes since
+    #[arg(long)]
+    pub short: bool,
+}
 
-pub fn run(_: &Args, context: &Context) -> Result {
+pub fn run(args: &Args, context: &Context) -> Result {
+    if args.short {
+        return short(context);
+    }
     let status = context
         .open()
         .and_then(|rappel| Ok(progress::spinner(context, "Looking", || rappel.status())?));
@@ -28,6 +37,26 @@ pub fn run(_: &Args, context: &Context) -> Result {
         Ok(status) => show(&status, context),
         Err(failure) => unusable(&failure, context),
     }
+}
+
+/// When the workspace was last saved, in one line.
+fn short(context: &Context) -> Result {
+    let rappel = context.open_silently()?;
+    let last = rappel.last_saved()?;
+    let output = context.output;
+    if output.json {
+        output.answer_json(&last)?;
+        return Ok(Exit::Done);
+    }
+    let line = match last {
+        Some(last) => {
+            let age = time::age(context.now(), last.at);
+            format!("saved {age} · #{}", last.sequence)
+        }
+        None => "never saved".to_owned(),
+    };
+    output.answer(|out| Ok(writeln!(out, "{line}")?))?;
+    Ok(Exit::Done)
 }
 
 fn show(status: &Status, context: &Context) -> Result {

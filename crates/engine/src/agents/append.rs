@@ -105,7 +105,7 @@ impl Rappel {
 
     /// Tells what happened in a session before: one durable run, in which whatever the journal has already, or cannot
     /// take, is left out. The events must be [`cleaned`](NewEvent::cleaned), and few enough for a run.
-    pub(super) fn record_late(&mut self, session: &SessionId, new: &[NewEvent]) -> Result<()> {
+    pub(crate) fn record_late(&mut self, session: &SessionId, new: &[NewEvent]) -> Result<()> {
         let added = self.append_to(session, new, Told::Late)?;
         for event in added.events {
             self.tell(&Notice::Event { session: session.clone(), event: Box::new(event) });

@@ -135,7 +135,7 @@ impl Rappel {
 }
 
 /// How an automatic checkpoint describes itself.
-fn automatic(trigger: Trigger, tag: Option<&str>) -> SaveOptions {
+pub(crate) fn automatic(trigger: Trigger, tag: Option<&str>) -> SaveOptions {
     let name = trigger.seed_name();
     let mut tags = vec!["auto".to_owned(), name.clone()];
     tags.extend(tag.map(str::to_owned));

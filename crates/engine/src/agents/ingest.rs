@@ -13,6 +13,7 @@ use rappel_capture::agents::follow;
 use rappel_capture::agents::locate::{Role, Transcript};
 use rappel_capture::agents::transcripts::{Batch, Found, Item, Reader, Session};
 use rappel_store::ambient;
+use rappel_store::index::Index;
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
 use rappel_types::{Timestamp, WorkspaceId};
 use serde_json::json;
@@ -270,12 +271,26 @@ impl Telling<'_> {
         };
         let at = found.at.or(self.latest_at);
         self.latest_at = self.latest_at.max(at);
+        if self.was_told_before(&found)? {
+            return Ok(());
+        }
         let Some((id, body)) = event_of(found.item, found.at, self.line) else { return Ok(()) };
         // What cannot be said in a journal is in the transcript all the same.
         match (NewEvent { at, id, body }).cleaned() {
             Ok(event) => self.push(event),
             Err(_) => Ok(()),
         }
+    }
+
+    /// Whether a prompt is in the journal under the id that earlier versions gave it.
+    fn was_told_before(&self, found: &Found) -> Result<bool> {
+        let (Item::Prompt { id: Some(_), text }, Some(session)) = (&found.item, &self.session)
+        else {
+            return Ok(false);
+        };
+        let id = prompt_id(found.at, self.line, text);
+        let known = |index: &mut Index| index.events_about(session.as_str(), &id);
+        Ok(!self.rappel.store.look_up(known)?.is_empty())
     }
 
     fn push(&mut self, event: NewEvent) -> Result<()> {
@@ -318,8 +333,12 @@ fn event_of(
     (line, place): (u64, usize),
 ) -> Option<(Option<String>, Body)> {
     let event = match item {
-        Item::Prompt { text } => {
-            let id = hashed("p", &[&moment(at, line), &place.to_string(), &text]);
+        Item::Prompt { id, text } => {
+            // A hook tells it by the same id.
+            let id = match id {
+                Some(id) => named("p", &id),
+                None => prompt_id(at, (line, place), &text),
+            };
             (Some(id), Body::Prompt(payload::Prompt { text }))
         }
         Item::Thought { id, kind, text, parent } => {
@@ -364,20 +383,25 @@ fn event_of(
     Some(event)
 }
 
+/// An id for a prompt that its provider gives none.
+fn prompt_id(at: Option<Timestamp>, (line, place): (u64, usize), text: &str) -> String {
+    hashed("p", &[&moment(at, line), &place.to_string(), text])
+}
+
 /// When something happened, or where it stands if nobody says when.
 fn moment(at: Option<Timestamp>, line: u64) -> String {
     at.map_or_else(|| format!("line {line}"), |at| at.as_millis().to_string())
 }
 
 /// A vendor's id among ours.
-fn named(prefix: &str, id: &str) -> String {
+pub(crate) fn named(prefix: &str, id: &str) -> String {
     match is_plain(id) {
         true => format!("{prefix}-{id}"),
         false => hashed(prefix, &[id]),
     }
 }
 
-fn call_id(id: &str) -> String {
+pub(crate) fn call_id(id: &str) -> String {
     if is_plain(id) { id.to_owned() } else { hashed("x", &[id]) }
 }
 
@@ -385,7 +409,7 @@ fn is_plain(id: &str) -> bool {
     !id.is_empty() && id.len() <= ID_MAX && !id.chars().any(char::is_control)
 }
 
-fn hashed(prefix: &str, parts: &[&str]) -> String {
+pub(crate) fn hashed(prefix: &str, parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());

@@ -35,6 +35,8 @@ pub struct SaveOptions {
     pub also_git: Option<GitPart>,
     /// Sessions to take although they have ended.
     pub also_sessions: Vec<SessionId>,
+    /// Make a checkpoint only if something else than agents' state changed since the last one, however old that is.
+    pub if_changed: bool,
     /// Believe no cache: read everything, and store again what the store cannot give back.
     pub anew: bool,
 }

@@ -99,7 +99,8 @@ impl Rappel {
         let start = Instant::now();
         let (id, mut notes, new_workspace) = self.identify();
         let mut transcripts = None;
-        if options.wants(Facet::Agents) && !is_about_agents_alone(options) {
+        let takes_them = options.trigger().takes_transcripts() && !is_about_agents_alone(options);
+        if options.wants(Facet::Agents) && takes_them {
             transcripts = self.find_transcripts(id, distrust)?;
         }
         let (id, new_workspace) = match &mut transcripts {

@@ -190,7 +190,7 @@ impl State {
                     && is_human(attachment)
                 {
                     let prompt = attachment.get("prompt").map(content).unwrap_or_default();
-                    push_prompt(&prompt, out);
+                    push_prompt(&prompt, owned(value, "promptId"), out);
                 }
             }
             _ => {}
@@ -280,7 +280,7 @@ fn push_thought(
     out.push(Item::Thought { id: id.to_owned(), kind, text, parent });
 }
 
-fn push_prompt(prompt: &str, out: &mut Out<'_>) {
+fn push_prompt(prompt: &str, id: Option<String>, out: &mut Out<'_>) {
     // The agent writes its own commands, and what they print, in the user's name.
     const NOT_TYPED: [&str; 11] = [
         "<command-name>",
@@ -300,7 +300,7 @@ fn push_prompt(prompt: &str, out: &mut Out<'_>) {
         return;
     }
     let text = out.clip(prompt);
-    out.push(Item::Prompt { text });
+    out.push(Item::Prompt { id, text });
 }
 
 fn push_result(block: &Value, out: &mut Out<'_>) {
@@ -325,7 +325,7 @@ fn user(value: &Value, id: &str, thought: &mut Option<String>, out: &mut Out<'_>
     } else if !["isMeta", "isVisibleInTranscriptOnly"].iter().any(|name| flag(value, name))
         && is_human(value)
     {
-        push_prompt(&said(), out);
+        push_prompt(&said(), owned(value, "promptId"), out);
     }
 }
 

@@ -187,7 +187,7 @@ impl State {
             self.turns.pop_front();
         }
         let text = out.clip(said);
-        out.push(Item::Prompt { text });
+        out.push(Item::Prompt { id: None, text });
     }
 
     fn think(&mut self, item: &Value, kind: ThoughtKind, said: &str, out: &mut Out<'_>) {

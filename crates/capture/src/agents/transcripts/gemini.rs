@@ -227,7 +227,7 @@ fn prompt(value: &Value, message: &mut Message, out: &mut Out<'_>) {
     if !message.said && !said.trim().is_empty() {
         message.said = true;
         let text = out.clip(&said);
-        out.push(Item::Prompt { text });
+        out.push(Item::Prompt { id: None, text });
     }
 }
 

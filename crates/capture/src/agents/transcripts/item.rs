@@ -10,6 +10,8 @@ pub enum Item {
     Session(Session),
     /// What a person, or the agent that started this one, asked for.
     Prompt {
+        /// What the provider calls it, if it does.
+        id: Option<String>,
         /// In their words.
         text: String,
     },

@@ -1,0 +1,248 @@
+//! `rappel hook`.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rappel::hook::{Answer, Event, Moment, Workers};
+use rappel::process_started;
+use rappel_hooks::typed::{self, Typed};
+use rappel_hooks::{PayloadError, VENDORS, Vendor};
+use rappel_types::agents::{ProcessId, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::errors::{Exit, Result};
+use crate::process::{self, Context};
+use crate::worker::{self, Side, Waited};
+
+/// A payload that is longer is no payload.
+const PAYLOAD_MAX: u64 = 64 << 20;
+/// The answer to a command is cut at so many characters.
+const REPLY_MAX: usize = 20_000;
+/// Exit codes of a command line that makes no sense, or that names what is not there.
+const USAGE: i32 = 2;
+const UNKNOWN: i32 = 3;
+/// How long the user waits for a command that was typed as a prompt.
+const REPLY_WAIT: Duration = Duration::from_secs(25);
+
+/// Take what an agent's hook tells; `rappel integrate` sets that up
+///
+/// Reads one event as JSON from its standard input, records it, saves what has to be saved, and prints what the
+/// agent should know, in the agent's own form. It always exits 0: an agent is never stopped by it.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel hook claude < event.json
+  rappel integrate claude")]
+pub struct Args {
+    /// Whose hook it is
+    #[arg(value_parser = vendor)]
+    pub agent: &'static Vendor,
+    /// Do nothing but in git work trees and in folders with a rappel.toml
+    #[arg(long)]
+    pub projects_only: bool,
+    /// Carry out a command that the user typed in the agent; its words come on standard input
+    #[arg(long, value_name = "COMMAND", conflicts_with = "projects_only")]
+    pub typed: Option<String>,
+}
+
+fn vendor(name: &str) -> Result<&'static Vendor, String> {
+    let known = VENDORS.iter().find(|vendor| vendor.name == name);
+    let names = || VENDORS.iter().map(|vendor| vendor.name).collect::<Vec<_>>().join(", ");
+    known.ok_or_else(|| format!("there are {}", names()))
+}
+
+/// How long the agent waits for each event.
+fn budget(moment: &Moment) -> Duration {
+    match moment {
+        Moment::BeforeCall(_) => Duration::from_secs(10),
+        Moment::Prompt { text, .. } if typed::typed(text).is_some() => REPLY_WAIT,
+        Moment::SessionEnd { .. } => Duration::from_millis(800),
+        _ => Duration::from_secs(2),
+    }
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let started = Instant::now();
+    if let Some(name) = &args.typed {
+        return typed_command(name, context);
+    }
+    // Whatever goes wrong is told where it can be told, and the agent goes on.
+    let _ = hear(args, context, started);
+    Ok(Exit::Done)
+}
+
+fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
+    let mut payload = Vec::new();
+    std::io::stdin().lock().take(PAYLOAD_MAX).read_to_end(&mut payload)?;
+    let agent = process::hooked_agent(args.agent);
+    let process = agent
+        .process
+        .map(|pid| ProcessId { pid, started: process_started(pid).unwrap_or_default() });
+    let home = context.home()?;
+    let workers = Workers::of(&home);
+    let event = match (args.agent.event)(&payload, process) {
+        Ok(event) => event,
+        Err(PayloadError::Unknown(name)) => {
+            workers.pass_over(&name);
+            return Ok(());
+        }
+        Err(error) => {
+            workers.note_failure(None, &error.to_string());
+            return Ok(());
+        }
+    };
+    drop(payload);
+    let folder = agent.project.or_else(|| event.folder.as_ref().map(PathBuf::from));
+    let context = match &folder {
+        Some(folder) => context.within(folder),
+        None => context.within(Path::new(".")),
+    };
+    let root = context.root();
+    if args.projects_only && !rappel::is_project(&root) {
+        return Ok(());
+    }
+    let until = started + budget(&event.moment);
+    let heard = match worker::start() {
+        Ok(Side::Worker(pipe)) => {
+            let said = work(&context, &event, &workers);
+            // Where nobody listens any more, the work was done all the same.
+            let _ = serde_json::to_writer(std::fs::File::from(pipe), &said);
+            return Ok(());
+        }
+        Ok(Side::Caller(pipe)) => match worker::wait(&pipe, until)? {
+            Waited::StillAtWork => Said::Answer(still_at_work(&event)),
+            // One that died is noted by the next event, which finds what it left.
+            Waited::Answer(bytes) => serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| Said::Failed("its worker died".into())),
+        },
+        // Without a second process it is done in this one.
+        Err(_) => work(&context, &event, &workers),
+    };
+    let answer = match heard {
+        Said::Answer(answer) => answer,
+        Said::Failed(message) => {
+            let show = workers.shows_failure(&event);
+            let notice = show.then(|| {
+                format!(
+                    "Rappel could not save: {message}. It says so once; `rappel status` tells more."
+                )
+            });
+            Answer { notice, ..Answer::default() }
+        }
+    };
+    let text = (args.agent.answer)(&event, &answer);
+    if !text.is_empty() {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{text}")?;
+    }
+    Ok(())
+}
+
+/// What the worker says.
+#[derive(Serialize, Deserialize)]
+enum Said {
+    Answer(Answer),
+    Failed(String),
+}
+
+/// What is done beside the agent. A failure is noted here: the hook may be gone.
+fn work(context: &Context, event: &Event, workers: &Workers) -> Said {
+    let root = context.root();
+    // A home that is not there yet is made by whoever opens it first.
+    if context.home().is_ok_and(|home| !home.exists()) {
+        let _ = context.open_silently();
+    }
+    let _at_work = workers.begin(&root, event);
+    match answer(context, event) {
+        Ok(answer) => Said::Answer(answer),
+        Err(failure) => {
+            workers.note_failure(Some(&root), &failure.message);
+            Said::Failed(failure.message)
+        }
+    }
+}
+
+fn answer(context: &Context, event: &Event) -> Result<Answer> {
+    if let Moment::Prompt { text, .. } = &event.moment
+        && let Some(reply) = reply(context, event, text)?
+    {
+        return Ok(Answer { reply: Some(reply), ..Answer::default() });
+    }
+    let mut rappel = context.open_silently()?;
+    Ok(rappel.hear_event(event)?.answer)
+}
+
+/// The answer to a prompt that is a command of ours; nothing if the model should see it.
+fn reply(context: &Context, event: &Event, prompt: &str) -> Result<Option<String>> {
+    let (words, is_slash) = match typed::typed(prompt) {
+        None => return Ok(None),
+        Some(Typed::Slash(Err(problem))) => return Ok(Some(problem)),
+        Some(Typed::Slash(Ok(words))) => (words, true),
+        Some(Typed::Plain(words)) => (words, false),
+    };
+    let session = context.open_silently()?.session_called(&event.provider, &event.session)?;
+    let ran = run_command(context, &words, session.as_ref())?;
+    // Words that only look like a command are for the model.
+    let is_meant = !matches!(ran.code, Some(USAGE | UNKNOWN));
+    Ok((is_slash || is_meant).then_some(ran.text))
+}
+
+/// What a command of ours came to.
+struct Ran {
+    code: Option<i32>,
+    text: String,
+}
+
+/// Runs a command of ours where the agent works, and gathers what it says.
+fn run_command(context: &Context, words: &[String], session: Option<&SessionId>) -> Result<Ran> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command
+        .args(words)
+        .args(["--color", "never"])
+        .arg("--home")
+        .arg(context.home()?)
+        .current_dir(context.root())
+        .stdin(Stdio::null());
+    if let Some(session) = session {
+        command.env("RAPPEL_SESSION", session.as_str());
+    }
+    let output = command.output()?;
+    let text = [output.stdout, output.stderr].concat();
+    let mut text = String::from_utf8_lossy(&text).trim_end().to_owned();
+    if text.chars().count() > REPLY_MAX {
+        text = text.chars().take(REPLY_MAX).collect();
+        let line: Vec<String> = words.iter().map(|word| process::quote(word)).collect();
+        text.push_str(&format!("\n… The rest: rappel {}", line.join(" ")));
+    }
+    Ok(Ran { code: output.status.code(), text })
+}
+
+/// A command whose words were typed in the agent, where no hook answered it.
+fn typed_command(name: &str, context: &Context) -> Result {
+    let mut words = String::new();
+    std::io::stdin().lock().take(PAYLOAD_MAX).read_to_string(&mut words)?;
+    let text = match typed::command_line(name, words.trim_end_matches('\n')) {
+        Ok(words) => run_command(context, &words, None)?.text,
+        Err(problem) => problem,
+    };
+    context.output.answer(|out| Ok(writeln!(out, "{text}")?))?;
+    Ok(Exit::Done)
+}
+
+/// What the user is told when a save takes longer than an agent should wait.
+fn still_at_work(event: &Event) -> Answer {
+    let what = match &event.moment {
+        Moment::BeforeCall(call) => format!(
+            "Rappel is still saving: the state before this call of {} may hold what the call does",
+            call.tool
+        ),
+        Moment::Prompt { text, .. } if typed::typed(text).is_some() => {
+            let reply = "The command goes on; `rappel status` and `rappel list` show its end.";
+            return Answer { reply: Some(reply.into()), ..Answer::default() };
+        }
+        _ => return Answer::default(),
+    };
+    Answer { notice: Some(what), ..Answer::default() }
+}

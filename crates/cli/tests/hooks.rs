@@ -1,0 +1,467 @@
+//! An agent's hooks through the real binary: payloads that were recorded, in order and out of it, and hooks that are
+//! killed, lied to, or kept from their home.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::World;
+
+const SESSION: &str = "00000000-0000-4000-8000-000000000001";
+
+/// An agent with hooks, in a world of its own. Its process is this test.
+struct Agent {
+    world: World,
+}
+
+impl Agent {
+    fn new() -> Self {
+        let agent = Self { world: World::new() };
+        for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "base"]] {
+            agent.git(arguments);
+        }
+        agent
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let status = Command::new("git")
+            .current_dir(self.world.project.root())
+            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+            .args(arguments)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("HOME", self.world.project.outside())
+            .status();
+        assert!(status.unwrap().success());
+    }
+
+    fn hook(&self) -> Command {
+        let mut command = self.world.command(&["hook", "claude"]);
+        command
+            .env("CLAUDE_PROJECT_DIR", self.world.project.root())
+            .env("CLAUDE_PID", std::process::id().to_string())
+            .stdin(Stdio::piped());
+        command
+    }
+
+    /// Starts a hook that is told something.
+    fn start(&self, payload: &Value) -> Child {
+        let mut child = self.hook().spawn().unwrap();
+        child.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
+        child
+    }
+
+    /// Has a hook told something.
+    fn tell_bytes(&self, payload: &[u8]) -> Output {
+        let mut child = self.hook().spawn().unwrap();
+        // One that does not read to its end is no reason to fail.
+        let _ = child.stdin.take().unwrap().write_all(payload);
+        child.wait_with_output().unwrap()
+    }
+
+    /// The same, and what it answered.
+    fn tell(&self, payload: &Value) -> Value {
+        let output = self.tell_bytes(payload.to_string().as_bytes());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{payload}");
+        match output.stdout.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&output.stdout).unwrap(),
+        }
+    }
+
+    /// A payload of the main session.
+    fn payload(&self, event: &str, more: Value) -> Value {
+        let mut payload = json!({
+            "hook_event_name": event,
+            "session_id": SESSION,
+            "cwd": self.world.project.root().to_str().unwrap(),
+        });
+        let Value::Object(more) = more else { panic!("{more}") };
+        payload.as_object_mut().unwrap().extend(more);
+        payload
+    }
+
+    /// Does what a call does, as far as the tests look at it.
+    fn act(&self, payload: &Value) {
+        let input = &payload["tool_input"];
+        let root = self.world.project.root();
+        if let Some(path) = input["file_path"].as_str() {
+            let text = input["content"].as_str().or_else(|| input["new_string"].as_str());
+            std::fs::write(root.join(path.rsplit('/').next().unwrap()), text.unwrap()).unwrap();
+        }
+        if let Some(command) = input["command"].as_str() {
+            // Nobody waits for a recorded pause.
+            let command = command.replace("sleep 6", "true").replace("sleep 3;", "");
+            let _ = Command::new("sh").current_dir(root).args(["-c", &command]).output().unwrap();
+        }
+    }
+
+    /// Plays what was recorded, tool calls included.
+    fn play(&self, name: &str) -> Vec<(Value, Value)> {
+        let recorded = self.recorded(name);
+        let mut answers = Vec::new();
+        for payload in recorded {
+            let event = payload["hook_event_name"].as_str().unwrap();
+            if event.starts_with("PostToolUse") {
+                self.act(&payload);
+            }
+            let answer = self.tell(&payload);
+            answers.push((payload, answer));
+        }
+        answers
+    }
+
+    fn recorded(&self, name: &str) -> Vec<Value> {
+        let path: PathBuf =
+            [env!("CARGO_MANIFEST_DIR"), "tests/fixtures/hooks", &format!("claude-{name}.jsonl")]
+                .iter()
+                .collect();
+        let root = self.world.project.root().to_str().unwrap();
+        let text = std::fs::read_to_string(path).unwrap().replace("/home/dev/project", root);
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits until no worker is at work.
+    fn rest(&self) {
+        let start = Instant::now();
+        let working = self.world.home.join("hooks/working");
+        while std::fs::read_dir(&working).is_ok_and(|found| found.count() > 0) {
+            assert!(start.elapsed() < Duration::from_secs(60), "a worker does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.world.command(&[arguments, &["--json"]].concat()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    }
+
+    fn checkpoints(&self) -> Vec<Value> {
+        let mut all = self.json(&["list", "1000", "--all"])["checkpoints"].take();
+        all.as_array_mut().unwrap().reverse();
+        all.as_array().unwrap().clone()
+    }
+
+    fn session(&self, id: &str) -> Value {
+        self.json(&["session", "show", id])["session"].take()
+    }
+
+    fn state(&self, session: &str) -> Value {
+        self.json(&["at", "now", "--session", session])["state"].take()
+    }
+}
+
+fn triggers(checkpoints: &[Value]) -> Vec<&str> {
+    checkpoints.iter().map(|one| one["trigger"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_recorded_session_is_saved_before_it_destroys_and_recorded_as_it_was() {
+    let agent = Agent::new();
+    let answers = agent.play("tour");
+    agent.rest();
+    let checkpoints = agent.checkpoints();
+    let prompts: Vec<&Value> =
+        checkpoints.iter().filter(|one| one["trigger"] == "prompt").collect();
+    let titles: Vec<&str> =
+        prompts.iter().map(|one| one["description"].as_str().unwrap()).collect();
+    assert_eq!(
+        titles,
+        [
+            "[step:edit] Make the greeting.",
+            "[step:destroy] Clean the tree up.",
+            "[step:delegate] Let somebody else write the note.",
+            "[step:background] Start the long job.",
+        ]
+    );
+    for (place, prompt) in prompts.iter().enumerate() {
+        assert_eq!(prompt["metadata"]["provider"], "claude");
+        // Each prompt was given to an agent that was started anew.
+        assert_eq!(prompt["metadata"]["iteration"], 1, "{place}");
+    }
+    let ends: Vec<&str> = checkpoints
+        .iter()
+        .filter(|one| one["trigger"] == "session-end")
+        .map(|one| one["description"].as_str().unwrap())
+        .collect();
+    assert_eq!(ends, ["session end (iterations=1)"; 4]);
+    // `rm two.txt`, and later `git clean`: what they removed is in the checkpoint before.
+    let held = |path: &str| {
+        checkpoints.iter().any(|one| {
+            let id = one["id"].as_str().unwrap();
+            let cat = agent.world.command(&["cat", &format!("{id}:{path}")]).output().unwrap();
+            cat.status.success()
+        })
+    };
+    assert!(held("two.txt") && held("greeting.txt"));
+    assert!(!agent.world.project.path("two.txt").exists());
+    // Nothing is said but to an agent that was resumed.
+    for (payload, answer) in &answers {
+        let resumed = payload["source"] == "resume";
+        assert_eq!(answer.is_null(), !resumed, "{payload}: {answer}");
+    }
+    let state = agent.state(&format!("claude:{SESSION}.2"));
+    let history = state["command_history"].as_array().unwrap();
+    let failed = history.iter().find(|one| one["command"] == "cat no-such-file").unwrap();
+    assert_eq!(failed["exit_code"], 1);
+    assert!(failed["stderr_preview"].as_str().unwrap().contains("No such file"), "{failed}");
+    let removed = history.iter().find(|one| one["command"] == "rm two.txt").unwrap();
+    assert_eq!(removed["exit_code"], 0);
+    // The subagent is a session of its own, and its agent's child.
+    let sub = agent.session("claude:a0000000000000001");
+    assert_eq!(sub["parent"], format!("claude:{SESSION}.3"));
+    assert_eq!(sub["status"], "completed");
+}
+
+#[test]
+fn a_call_that_changes_nothing_makes_no_checkpoint() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": "look", "prompt_id": "1"})));
+    let before = agent.checkpoints().len();
+    for id in ["a", "b", "c"] {
+        let call = json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": "ls"}});
+        agent.tell(&agent.payload("PreToolUse", call.clone()));
+        let mut done = call;
+        done["tool_response"] = json!({"stdout": "a.txt", "stderr": ""});
+        agent.tell(&agent.payload("PostToolUse", done));
+    }
+    agent.rest();
+    assert_eq!(agent.checkpoints().len(), before);
+    let state = agent.state(&format!("claude:{SESSION}"));
+    assert_eq!(state["command_history"].as_array().unwrap().len(), 3);
+    // One that changes something makes one, whoever changed it.
+    agent.world.write("new.txt", "new\n");
+    let call = json!({"tool_name": "Bash", "tool_use_id": "d", "tool_input": {"command": "ls"}});
+    agent.tell(&agent.payload("PreToolUse", call));
+    let checkpoints = agent.checkpoints();
+    assert_eq!(checkpoints.len(), before + 1);
+    assert_eq!(triggers(&checkpoints).last(), Some(&"code-modified"));
+}
+
+#[test]
+fn the_journal_is_the_same_whatever_the_order() {
+    let in_order = Agent::new();
+    let recorded = in_order.recorded("tour");
+    let first = recorded.iter().position(|one| one["hook_event_name"] == "Stop").unwrap();
+    let journal = |agent: &Agent| -> BTreeMap<String, Value> {
+        let state = agent.state(&format!("claude:{SESSION}"));
+        let calls = state["tool_state"]["calls"].as_array().unwrap().clone();
+        let mut told: BTreeMap<String, Value> = calls
+            .into_iter()
+            .map(|call| (call["id"].as_str().unwrap().to_owned(), call["success"].clone()))
+            .collect();
+        for prompt in state["prompts"].as_array().into_iter().flatten() {
+            told.insert(prompt["id"].to_string(), prompt["text"].clone());
+        }
+        told
+    };
+    for payload in &recorded[..first] {
+        in_order.tell(payload);
+    }
+    let expected = journal(&in_order);
+    assert_eq!(expected.len(), 3, "{expected:?}");
+    // Backwards, and everything twice.
+    let shuffled = Agent::new();
+    let own = shuffled.recorded("tour");
+    for payload in own[..first].iter().rev().chain(&own[..first]) {
+        shuffled.tell(payload);
+    }
+    assert_eq!(journal(&shuffled), expected);
+    // All at once.
+    let racing = Agent::new();
+    let own = racing.recorded("tour");
+    racing.tell(&own[0]);
+    let hooks: Vec<Child> = own[1..first].iter().map(|payload| racing.start(payload)).collect();
+    for hook in hooks {
+        assert!(hook.wait_with_output().unwrap().status.success());
+    }
+    racing.rest();
+    assert_eq!(journal(&racing), expected);
+}
+
+#[test]
+fn a_refused_call_is_closed_when_its_session_goes_on() {
+    let agent = Agent::new();
+    let recorded = agent.recorded("ask");
+    for payload in &recorded {
+        agent.tell(payload);
+        agent.rest();
+    }
+    let state = agent.state(&format!("claude:{SESSION}"));
+    let calls = state["tool_state"]["calls"].as_array().unwrap();
+    assert!(calls.iter().all(|call| !call["completed_at"].is_null()), "{calls:?}");
+    let refused = calls.iter().find(|call| call["id"] == "toolu_refused_0_000001_0").unwrap();
+    assert_eq!(refused["success"], false);
+}
+
+#[test]
+fn nothing_that_a_hook_is_told_stops_the_agent() {
+    let agent = Agent::new();
+    let huge = "x".repeat(3 << 20);
+    let payloads: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        b"nonsense".to_vec(),
+        b"[]".to_vec(),
+        b"{}".to_vec(),
+        b"{\"hook_event_name\": 7, \"session_id\": []}".to_vec(),
+        agent.payload("SomethingNew", json!({"what": "ever"})).to_string().into_bytes(),
+        agent.payload("PreToolUse", json!({})).to_string().into_bytes(),
+        agent.payload("UserPromptSubmit", json!({"prompt": huge})).to_string().into_bytes(),
+        agent
+            .payload("PostToolUse", json!({"tool_name": "Bash", "tool_input": 3, "tool_use_id": ""}))
+            .to_string()
+            .into_bytes(),
+    ];
+    for payload in &payloads {
+        let output = agent.tell_bytes(payload);
+        let start = String::from_utf8_lossy(&payload[..payload.len().min(80)]).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{start}: {output:?}");
+    }
+    agent.rest();
+    // A home that cannot be used is told once a session, in the agent's own form.
+    std::fs::remove_dir_all(&agent.world.home).unwrap();
+    std::fs::write(&agent.world.home, "no folder").unwrap();
+    let prompt = agent.payload("UserPromptSubmit", json!({"prompt": "go on"}));
+    let told = agent.tell(&prompt);
+    assert!(told["systemMessage"].as_str().unwrap().contains("could not save"), "{told}");
+    let wrong = agent.world.command(&["hook", "claude", "--no-such-flag"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(0), "{wrong:?}");
+}
+
+#[test]
+fn an_agent_is_told_the_truth_once_after_a_restore() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.world.write("a.txt", "changed\n");
+    let id = agent.json(&["save", "changed"])["id"].as_str().unwrap().to_owned();
+    agent.world.write("a.txt", "spoilt\n");
+    agent.json(&["restore", &id, "--confirm"]);
+    // Not where it would make the agent go on, or be an error.
+    assert_eq!(agent.tell(&agent.payload("Stop", json!({}))), Value::Null);
+    let call = json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "ls"}});
+    let told = agent.tell(&agent.payload("PreToolUse", call.clone()));
+    let words = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert_eq!(told["hookSpecificOutput"]["hookEventName"], "PreToolUse");
+    assert!(words.contains(&id) && words.contains("a.txt"), "{words}");
+    let mut other = call;
+    other["tool_use_id"] = "b".into();
+    assert_eq!(agent.tell(&agent.payload("PreToolUse", other)), Value::Null);
+}
+
+#[test]
+fn a_session_whose_agent_is_gone_ends_at_the_next_event() {
+    let agent = Agent::new();
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let start = agent.payload("SessionStart", json!({"source": "startup"}));
+    let mut hook = agent.hook();
+    hook.env("CLAUDE_PID", child.id().to_string());
+    let mut hook = hook.spawn().unwrap();
+    hook.stdin.take().unwrap().write_all(start.to_string().as_bytes()).unwrap();
+    assert!(hook.wait_with_output().unwrap().status.success());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The same session, resumed by another process, is another session of ours.
+    agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
+    let gone = agent.session(&format!("claude:{SESSION}"));
+    assert_eq!((&gone["status"], &gone["end_reason"]), (&"failed".into(), &"its agent's process is gone".into()));
+    let goes_on = agent.session(&format!("claude:{SESSION}.2"));
+    assert_eq!(goes_on["status"], "running");
+    assert_eq!(goes_on["parent"], format!("claude:{SESSION}"));
+}
+
+#[test]
+fn a_hook_that_is_killed_leaves_a_worker_that_finishes() {
+    use rustix::fs::{FlockOperation, flock};
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.rest();
+    let before = agent.checkpoints().len();
+    agent.world.write("a.txt", "changed\n");
+    // Somebody else has the store, so that the worker has to wait.
+    let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let call = json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
+    let mut hook = agent.start(&agent.payload("PreToolUse", call));
+    let working = agent.world.home.join("hooks/working");
+    while std::fs::read_dir(&working).unwrap().count() == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    hook.kill().unwrap();
+    hook.wait().unwrap();
+    drop(lock);
+    agent.rest();
+    let failures = std::fs::read_to_string(agent.world.home.join("hooks/failures.json"));
+    assert!(failures.is_err(), "{failures:?}");
+    assert_eq!(agent.checkpoints().len(), before + 1);
+}
+
+#[test]
+fn a_worker_that_died_is_told_by_the_next_event_and_by_status() {
+    use rustix::fs::{FlockOperation, flock};
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.rest();
+    agent.world.write("a.txt", "changed\n");
+    let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let call = json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
+    let hook = agent.start(&agent.payload("PreToolUse", call));
+    let working = agent.world.home.join("hooks/working");
+    let worker: u32 = loop {
+        let mut found = std::fs::read_dir(&working).into_iter().flatten().flatten();
+        let name = found.next().map(|entry| entry.file_name().to_str().unwrap().to_owned());
+        match name.filter(|name| !name.starts_with('.')) {
+            Some(name) => break name.split('-').next().unwrap().parse().unwrap(),
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let pid = rustix::process::Pid::from_raw(worker.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let output = hook.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    drop(lock);
+    let before = agent.checkpoints().len();
+    let call = json!({"tool_name": "Bash", "tool_use_id": "b", "tool_input": {"command": "ls"}});
+    agent.tell(&agent.payload("PreToolUse", call));
+    agent.rest();
+    assert_eq!(agent.checkpoints().len(), before + 1);
+    let status = agent.json(&["status"]);
+    assert_eq!(status["state"], "degraded", "{status}");
+    assert!(status.to_string().contains("(a) has no checkpoint before it"), "{status}");
+}
+
+#[test]
+fn a_typed_command_is_answered_and_the_model_sees_nothing_of_it() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let prompt = |text: &str| agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": text})));
+    assert_eq!(prompt("make it better"), Value::Null);
+    agent.world.write("a.txt", "spoilt\n");
+    let before = agent.checkpoints().len();
+    let answer = prompt("rappel list");
+    assert_eq!(answer["decision"], "block");
+    assert!(answer["reason"].as_str().unwrap().contains("make it better"), "{answer}");
+    assert!(!answer["reason"].as_str().unwrap().contains('\u{1b}'));
+    // Nothing of it is a prompt of the session.
+    assert_eq!(agent.checkpoints().len(), before);
+    // A restore shows its plan, and is done when it is confirmed.
+    let answer = prompt("/rappel:restore latest");
+    assert!(answer["reason"].as_str().unwrap().contains("--confirm"), "{answer}");
+    assert_eq!(agent.world.read("a.txt"), "spoilt\n");
+    let answer = prompt("/rappel:restore latest --confirm");
+    assert_eq!(answer["decision"], "block", "{answer}");
+    assert_eq!(agent.world.read("a.txt"), "one\ntwo\nthree\n");
+    // What only looks like a command is for the model; what is typed with a slash is always answered.
+    assert!(prompt("rappel diff looks odd to me")["decision"].is_null());
+    assert!(prompt("rappel is a fine program")["decision"].is_null());
+    assert_eq!(prompt("/rappel:nosuch")["decision"], "block");
+    assert_eq!(prompt("/rappel:undo 'open")["decision"], "block");
+}

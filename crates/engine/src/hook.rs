@@ -1,0 +1,16 @@
+//! What agents' hooks tell: the one use case behind all of them.
+//!
+//! [`Rappel::hear_event`](crate::Rappel::hear_event) takes an [`Event`], records it in the agent's session, saves where something may be lost or was
+//! changed, and says what the agent should know. It never asks, and never runs what is not trusted.
+
+mod event;
+mod health;
+mod hear;
+mod memory;
+mod sessions;
+mod truth;
+mod workers;
+
+pub use event::{Answer, Call, CallKind, Event, Moment, Outcome, Start, Subagent};
+pub use hear::Heard;
+pub use workers::{AtWork, Failure, Workers};

@@ -1,0 +1,293 @@
+//! Hearing one event: into the journal, into a checkpoint, and an answer.
+
+use std::collections::BTreeMap;
+
+use rappel_types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
+use rappel_types::{CheckpointId, Trigger, redact};
+use serde_json::Value;
+
+use super::memory::Memory;
+use super::{Answer, Call, CallKind, Event, Moment, Outcome, Start};
+use crate::agents::{automatic, call_id, hashed, named};
+use crate::error::Result;
+use crate::rappel::Rappel;
+use crate::save::SaveOptions;
+
+/// A checkpoint is described by so many characters of a prompt.
+const TITLE_MAX: usize = 120;
+/// A brief after a lost context has so many characters at most.
+const RECALL_MAX: usize = 8_000;
+/// Of each stream of a command so many bytes are kept.
+const PREVIEW_MAX: usize = 4 << 10;
+
+/// What came of an event.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Heard {
+    /// What the agent is told.
+    pub answer: Answer,
+    /// The session that it belongs to.
+    pub session: Option<SessionId>,
+    /// The checkpoint that it made.
+    pub checkpoint: Option<CheckpointId>,
+}
+
+impl Rappel {
+    /// Takes what an agent's hook tells: records it, saves what has to be saved, and answers.
+    pub fn hear_event(&mut self, event: &Event) -> Result<Heard> {
+        self.end_gone_sessions()?;
+        let session = self.session_of(event)?;
+        let (save, events) = self.meaning(event, &session)?;
+        // The checkpoint first: it is what cannot be made up for later. And what the agent is about to do is not part
+        // of it.
+        let checkpoint = match save {
+            Some(options) => self.save_heard(&options)?,
+            None => None,
+        };
+        if event.is_pause() {
+            self.close_calls(&session)?;
+        }
+        self.record_heard(&session, events)?;
+        let mut heard =
+            Heard { answer: Answer::default(), session: Some(session.clone()), checkpoint };
+        match &event.moment {
+            Moment::SessionEnd { .. } => {
+                self.end_heard(&session, SessionStatus::Completed, "the agent said so", None)?;
+            }
+            Moment::SubagentEnd => {
+                self.end_heard(&session, SessionStatus::Completed, "it is done", None)?;
+            }
+            _ => {}
+        }
+        if let Moment::SessionStart(Start::Resumed) = event.moment {
+            self.read_transcripts()?;
+        }
+        if event.carries_context() {
+            heard.answer.context = self.news(event, &session)?;
+        }
+        Ok(heard)
+    }
+
+    /// What is saved, and what is recorded, for an event.
+    fn meaning(
+        &self,
+        event: &Event,
+        session: &SessionId,
+    ) -> Result<(Option<SaveOptions>, Vec<NewEvent>)> {
+        let state = self.load_live(session)?.state;
+        let save = |trigger| Some(self.options_for(event, &state, session, trigger));
+        let if_changed =
+            |trigger| save(trigger).map(|options| SaveOptions { if_changed: true, ..options });
+        let titled = |trigger, title: String| {
+            save(trigger).map(|options| SaveOptions { message: Some(title), ..options })
+        };
+        Ok(match &event.moment {
+            // The agent may have left out the event before it.
+            Moment::SessionStart(Start::Compacted) | Moment::BeforeCompaction => {
+                (save(Trigger::ContextCompaction), Vec::new())
+            }
+            Moment::SessionStart(_) => (save(Trigger::SessionStart), Vec::new()),
+            Moment::Prompt { id, text } => {
+                let prompt = NewEvent::from(Body::Prompt(payload::Prompt { text: text.clone() }));
+                let id = id.as_ref().map(|id| named("p", id));
+                let mut options = titled(Trigger::Prompt, title(text));
+                if let Some(options) = &mut options {
+                    let next = state.prompts.len() + 1;
+                    options.metadata.insert("iteration".into(), next.into());
+                    options.metadata.insert("task_description".into(), title(text).into());
+                    if let Some(id) = &id {
+                        options.metadata.insert("task_id".into(), id.as_str().into());
+                    }
+                }
+                (options, vec![NewEvent { id, ..prompt }])
+            }
+            Moment::BeforeCall(call) => {
+                let options = match &call.kind {
+                    CallKind::LeaveWorktree => {
+                        titled(Trigger::PreOperation, format!("Before {}", call.tool))
+                    }
+                    _ => if_changed(Trigger::CodeModified),
+                };
+                (options, call.id.iter().map(|id| started(id, call)).collect())
+            }
+            Moment::AfterCall(call, outcome) => {
+                (if_changed(Trigger::CodeModified), ended(event, call, outcome))
+            }
+            Moment::Idle { background: false } => (save(Trigger::TaskCompleted), Vec::new()),
+            Moment::Idle { background: true } | Moment::SubagentStart => (None, Vec::new()),
+            Moment::Notification | Moment::SubagentEnd => {
+                (if_changed(Trigger::CodeModified), Vec::new())
+            }
+            Moment::SessionEnd { cleared: true } => {
+                (titled(Trigger::PreOperation, "Before the session is cleared".into()), Vec::new())
+            }
+            Moment::SessionEnd { cleared: false } => {
+                let iterations = state.prompts.len();
+                let title = format!("session end (iterations={iterations})");
+                (titled(Trigger::SessionEnd, title), Vec::new())
+            }
+        })
+    }
+
+    /// How a checkpoint for an event describes itself.
+    fn options_for(
+        &self,
+        event: &Event,
+        state: &SessionState,
+        session: &SessionId,
+        trigger: Trigger,
+    ) -> SaveOptions {
+        let mut metadata: BTreeMap<String, Value> = BTreeMap::new();
+        metadata.insert("iteration".into(), state.prompts.len().into());
+        metadata.insert("provider".into(), event.provider.as_str().into());
+        if let Some(prompt) = state.prompts.recent.last() {
+            metadata.insert("task_id".into(), prompt.id.as_str().into());
+            metadata.insert("task_description".into(), title(&prompt.text).into());
+        }
+        if let Some(phase) = self.loki_phase() {
+            metadata.insert("phase".into(), phase.into());
+        }
+        SaveOptions { session: Some(session.to_string()), metadata, ..automatic(trigger, None) }
+    }
+
+    /// The phase that Loki Mode is in, where it tells.
+    fn loki_phase(&self) -> Option<String> {
+        let path = self.root.join(".loki/state/orchestrator.json");
+        let text = rappel_store::held::read_to_string(path).ok()?;
+        let json: Value = serde_json::from_str(&text).ok()?;
+        let phase = json.get("currentPhase").or_else(|| json.get("phase"))?;
+        Some(redact::text(phase.as_str()?).into_owned())
+    }
+
+    /// Saves; the checkpoint, if there was something to save.
+    fn save_heard(&mut self, options: &SaveOptions) -> Result<Option<CheckpointId>> {
+        let saved = self.save(options)?;
+        let made = saved.checkpoint.created.then_some(saved.checkpoint.manifest.id);
+        Ok(made)
+    }
+
+    /// Takes in what transcripts tell, without a checkpoint.
+    fn read_transcripts(&mut self) -> Result<()> {
+        let Some(id) = self.workspace_id() else { return Ok(()) };
+        if let Some(mut found) = self.find_transcripts(id, false)? {
+            self.ingest(id, &mut found);
+        }
+        Ok(())
+    }
+
+    /// Ends the calls of which nothing more will be heard: they were refused or interrupted.
+    fn close_calls(&mut self, session: &SessionId) -> Result<()> {
+        let state = self.load_live(session)?.state;
+        let open = state.tool_state.running.iter().filter(|call| !call.background);
+        let events: Vec<NewEvent> = open
+            .map(|call| {
+                let error = Some("it was refused or interrupted".to_owned());
+                let (of, result) = (call.id.clone(), Value::Null);
+                Body::ToolFinished(payload::ToolFinished { of, result, success: false, error })
+                    .into()
+            })
+            .collect();
+        self.record_heard(session, events)
+    }
+
+    fn record_heard(&mut self, session: &SessionId, events: Vec<NewEvent>) -> Result<()> {
+        // What cannot be an event is told by the transcript, where there is one.
+        let events: Vec<NewEvent> =
+            events.into_iter().filter_map(|event| event.cleaned().ok()).collect();
+        if events.is_empty() { Ok(()) } else { self.record_late(session, &events) }
+    }
+
+    /// What the model does not know and should, told once.
+    fn news(&self, event: &Event, session: &SessionId) -> Result<Option<String>> {
+        let mut told = Vec::new();
+        let mut memory = Memory::read(self, session);
+        if let Some((restore, text)) = self.truth(session, memory.restore)? {
+            memory.restore = restore;
+            memory.write(self, session);
+            told.push(text);
+        }
+        if let Moment::SessionStart(Start::Compacted | Start::Resumed) = event.moment {
+            let view = self.session(session)?;
+            // A session that has just begun knows nothing yet; the one that it goes on from does.
+            let knows = view.parent.as_ref().filter(|_| view.events <= 2).unwrap_or(session);
+            let brief = self.recall(knows)?;
+            let rest = RECALL_MAX.saturating_sub(told.iter().map(|text: &String| text.len()).sum());
+            told.push(brief.to_text(rest));
+        }
+        Ok((!told.is_empty()).then(|| told.join("\n\n")))
+    }
+}
+
+impl Event {
+    /// Whether no call can be under way any more, so that those without an end were refused or interrupted.
+    fn is_pause(&self) -> bool {
+        use Moment::{Idle, Prompt, SessionEnd, SessionStart, SubagentEnd};
+        match self.moment {
+            SessionStart(start) => start != Start::Compacted,
+            Prompt { .. } | SubagentEnd | SessionEnd { .. } => true,
+            Idle { background } => !background,
+            _ => false,
+        }
+    }
+}
+
+/// The first line of what the user asked, fit to be read by others.
+fn title(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let clean = redact::text(line);
+    match clean.chars().count() > TITLE_MAX {
+        true => clean.chars().take(TITLE_MAX - 1).chain(['…']).collect(),
+        false => clean.into_owned(),
+    }
+}
+
+fn started(id: &str, call: &Call) -> NewEvent {
+    let body = Body::ToolStarted(payload::ToolStarted {
+        tool: call.tool.clone(),
+        arguments: call.input.clone(),
+        background: call.background,
+    });
+    NewEvent { id: Some(call_id(id)), ..NewEvent::from(body) }
+}
+
+/// A call that ended. Its beginning is told again, in case it was not heard; what is known is passed over.
+fn ended(event: &Event, call: &Call, outcome: &Outcome) -> Vec<NewEvent> {
+    let Some(id) = &call.id else { return Vec::new() };
+    let mut events = vec![started(id, call)];
+    let success = outcome.error.is_none();
+    // A call in the background has only been launched.
+    if !call.background {
+        let done = payload::ToolFinished {
+            of: call_id(id),
+            result: outcome.result.clone(),
+            success,
+            error: outcome.error.clone(),
+        };
+        events.push(Body::ToolFinished(done).into());
+    }
+    match &call.kind {
+        CallKind::Shell(command) if !call.background => {
+            let body = Body::Command(payload::Command {
+                command: command.clone(),
+                exit_code: outcome.exit_code,
+                working_dir: event.folder.clone(),
+                stdout_preview: start_of(&outcome.stdout),
+                stderr_preview: start_of(&outcome.stderr),
+            });
+            events.push(NewEvent { id: Some(hashed("c", &[id])), ..NewEvent::from(body) });
+        }
+        CallKind::Edit(paths) if success && !paths.is_empty() => {
+            let body = Body::Code(payload::Code { paths: paths.clone() });
+            events.push(NewEvent { id: Some(hashed("code", &[id])), ..NewEvent::from(body) });
+        }
+        _ => {}
+    }
+    events
+}
+
+fn start_of(text: &str) -> String {
+    let mut end = text.len().min(PREVIEW_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

@@ -1,0 +1,130 @@
+//! Which session an event belongs to. Agents end without a word, so every event looks after those that did.
+
+use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
+
+use super::Event;
+use crate::agents::SessionView;
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// A session whose process nobody knows is over after so long a silence.
+const SILENCE_MS: i64 = 24 * 60 * 60 * 1000;
+
+impl Rappel {
+    /// The session that an event belongs to. One that is not known, or has ended, begins anew: an ended session is
+    /// not revived, but is the parent of the one that goes on.
+    pub(super) fn session_of(&mut self, event: &Event) -> Result<SessionId> {
+        let main = self.session_named(event, &event.session, None)?;
+        match &event.subagent {
+            None => Ok(main),
+            Some(subagent) => self.session_named(event, &subagent.id, Some(main)),
+        }
+    }
+
+    fn session_named(
+        &mut self,
+        event: &Event,
+        name: &str,
+        parent: Option<SessionId>,
+    ) -> Result<SessionId> {
+        if let Some(live) = self.live_session(&event.provider, name)? {
+            if live.from_transcript || (live.process.is_none() && event.process.is_some()) {
+                self.resume_session(&live.id, event.process)?;
+            }
+            return Ok(live.id);
+        }
+        let (id, before) = self.free_session_id(&event.provider, name)?;
+        let body = Body::SessionStarted(payload::SessionStarted {
+            workspace: Some(self.settle_workspace()?),
+            provider: Some(event.provider.clone()),
+            assistant_session_id: Some(name.to_owned()),
+            parent: before.or(parent),
+            process: event.process,
+            ..payload::SessionStarted::default()
+        });
+        self.record_late(&id, &[body.into()])?;
+        Ok(id)
+    }
+
+    /// The session of this workspace that goes on, by what its agent calls it.
+    pub fn session_called(&self, provider: &str, name: &str) -> Result<Option<SessionId>> {
+        Ok(self.live_session(provider, name)?.map(|view| view.id))
+    }
+
+    /// The session of this workspace that runs or waits and that its provider calls so.
+    pub(crate) fn live_session(&self, provider: &str, name: &str) -> Result<Option<SessionView>> {
+        for id in self.live_session_ids()? {
+            let Ok(id) = id.parse() else { continue };
+            let view = self.session(&id)?;
+            let is_named = [&view.assistant_session_id, &view.conversation_id]
+                .into_iter()
+                .any(|known| known.as_deref() == Some(name));
+            if is_named && view.provider.as_deref().is_some_and(|it| is_of(it, provider)) {
+                return Ok(Some(view));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An id for a session that begins, and the newest one that was called so before.
+    fn free_session_id(
+        &self,
+        provider: &str,
+        name: &str,
+    ) -> Result<(SessionId, Option<SessionId>)> {
+        let mut before = None;
+        for again in 1_u32.. {
+            let text = match again {
+                1 => format!("{provider}:{name}"),
+                again => format!("{provider}:{name}.{again}"),
+            };
+            let Ok(id) = text.parse::<SessionId>() else { break };
+            if self.store.look_up(|index| index.last_event(id.as_str()))?.is_none() {
+                return Ok((id, before));
+            }
+            before = Some(id);
+        }
+        // What the agent calls it cannot be an id of ours.
+        let random = rappel_store::ambient::random() as u32;
+        Ok((SessionId::new(self.now(), random), before))
+    }
+
+    /// Ends the sessions of agents that are gone. They ended when they were last heard of.
+    pub(super) fn end_gone_sessions(&mut self) -> Result<()> {
+        for id in self.live_session_ids()? {
+            let Ok(id) = id.parse::<SessionId>() else { continue };
+            let view = self.session(&id)?;
+            if view.assistant_session_id.is_none() || view.from_transcript {
+                continue;
+            }
+            let reason = match view.process {
+                Some(_) if view.process_gone => "its agent's process is gone",
+                Some(_) => continue,
+                None => "it was silent for a day",
+            };
+            let heard_at = self.load_live(&id)?.state.latest_at;
+            let silent = heard_at.is_none_or(|at| self.now().millis_since(at) > SILENCE_MS);
+            if view.process_gone || silent {
+                self.end_heard(&id, SessionStatus::Failed, reason, heard_at)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_heard(
+        &mut self,
+        session: &SessionId,
+        status: SessionStatus,
+        reason: &str,
+        at: Option<rappel_types::Timestamp>,
+    ) -> Result<()> {
+        let reason = Some(reason.to_owned());
+        let end = NewEvent::from(Body::SessionEnded(payload::SessionEnded { status, reason }));
+        self.record_late(session, &[NewEvent { at, ..end }])
+    }
+}
+
+/// Whether two names mean the same maker: `claude-code` is `claude`.
+fn is_of(known: &str, provider: &str) -> bool {
+    known.strip_suffix("-code").unwrap_or(known) == provider
+}

@@ -1,0 +1,85 @@
+//! The truth after a restore: an agent that goes on remembers a workspace that is no longer there.
+
+use rappel_store::document::{Undo, UndoKind};
+use rappel_store::record::Kind;
+use rappel_types::agents::SessionId;
+use rappel_types::{Facet, Timestamp};
+
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// So many paths are named.
+const NAMED: usize = 40;
+
+impl Rappel {
+    /// What a session should know of the last restore, if that came after it began and was not told yet. `told` is the
+    /// last one that it was told of; the new one comes back.
+    pub(super) fn truth(&self, session: &SessionId, told: u64) -> Result<Option<(u64, String)>> {
+        let Some(id) = self.workspace_id() else { return Ok(None) };
+        let newest =
+            self.store.look_up(|index| index.newest_document(Kind::Undo, &id.to_string()))?;
+        let Some(row) = newest.filter(|row| row.birth > told) else { return Ok(None) };
+        let Ok(restore) = serde_json::from_str::<Undo>(&row.json) else { return Ok(None) };
+        let began = self.session(session)?.started_at;
+        if began.is_some_and(|began| restore.at < began) {
+            return Ok(None);
+        }
+        let target = self.store.checkpoint(&restore.to)?.map(|row| self.store.manifest(&row));
+        let target = target.and_then(std::result::Result::ok);
+        let (name, made) = match &target {
+            Some(manifest) => (manifest.description.clone(), Some(manifest.created_at)),
+            None => (None, None),
+        };
+        Ok(Some((row.birth, tell(&restore, name.as_deref(), made))))
+    }
+}
+
+fn tell(restore: &Undo, name: Option<&str>, made: Option<Timestamp>) -> String {
+    let what = match restore.kind {
+        UndoKind::Restore => "restored the workspace",
+        UndoKind::Undo => "took a step back (undo) in the workspace",
+        UndoKind::Redo => "took a step forward again (redo) in the workspace",
+    };
+    let name = name.map(|name| format!(" {name:?}")).unwrap_or_default();
+    let made = made.map(|made| format!(", made {made}")).unwrap_or_default();
+    let mut lines = vec![format!(
+        "Rappel {what} at {}, to checkpoint {}{name}{made}. What you remember of these may no longer be so; look again \
+         before you go on.",
+        restore.at, restore.to
+    )];
+    if !restore.paths.is_empty() {
+        let named: Vec<String> =
+            restore.paths.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = restore.paths.len() - named.len();
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        lines.push(format!("Files that changed: {}{more}.", named.join(", ")));
+    }
+    for repository in &restore.git {
+        let refs: Vec<String> = repository.refs.iter().map(ToString::to_string).collect();
+        let place = repository.path.as_ref().map(|path| format!(" in {path}")).unwrap_or_default();
+        if repository.whole {
+            lines.push(format!("Git{place}: the whole repository was put back or taken away."));
+        } else if !refs.is_empty() {
+            lines.push(format!("Git{place}: refs that moved: {}.", refs.join(", ")));
+        }
+    }
+    if !restore.databases.is_empty() {
+        let names: Vec<&str> = restore.databases.iter().map(|one| one.name.as_str()).collect();
+        lines.push(format!("Databases that were set back: {}.", names.join(", ")));
+    }
+    let all = [Facet::Files, Facet::Git, Facet::Databases, Facet::Agents];
+    let left: Vec<&str> = all
+        .into_iter()
+        .filter(|facet| !restore.facets.contains(facet))
+        .map(Facet::as_str)
+        .collect();
+    if !left.is_empty() {
+        lines.push(format!("Not restored: {}.", left.join(", ")));
+    }
+    if !restore.transcripts {
+        lines.push(
+            "This conversation was not set back: it tells of things that were undone.".into(),
+        );
+    }
+    lines.join("\n")
+}
