@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use rappel::ErrorKind;
 use serde::Serialize;
 
-use crate::output::{Output, clean};
+use crate::output::{Output, clean_lines};
 use crate::process::quote;
 
 /// What a command came to.
@@ -111,11 +111,6 @@ fn code(kind: ErrorKind) -> u8 {
         ErrorKind::Damage => 6,
         ErrorKind::Conflict => 7,
     }
-}
-
-/// Some messages have several lines, one per mistake; each is cleaned by itself.
-fn clean_lines(text: &str) -> String {
-    text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
 impl From<rappel::Error> for Failure {

@@ -208,6 +208,11 @@ impl Paint {
     }
 }
 
+/// Some texts have several lines; each is cleaned by itself.
+pub fn clean_lines(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
 /// Text from elsewhere on one line, without anything that could steer a terminal: a message or a
 /// tag was perhaps written by a program that means ill.
 pub fn clean(text: &str) -> String {

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
-use rappel_hooks::Vendor;
+use rappel_hooks::{VENDORS, Vendor};
 use rappel_types::agents::SessionId;
 use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId};
 
@@ -179,6 +179,28 @@ impl<'a> Context<'a> {
             cancel: self.cancel.clone(),
             restoring: self.restoring.clone(),
         }
+    }
+
+    /// The session that asks: the one that is named, else the one of the agent in whose shell this runs. An agent whose
+    /// session is not known is nobody.
+    pub fn asking_session(
+        &self,
+        given: Option<&SessionId>,
+        rappel: &Rappel,
+    ) -> Result<Option<SessionId>> {
+        if let Some(named) = self.named_session(given)? {
+            return Ok(Some(named));
+        }
+        for vendor in VENDORS {
+            let Some(name) = variable(vendor.session).and_then(|name| name.into_string().ok())
+            else {
+                continue;
+            };
+            if let Some(session) = rappel.session_called(vendor.name, &name)? {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
     }
 
     /// From now on Ctrl-C and a request to terminate stop long work cleanly; a second one stops it

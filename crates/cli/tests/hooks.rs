@@ -316,7 +316,10 @@ fn nothing_that_a_hook_is_told_stops_the_agent() {
         agent.payload("PreToolUse", json!({})).to_string().into_bytes(),
         agent.payload("UserPromptSubmit", json!({"prompt": huge})).to_string().into_bytes(),
         agent
-            .payload("PostToolUse", json!({"tool_name": "Bash", "tool_input": 3, "tool_use_id": ""}))
+            .payload(
+                "PostToolUse",
+                json!({"tool_name": "Bash", "tool_input": 3, "tool_use_id": ""}),
+            )
             .to_string()
             .into_bytes(),
     ];
@@ -371,7 +374,10 @@ fn a_session_whose_agent_is_gone_ends_at_the_next_event() {
     // The same session, resumed by another process, is another session of ours.
     agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
     let gone = agent.session(&format!("claude:{SESSION}"));
-    assert_eq!((&gone["status"], &gone["end_reason"]), (&"failed".into(), &"its agent's process is gone".into()));
+    assert_eq!(
+        (&gone["status"], &gone["end_reason"]),
+        (&"failed".into(), &"its agent's process is gone".into())
+    );
     let goes_on = agent.session(&format!("claude:{SESSION}.2"));
     assert_eq!(goes_on["status"], "running");
     assert_eq!(goes_on["parent"], format!("claude:{SESSION}"));
@@ -388,7 +394,8 @@ fn a_hook_that_is_killed_leaves_a_worker_that_finishes() {
     // Somebody else has the store, so that the worker has to wait.
     let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
-    let call = json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
+    let call =
+        json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
     let mut hook = agent.start(&agent.payload("PreToolUse", call));
     let working = agent.world.home.join("hooks/working");
     while std::fs::read_dir(&working).unwrap().count() == 0 {
@@ -412,7 +419,8 @@ fn a_worker_that_died_is_told_by_the_next_event_and_by_status() {
     agent.world.write("a.txt", "changed\n");
     let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
-    let call = json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
+    let call =
+        json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
     let hook = agent.start(&agent.payload("PreToolUse", call));
     let working = agent.world.home.join("hooks/working");
     let worker: u32 = loop {
@@ -442,7 +450,8 @@ fn a_worker_that_died_is_told_by_the_next_event_and_by_status() {
 fn a_typed_command_is_answered_and_the_model_sees_nothing_of_it() {
     let agent = Agent::new();
     agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
-    let prompt = |text: &str| agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": text})));
+    let prompt =
+        |text: &str| agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": text})));
     assert_eq!(prompt("make it better"), Value::Null);
     agent.world.write("a.txt", "spoilt\n");
     let before = agent.checkpoints().len();
@@ -464,4 +473,91 @@ fn a_typed_command_is_answered_and_the_model_sees_nothing_of_it() {
     assert!(prompt("rappel is a fine program")["decision"].is_null());
     assert_eq!(prompt("/rappel:nosuch")["decision"], "block");
     assert_eq!(prompt("/rappel:undo 'open")["decision"], "block");
+}
+
+#[test]
+fn a_prompt_is_undone_and_its_words_come_back() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let ask = |id: &str, text: &str| {
+        agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": text, "prompt_id": id})));
+    };
+    let done = |id: &str| {
+        let call = json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": "x"}});
+        agent.tell(&agent.payload("PostToolUse", call));
+    };
+    ask("p1", "add x");
+    agent.world.write("x", "x\n");
+    done("c1");
+    ask("p2", "tidy up\nand be quick");
+    agent.world.write("a.txt", "spoilt\n");
+    done("c2");
+    agent.world.remove("x");
+    done("c3");
+    // In the agent's shell, which tells what it calls its session.
+    let undo = |more: &[&str]| {
+        let mut command = agent.world.command(&[&["undo", "--prompt"], more].concat());
+        command.env("CLAUDE_CODE_SESSION_ID", SESSION).output().unwrap()
+    };
+    let output = undo(&[]);
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(words.contains("tidy up\nand be quick"), "{words}");
+    assert_eq!(
+        (agent.world.read("x"), agent.world.read("a.txt")),
+        ("x\n".into(), "one\ntwo\nthree\n".into())
+    );
+    // Again: further back.
+    let output = undo(&["--conversation"]);
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(words.contains("add x") && words.contains("claude --resume"), "{words}");
+    // The agent is at work, so its conversation stays, and the way to set it back is told.
+    assert!(words.contains("--only agents"), "{words}");
+    assert!(!agent.world.project.path("x").exists());
+    // Nobody's prompt: those that there are.
+    let nobody = agent.world.command(&["undo", "--prompt"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("tidy up"), "{nobody:?}");
+    // Where another agent worked since, it asks.
+    ask("p3", "once more");
+    agent.world.write("y", "y\n");
+    done("c4");
+    let mut other = agent.payload("UserPromptSubmit", json!({"prompt": "mine", "prompt_id": "o1"}));
+    other["session_id"] = "another".into();
+    agent.tell(&other);
+    let output = undo(&[]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(undo(&["--confirm"]).status.success());
+    assert!(!agent.world.project.path("y").exists());
+}
+
+#[test]
+fn what_was_known_comes_back_after_a_compaction() {
+    let agent = Agent::new();
+    let answers = agent.play("compact");
+    agent.rest();
+    let compacted = answers.iter().find(|(payload, _)| payload["source"] == "compact").unwrap();
+    let words = compacted.1["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(words.contains("Work until the context is full"), "{words}");
+    assert!(words.chars().count() <= 8000);
+    let checkpoints = agent.checkpoints();
+    assert!(triggers(&checkpoints).contains(&"context-compaction"));
+}
+
+#[test]
+fn a_session_that_moves_into_a_work_tree_stays_where_it_started() {
+    let agent = Agent::new();
+    agent.play("worktree");
+    agent.rest();
+    let sessions = agent.json(&["session", "list"]);
+    let ids: Vec<&str> = sessions["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap())
+        .collect();
+    assert!(ids.iter().all(|id| id.starts_with(&format!("claude:{SESSION}"))), "{ids:?}");
+    let checkpoints = agent.checkpoints();
+    let before = checkpoints.iter().find(|one| one["description"] == "Before ExitWorktree");
+    assert_eq!(before.unwrap()["trigger"], "pre-operation");
 }

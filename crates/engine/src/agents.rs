@@ -39,7 +39,7 @@ pub use connected::{Connected, ConnectedError};
 pub use find::{Found, FoundEvent};
 pub(crate) use folders::{KNOWN as STATE_FOLDERS, include as include_folders};
 pub(crate) use ingest::{call_id, hashed, named};
-pub(crate) use journal::Moment;
+pub(crate) use journal::{Moment, parse as parse_event};
 pub use recall::resume_command;
 pub use recovery::{CrashedSession, RecoveryPoint, RecoveryStep};
 pub(crate) use restore::{AgentsPlanned, AgentsWish, positions_now};

@@ -310,8 +310,8 @@ impl Rappel {
         };
         let manifest = &existing.manifest;
         let held = manifest.files.as_ref();
-        let same_files = held
-            .is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
+        let same_files =
+            held.is_some_and(|part| part.tree == files.tree && part.rules == files.scanned.rules);
         let same_databases = databases.parts.iter().filter(|part| !part.stale).all(|part| {
             let held = manifest.databases.iter().find(|held| held.name == part.name);
             held.is_some_and(|held| held.digest == part.digest)

@@ -5,6 +5,7 @@
 //! goes further back. Redo takes back the last undo. A new restore ends what can be redone.
 
 mod history;
+mod prompt;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,6 +27,7 @@ use crate::rappel::Rappel;
 use crate::restore::{Course, Limit, RestoreOptions, RestoreReport};
 use crate::save::parent_of;
 use history::Past;
+pub use prompt::PromptStep;
 
 /// What an undo or redo would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -141,10 +143,14 @@ impl Rappel {
                 return Ok(step);
             }
         }
-        let row = self.nearest_that_differs()?;
-        Ok(Step {
+        Ok(Self::step_to(&self.nearest_that_differs(|_| true)?, after))
+    }
+
+    /// A step to a checkpoint, whatever that changes. It asks.
+    fn step_to(row: &CheckpointRow, after: u64) -> Step {
+        Step {
             description: format!("goes back to {}", row.id),
-            to: row.id,
+            to: row.id.clone(),
             moment: Timestamp::from_millis(row.created_at),
             asks: true,
             paths: None,
@@ -156,7 +162,7 @@ impl Rappel {
             transcripts: false,
             kind: UndoKind::Undo,
             after,
-        })
+        }
     }
 
     /// Whether anything is left to do for a step.
@@ -166,8 +172,11 @@ impl Rappel {
     }
 
     /// The nearest checkpoint on the way back from where the workspace stands that holds anything
-    /// else than there is now.
-    fn nearest_that_differs(&self) -> Result<CheckpointRow> {
+    /// else than there is now, of those that are meant.
+    fn nearest_that_differs(
+        &self,
+        is_meant: impl Fn(&CheckpointRow) -> bool,
+    ) -> Result<CheckpointRow> {
         let id = self.require_known()?;
         let (position, newest) = self.store.look_up(|index| {
             let newest = index.newest(id)?;
@@ -186,7 +195,10 @@ impl Rappel {
         };
         while let Some(row) = next {
             // What rules keep out of a restore may differ for good.
-            if self.differs(&self.store.manifest(&row)?, &mut now)? && self.would_change(&row.id)? {
+            if is_meant(&row)
+                && self.differs(&self.store.manifest(&row)?, &mut now)?
+                && self.would_change(&row.id)?
+            {
                 return Ok(row);
             }
             next = self.ancestor(&row, holds_files)?;

@@ -17,6 +17,7 @@ pub const VENDOR: Vendor = Vendor {
     name: NAME,
     project: "CLAUDE_PROJECT_DIR",
     process: "CLAUDE_PID",
+    session: "CLAUDE_CODE_SESSION_ID",
     event: payload::event,
     answer: answer::answer,
 };

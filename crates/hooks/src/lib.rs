@@ -22,6 +22,8 @@ pub struct Vendor {
     pub project: &'static str,
     /// The one with its process.
     pub process: &'static str,
+    /// The one that tells the programs in its shell what it calls its session.
+    pub session: &'static str,
     /// Reads what a hook was given.
     pub event: fn(&[u8], Option<ProcessId>) -> Result<Event, PayloadError>,
     /// What goes to the hook's standard output; empty where there is nothing to say.

@@ -55,7 +55,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         checkpoint: args.checkpoint.clone(),
         tag_filter: args.tag.clone(),
         session: args.session.clone(),
-        preferred: context.named_session(None)?,
+        preferred: context.asking_session(None, &rappel)?,
     };
     let most = match (args.full, context.output.json) {
         (true, _) => u64::MAX,

@@ -28,7 +28,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let named = context.named_session(args.session.as_ref())?;
+    let named = context.asking_session(args.session.as_ref(), &rappel)?;
     let session = rappel.session_asked_about(named.as_ref())?.id;
     let brief = rappel.recall(&session)?;
     let output = context.output;

@@ -351,7 +351,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         ));
     }
     let mut rappel = context.open()?;
-    let named = context.named_session(args.session.as_ref())?;
+    let named = context.asking_session(args.session.as_ref(), &rappel)?;
     let session = rappel.session_meant(named.as_ref())?.id;
     match &args.kind {
         Some(kind) => {

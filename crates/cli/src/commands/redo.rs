@@ -13,11 +13,11 @@ Examples:
   rappel redo --dry-run")]
 pub struct Args {
     #[command(flatten)]
-    pub undo: undo::Args,
+    pub step: undo::StepArgs,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let step = progress::spinner(context, "Comparing", || rappel.next_redo())?;
-    undo::take("redo", &step, &args.undo, rappel, context)
+    undo::take("redo", &step, &args.step, rappel, context)
 }

@@ -1,13 +1,15 @@
 //! `rappel undo`.
 
 use rappel::{Rappel, RestoreReport, Step};
-use rappel_types::time;
+use rappel_types::agents::SessionId;
+use rappel_types::{Facet, time};
 use serde::Serialize;
 
 use super::patch;
 use super::restore::{self, How};
 use crate::errors::Result;
 use crate::face;
+use crate::output::clean_lines;
 use crate::process::Context;
 use crate::progress;
 
@@ -16,6 +18,9 @@ use crate::progress;
 /// If a restore is the last thing that happened, just what it touched is put back, without a
 /// question. Otherwise the nearest earlier checkpoint of this line of work that differs from now is
 /// restored, after a confirmation. Again goes further back; `rappel redo` goes forward.
+///
+/// --prompt goes to before the last thing that you asked an agent for. The agent's conversation stays as
+/// it is, unless you add --conversation.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(after_help = "\
@@ -23,8 +28,27 @@ Examples:
   rappel undo
   rappel undo --dry-run
   rappel undo --path src/auth --confirm
-  rappel undo --overwrite")]
+  rappel undo --overwrite
+  rappel undo --prompt
+  rappel undo --prompt --conversation --session claude:7d1c")]
 pub struct Args {
+    #[command(flatten)]
+    pub step: StepArgs,
+    /// Go to before the last prompt of the agent that asks, or of --session
+    #[arg(long)]
+    pub prompt: bool,
+    /// Set the agent's conversation back too
+    #[arg(long, requires = "prompt")]
+    pub conversation: bool,
+    /// Whose prompt
+    #[arg(long, value_name = "ID", requires = "prompt")]
+    pub session: Option<SessionId>,
+}
+
+/// What undo and redo have in common.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub struct StepArgs {
     #[command(flatten)]
     pub how: How,
     /// Also take back paths that were edited since
@@ -41,16 +65,67 @@ struct Answer<'a> {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
+    if args.prompt {
+        return undo_prompt(args, context);
+    }
     let rappel = context.open()?;
-    let step = progress::spinner(context, "Comparing", || rappel.next_undo_over(args.overwrite))?;
-    take("undo", &step, args, rappel, context)
+    let overwrite = args.step.overwrite;
+    let step = progress::spinner(context, "Comparing", || rappel.next_undo_over(overwrite))?;
+    take("undo", &step, &args.step, rappel, context)
+}
+
+/// To before the last prompt of a session, whose words are shown: to be edited and sent again.
+fn undo_prompt(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let asking = context.asking_session(args.session.as_ref(), &rappel)?;
+    let undone =
+        progress::spinner(context, "Comparing", || rappel.next_undo_prompt(asking.as_ref()))?;
+    let view = rappel.session(&undone.session)?;
+    let at_work = view.status.is_live() && view.process.is_some() && !view.process_gone;
+    let mut step = args.step.clone();
+    // What the agent has in memory it would write over whatever is put back.
+    if (!args.conversation || at_work) && step.how.only.is_empty() {
+        step.how.skip.push(Facet::Agents);
+    }
+    if let Some(other) = &undone.other {
+        context.output.warning(&format!("session {other} has worked here since"));
+    }
+    let exit = take_words("undo", "undo --prompt", &undone.step, &step, rappel, context)?;
+    if context.output.json || context.output.quiet {
+        return Ok(exit);
+    }
+    context.output.answer(|out| {
+        writeln!(out, "The prompt was:\n{}", clean_lines(&undone.prompt))?;
+        if args.conversation && at_work {
+            writeln!(out, "The agent is still at work, so its conversation stays. After you have left it, type:")?;
+            let restore = format!("restore {} --only agents --confirm", undone.step.to);
+            writeln!(out, "  {}", context.suggest(&restore))?;
+        }
+        if args.conversation && let Some(command) = rappel::resume_command(&view) {
+            writeln!(out, "  {}", command.join(" "))?;
+        }
+        Ok(())
+    })?;
+    Ok(exit)
 }
 
 /// Carries out an undo or redo and says which, and to what moment.
 pub(super) fn take(
     verb: &str,
     step: &Step,
-    args: &Args,
+    args: &StepArgs,
+    rappel: Rappel,
+    context: &Context,
+) -> Result {
+    take_words(verb, verb, step, args, rappel, context)
+}
+
+/// The same, with the words that ask for it.
+fn take_words(
+    verb: &str,
+    words: &str,
+    step: &Step,
+    args: &StepArgs,
     mut rappel: Rappel,
     context: &Context,
 ) -> Result {
@@ -74,7 +149,7 @@ pub(super) fn take(
             rappel.plan_step(step, args.overwrite, &options)
         })?;
         let overwrite = if args.overwrite { " --overwrite" } else { "" };
-        let words = format!("{verb}{overwrite}");
+        let words = format!("{words}{overwrite}");
         report.confirm_with = Some(args.how.confirm_with(&words, context));
         let answer = Answer { step, report: &report };
         let approved = restore::approve(&head, &answer, &report, back, &args.how, context)?;
