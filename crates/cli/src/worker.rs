@@ -61,6 +61,25 @@ fn silence() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether nobody waits for this worker any more.
+pub fn is_alone(to_caller: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut pipe = [PollFd::new(to_caller, PollFlags::empty())];
+    poll(&mut pipe, Some(&now)).is_ok() && pipe[0].revents().contains(PollFlags::ERR)
+}
+
+/// Says something to whoever waits for this worker.
+pub fn answer(to_caller: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to_caller, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// What came of waiting for a worker.
 pub enum Waited {
     /// What it said.

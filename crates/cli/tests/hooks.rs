@@ -243,6 +243,9 @@ fn a_call_that_changes_nothing_makes_no_checkpoint() {
     agent.tell(&agent.payload("PreToolUse", call));
     let checkpoints = agent.checkpoints();
     assert_eq!(checkpoints.len(), before + 1);
+    // The agent did not wait, so the call may have begun.
+    let begun = &checkpoints.last().unwrap()["mid_operation"];
+    assert_eq!(begun, &json!(["Bash (a in session claude:another)"]));
     assert_eq!(triggers(&checkpoints).last(), Some(&"code-modified"));
 }
 
@@ -396,7 +399,10 @@ fn a_hook_that_is_killed_leaves_a_worker_that_finishes() {
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     let call =
         json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
-    let mut hook = agent.start(&agent.payload("PreToolUse", call));
+    // It waits before it looks at anything: to begin this session.
+    let mut payload = agent.payload("PreToolUse", call);
+    payload["session_id"] = "another".into();
+    let mut hook = agent.start(&payload);
     let working = agent.world.home.join("hooks/working");
     while std::fs::read_dir(&working).unwrap().count() == 0 {
         std::thread::sleep(Duration::from_millis(2));
@@ -407,7 +413,8 @@ fn a_hook_that_is_killed_leaves_a_worker_that_finishes() {
     agent.rest();
     let failures = std::fs::read_to_string(agent.world.home.join("hooks/failures.json"));
     assert!(failures.is_err(), "{failures:?}");
-    assert_eq!(agent.checkpoints().len(), before + 1);
+    let checkpoints = agent.checkpoints();
+    assert_eq!(checkpoints.len(), before + 1);
 }
 
 #[test]

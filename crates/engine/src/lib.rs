@@ -143,7 +143,7 @@ pub use rappel_types as types;
 pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRestore};
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
-pub use save::{SaveOptions, Saved};
+pub use save::{Overtaken, SaveOptions, Saved};
 pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};
 pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, TrustState, Wanted};

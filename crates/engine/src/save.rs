@@ -33,7 +33,7 @@ use crate::rappel::Rappel;
 use crate::workspace::{self, Recognition};
 use look::Look;
 pub(crate) use look::{CapturedFiles, Leave};
-pub use options::SaveOptions;
+pub use options::{Overtaken, SaveOptions};
 use prepared::Prepared;
 pub(crate) use prepared::PreparedSave;
 

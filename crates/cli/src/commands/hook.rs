@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rappel::hook::{Answer, Event, Moment, Workers};
@@ -106,9 +107,13 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
     let until = started + budget(&event.moment);
     let heard = match worker::start() {
         Ok(Side::Worker(pipe)) => {
-            let said = work(&context, &event, &workers);
+            let pipe = Arc::new(pipe);
+            let listener = pipe.clone();
+            let goes_on = move || worker::is_alone(&listener);
+            let said = work(&context, &event, &workers, Arc::new(goes_on));
             // Where nobody listens any more, the work was done all the same.
-            let _ = serde_json::to_writer(std::fs::File::from(pipe), &said);
+            let bytes = serde_json::to_vec(&said).unwrap_or_default();
+            let _ = worker::answer(&pipe, &bytes);
             return Ok(());
         }
         Ok(Side::Caller(pipe)) => match worker::wait(&pipe, until)? {
@@ -118,7 +123,7 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
                 .unwrap_or_else(|_| Said::Failed("its worker died".into())),
         },
         // Without a second process it is done in this one.
-        Err(_) => work(&context, &event, &workers),
+        Err(_) => work(&context, &event, &workers, Arc::new(|| false)),
     };
     let answer = match heard {
         Said::Answer(answer) => answer,
@@ -140,6 +145,9 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
     Ok(())
 }
 
+/// Whether the agent has stopped waiting.
+type GoesOn = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What the worker says.
 #[derive(Serialize, Deserialize)]
 enum Said {
@@ -148,14 +156,14 @@ enum Said {
 }
 
 /// What is done beside the agent. A failure is noted here: the hook may be gone.
-fn work(context: &Context, event: &Event, workers: &Workers) -> Said {
+fn work(context: &Context, event: &Event, workers: &Workers, goes_on: GoesOn) -> Said {
     let root = context.root();
     // A home that is not there yet is made by whoever opens it first.
     if context.home().is_ok_and(|home| !home.exists()) {
         let _ = context.open_silently();
     }
     let _at_work = workers.begin(&root, event);
-    match answer(context, event) {
+    match answer(context, event, goes_on) {
         Ok(answer) => Said::Answer(answer),
         Err(failure) => {
             workers.note_failure(Some(&root), &failure.message);
@@ -164,14 +172,14 @@ fn work(context: &Context, event: &Event, workers: &Workers) -> Said {
     }
 }
 
-fn answer(context: &Context, event: &Event) -> Result<Answer> {
+fn answer(context: &Context, event: &Event, goes_on: GoesOn) -> Result<Answer> {
     if let Moment::Prompt { text, .. } = &event.moment
         && let Some(reply) = reply(context, event, text)?
     {
         return Ok(Answer { reply: Some(reply), ..Answer::default() });
     }
     let mut rappel = context.open_silently()?;
-    Ok(rappel.hear_event(event)?.answer)
+    Ok(rappel.hear_event(event, goes_on)?.answer)
 }
 
 /// The answer to a prompt that is a command of ours; nothing if the model should see it.

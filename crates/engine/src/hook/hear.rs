@@ -1,6 +1,7 @@
 //! Hearing one event: into the journal, into a checkpoint, and an answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
 use rappel_types::{CheckpointId, Trigger, redact};
@@ -11,7 +12,7 @@ use super::{Answer, Call, CallKind, Event, Moment, Outcome, Start};
 use crate::agents::{automatic, call_id, hashed, named};
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::save::SaveOptions;
+use crate::save::{Overtaken, SaveOptions};
 
 /// A checkpoint is described by so many characters of a prompt.
 const TITLE_MAX: usize = 120;
@@ -33,10 +34,22 @@ pub struct Heard {
 
 impl Rappel {
     /// Takes what an agent's hook tells: records it, saves what has to be saved, and answers.
-    pub fn hear_event(&mut self, event: &Event) -> Result<Heard> {
+    ///
+    /// `goes_on` says whether the agent has stopped waiting for this. A call that it was about to make may then have
+    /// begun, and the checkpoint before it says so.
+    pub fn hear_event(
+        &mut self,
+        event: &Event,
+        goes_on: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<Heard> {
         self.end_gone_sessions()?;
         let session = self.session_of(event)?;
-        let (save, events) = self.meaning(event, &session)?;
+        let (mut save, events) = self.meaning(event, &session)?;
+        if let (Some(options), Moment::BeforeCall(call)) = (&mut save, &event.moment) {
+            let id = call.id.as_deref().unwrap_or("no id");
+            let call = format!("{} ({id} in session {session})", call.tool);
+            options.overtaken = Some(Overtaken { call, has_begun: goes_on });
+        }
         // The checkpoint first: it is what cannot be made up for later. And what the agent is about to do is not part
         // of it.
         let checkpoint = match save {

@@ -1,6 +1,8 @@
 //! What a save is asked to do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
@@ -37,8 +39,32 @@ pub struct SaveOptions {
     pub also_sessions: Vec<SessionId>,
     /// Make a checkpoint only if something else than agents' state changed since the last one, however old that is.
     pub if_changed: bool,
+    /// What the checkpoint is to come before, if that may not wait for it.
+    pub overtaken: Option<Overtaken>,
     /// Believe no cache: read everything, and store again what the store cannot give back.
     pub anew: bool,
+}
+
+/// A call that a checkpoint is to come before, and that may have begun all the same.
+#[derive(Clone)]
+pub struct Overtaken {
+    /// The call, in words.
+    pub call: String,
+    /// Whether it has begun.
+    pub has_begun: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Overtaken {
+    /// The call, if it has begun.
+    pub(super) fn words(&self) -> Option<String> {
+        (self.has_begun)().then(|| self.call.clone())
+    }
+}
+
+impl fmt::Debug for Overtaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overtaken").field("call", &self.call).finish_non_exhaustive()
+    }
 }
 
 impl SaveOptions {

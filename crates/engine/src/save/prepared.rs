@@ -16,7 +16,7 @@ use rappel_types::{CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath,
 
 use super::look::{Captured, Look};
 use super::{
-    ASK_FIRST_COMMIT, CAPTURED, CapturedFiles, SaveOptions, Saved, manifest_base, place,
+    ASK_FIRST_COMMIT, CAPTURED, CapturedFiles, Overtaken, SaveOptions, Saved, manifest_base, place,
     workspace_record,
 };
 use crate::agents::{
@@ -224,6 +224,7 @@ impl Rappel {
             draft.partial_reasons.extend(transcripts.partial.iter().cloned());
         }
         draft.mid_operation = std::mem::take(&mut begun.mid_operation);
+        draft.mid_operation.extend(options.overtaken.iter().filter_map(Overtaken::words));
         let mut connected = match options.wants(Facet::Agents) {
             true => self.snapshot_connected(&writer)?,
             false => Snapshots::default(),
