@@ -160,6 +160,7 @@ commands! {
     Recover(recover),
     Adopt(adopt),
     Trust(trust),
+    Integrate(integrate),
     Hook(hook),
     Completions(completions),
     Help(help),

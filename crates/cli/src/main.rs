@@ -15,6 +15,7 @@ mod progress;
 #[path = "../tests/support/pty.rs"]
 mod pty;
 mod screen;
+mod typed;
 mod values;
 mod worker;
 
@@ -30,7 +31,12 @@ use crate::output::Output;
 use crate::process::Context;
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match typed::expand(std::env::args_os().collect()) {
+        Ok(arguments) => arguments,
+        Err(failure) => {
+            return finish(Err(failure), &Output::new(false, false, args::Colour::Auto.into()));
+        }
+    };
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
             let flags = &cli.flags;

@@ -144,6 +144,20 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// The home that the user chose for this call.
+    pub fn chosen_home(&self) -> Option<PathBuf> {
+        self.home.clone()
+    }
+
+    /// Where Claude Code keeps the user's own settings.
+    #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
+    pub fn claude_folder(&self) -> Result<PathBuf> {
+        let user = || std::env::home_dir().filter(|home| home.is_absolute());
+        absolute_variable("CLAUDE_CONFIG_DIR")
+            .or_else(|| user().map(|home| home.join(".claude")))
+            .ok_or_else(|| Failure::failed("there is no home folder with Claude Code's settings"))
+    }
+
     /// The agent session that the process belongs to, if it says so.
     #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn session(&self) -> Option<String> {
@@ -367,13 +381,26 @@ fn waiting(who: &str) {
     let _ = writeln!(std::io::stderr().lock(), "waiting for the store: {}", clean(who));
 }
 
-/// A word that a shell takes as it is.
-pub fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c);
-    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+pub use rappel_hooks::words::quote;
+
+/// The path of this program, as the user knows it: a package manager's link outlives the file that it leads to.
+pub fn program() -> Result<PathBuf> {
+    let real = std::env::current_exe().and_then(std::fs::canonicalize).map_err(|error| {
+        Failure::failed(format!("this program's own path cannot be found: {error}"))
+    })?;
+    let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let candidates = match called.components().count() {
+        1 => path_folders().into_iter().map(|folder| folder.join(&called)).collect(),
+        _ => Vec::from_iter(std::path::absolute(&called)),
+    };
+    let is_it = |path: &PathBuf| std::fs::canonicalize(path).is_ok_and(|found| found == real);
+    Ok(candidates.into_iter().find(is_it).unwrap_or(real))
+}
+
+/// The folders in which a shell looks for programs.
+pub fn path_folders() -> Vec<PathBuf> {
+    let path = variable("PATH").unwrap_or_default();
+    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
 /// Becomes another program. Only comes back when that fails.
@@ -469,19 +496,4 @@ fn machine() -> String {
         .find_map(first_line)
         .or_else(|| variable("HOSTNAME").and_then(|name| name.into_string().ok()))
         .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_split_or_expand_them() {
-        assert_eq!(quote("src/main.rs"), "src/main.rs");
-        assert_eq!(quote("@{2 hours ago}"), "'@{2 hours ago}'");
-        assert_eq!(quote("it's"), r"'it'\''s'");
-        assert_eq!(quote(""), "''");
-        assert_eq!(quote("~x"), "'~x'");
-        assert_eq!(quote("latest~2"), "latest~2");
-    }
 }

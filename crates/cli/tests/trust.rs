@@ -138,6 +138,9 @@ const CALLS: &[(&str, &str)] = &[
     ("adopt", "../nowhere"),
     ("trust", ""),
     ("trust", "--list"),
+    ("integrate", "claude --shared"),
+    ("integrate", "claude --shared --remove"),
+    ("integrate", "--remove --all"),
     ("completions", "bash"),
     ("help", "trust"),
 ];

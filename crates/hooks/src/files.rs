@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Why a file is not changed.
@@ -54,6 +55,11 @@ impl FileError {
 /// A result about a file.
 pub type Result<T, E = FileError> = std::result::Result<T, E>;
 
+/// The mode of a new file in the user's folders; the umask takes away from it.
+pub const ORDINARY: u32 = 0o666;
+/// The mode of a new file in Rappel's home.
+pub const PRIVATE: u32 = 0o600;
+
 /// How often a file is read again that another program changed.
 const TRIES: usize = 5;
 
@@ -72,10 +78,11 @@ pub fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Makes of a file's text what `change` makes of it; `None` is a file that is not there. Tells whether that is something
-/// else. What `change` decides about is what it changes: it is asked again if another program wrote in between.
+/// Makes of a file's text what `change` makes of it; `None` is a file that is not there, and `mode` is for a new one. Tells
+/// whether that is something else. What `change` decides about is what it changes: it is asked again if another program wrote in between.
 pub fn update<E: From<FileError>>(
     path: &Path,
+    mode: u32,
     mut change: impl FnMut(Option<&str>) -> Result<Option<String>, E>,
 ) -> Result<bool, E> {
     for _ in 0..TRIES {
@@ -84,7 +91,7 @@ pub fn update<E: From<FileError>>(
         if before == after {
             return Ok(false);
         }
-        if put(path, before.as_deref(), after.as_deref())? {
+        if put(path, mode, before.as_deref(), after.as_deref())? {
             return Ok(true);
         }
     }
@@ -92,7 +99,7 @@ pub fn update<E: From<FileError>>(
 }
 
 /// Replaces what is expected to be there. Tells whether it was there.
-fn put(path: &Path, before: Option<&str>, after: Option<&str>) -> Result<bool> {
+fn put(path: &Path, mode: u32, before: Option<&str>, after: Option<&str>) -> Result<bool> {
     // Where a link leads is what the user means by it; the link stays.
     let path = &match before {
         Some(_) => fs::canonicalize(path).map_err(FileError::io("find", path))?,
@@ -115,7 +122,7 @@ fn put(path: &Path, before: Option<&str>, after: Option<&str>) -> Result<bool> {
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = folder.join(format!(".{name}.{:016x}.tmp", rappel::ambient::random()));
-    let replaced = write_new(&beside, after, permissions).and_then(|()| {
+    let replaced = write_new(&beside, after, mode, permissions).and_then(|()| {
         if read(path)?.as_deref() != before {
             return Ok(false);
         }
@@ -128,9 +135,15 @@ fn put(path: &Path, before: Option<&str>, after: Option<&str>) -> Result<bool> {
     sync_folder(folder).map(|()| true)
 }
 
-fn write_new(path: &Path, text: &str, permissions: Option<fs::Permissions>) -> Result<()> {
+fn write_new(
+    path: &Path,
+    text: &str,
+    mode: u32,
+    permissions: Option<fs::Permissions>,
+) -> Result<()> {
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }

@@ -403,6 +403,7 @@ mod tests {
             document.text(),
             "{\n  \"list\": [\n    {\"x\": 1},\n    \"two\", 3, 4\n  ],\n  \"none\": [\n    {\n      \"b\": 2\n    }\n  ]\n}\n"
         );
+        let list = document.member(&document.root(), "list").unwrap().unwrap();
         document.remove(&list, 0).unwrap();
         let list = document.member(&document.root(), "list").unwrap().unwrap();
         assert_eq!(&document.text()[list.clone()], "[\n    \"two\", 3, 4\n  ]");

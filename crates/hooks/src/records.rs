@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,12 @@ impl Settings {
     }
 }
 
+/// A record of a later version is left alone.
+fn is_later(text: &str) -> bool {
+    let found: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    found.and_then(|found| found.get("version")?.as_u64()).is_some_and(|it| it > VERSION.into())
+}
+
 /// A checksum of a text.
 pub fn checksum(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
@@ -68,11 +75,17 @@ impl Records {
     /// The records in a home, as soon as no other process has them.
     pub fn open(home: &Path) -> Result<Self> {
         let folder = home.join("integrations");
-        files::make_folder(&folder)?;
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| FileError::Io { action, path, source }
+        };
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(failed("create", &folder))?;
         let path = folder.join("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let mut options = File::options();
+        let lock = options.create(true).truncate(false).write(true).mode(files::PRIVATE).open(&path);
         let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
-        let lock = lock.map_err(|source| FileError::Io { action: "lock", path, source })?;
+        let lock = lock.map_err(failed("lock", &path))?;
         Ok(Self { folder, _lock: lock })
     }
 
@@ -108,7 +121,11 @@ impl Records {
             ),
         };
         let path = self.path(&record.folder);
-        files::update::<FileError>(&path, |_| Ok(text.clone())).map(drop)
+        let replace = |found: Option<&str>| match found {
+            Some(found) if is_later(found) => Ok(Some(found.to_owned())),
+            _ => Ok(text.clone()),
+        };
+        files::update::<FileError>(&path, files::PRIVATE, replace).map(drop)
     }
 
     /// Every folder that there is a record of.

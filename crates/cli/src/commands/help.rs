@@ -54,7 +54,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
-    ("Integrations", &["hook"]),
+    ("Integrations", &["integrate", "hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.
@@ -111,7 +111,7 @@ pub fn short(output: &Output) -> Result {
 }
 
 /// Names on as many lines as they need, each indented.
-fn wrapped(names: &[&str], indent: usize) -> String {
+pub(super) fn wrapped(names: &[&str], indent: usize) -> String {
     const WIDTH: usize = 80;
     let mut text = String::new();
     let mut column = indent;

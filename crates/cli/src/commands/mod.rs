@@ -15,6 +15,7 @@ pub mod gc;
 pub mod help;
 pub mod hook;
 pub mod init;
+pub mod integrate;
 pub mod list;
 pub mod log;
 mod patch;

@@ -1,6 +1,6 @@
 //! `rappel integrate claude` on the disk: settings, command files and skill put in place, taken away, and looked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::commands;
@@ -10,7 +10,7 @@ use crate::files::{self, FileError};
 use crate::json_text::Unfit;
 use crate::owned::{Owner, owner};
 use crate::records::{Record, Records, Settings, checksum};
-use crate::typed::SLASHES;
+use crate::typed::{SLASHES, Slash};
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +156,7 @@ pub fn install(
         other_status_line: status_line && found.any_status_line && !found.status_line,
         ..Changes::default()
     };
-    let changed = files::update(&path, |text| {
+    let changed = files::update(&path, files::ORDINARY, |text| {
         let Some((after, remembered)) = settings_with(text, place, &wanted, &record)? else {
             return Ok(text.map(str::to_owned));
         };
@@ -225,7 +225,7 @@ pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
     let mut changes = Changes::default();
     let path = place.settings();
     let mut is_left = false;
-    let changed = files::update(&path, |text| {
+    let changed = files::update(&path, files::ORDINARY, |text| {
         let after = match text {
             None => None,
             Some(text) => settings_without(text, place, remembered.as_ref())?,
@@ -286,41 +286,57 @@ fn put_files(place: &Place, changes: &mut Changes) -> Result<()> {
     let only_here = caller.is_none();
     let caller = caller.or_else(|| present.into_values().next());
 
-    let mut wanted: BTreeMap<PathBuf, Box<dyn Fn(&str) -> String>> = BTreeMap::new();
-    if let Some(caller) = &caller {
+    let mut wanted = BTreeMap::new();
+    if caller.is_some() {
         for slash in SLASHES {
             let path = place.commands().join(format!("{}.md", slash.name));
-            wanted.insert(path, Box::new(move |word| commands::file(slash, caller, word)));
+            wanted.insert(path, Content::Command(slash));
         }
-        wanted.insert(place.skill().join("SKILL.md"), Box::new(|_| commands::skill(caller)));
+        wanted.insert(place.skill().join("SKILL.md"), Content::Skill);
         if only_here && place.scope != Scope::User {
             for folder in [place.commands(), place.skill()] {
-                wanted.insert(folder.join(".gitignore"), Box::new(|_| commands::git_ignore()));
+                wanted.insert(folder.join(".gitignore"), Content::GitIgnore);
             }
         }
     }
+    let paths: BTreeSet<PathBuf> = wanted.keys().cloned().chain(files_in(place)).collect();
     let new_word = commands::delimiter();
-    for path in
-        wanted.keys().cloned().chain(files_in(place)).collect::<std::collections::BTreeSet<_>>()
-    {
+    for path in paths {
         let (mut before, mut kept) = (false, false);
-        let render = wanted.get(&path);
-        let changed = files::update::<IntegrateError>(&path, |text| {
+        let content = wanted.get(&path).zip(caller.as_ref());
+        let changed = files::update::<IntegrateError>(&path, files::ORDINARY, |text| {
             before = text.is_some();
             kept = text.is_some_and(|text| owner(text) == Owner::User);
             let word = text.and_then(commands::delimiter_of).unwrap_or(&new_word);
             Ok(match kept {
                 true => text.map(str::to_owned),
-                false => render.map(|render| render(word)),
+                false => content.map(|(content, caller)| content.text(caller, word)),
             })
         })?;
-        if kept && (render.is_some() || caller.is_none()) {
+        if kept && (content.is_some() || caller.is_none()) {
             changes.kept.push(path);
         } else if changed {
-            changes.add(path, before, render.is_some());
+            changes.add(path, before, content.is_some());
         }
     }
     Ok(())
+}
+
+/// What one of our files holds.
+enum Content {
+    Command(&'static Slash),
+    Skill,
+    GitIgnore,
+}
+
+impl Content {
+    fn text(&self, caller: &Caller, delimiter: &str) -> String {
+        match self {
+            Self::Command(slash) => commands::file(slash, caller, delimiter),
+            Self::Skill => commands::skill(caller),
+            Self::GitIgnore => commands::git_ignore(),
+        }
+    }
 }
 
 /// The files in the folders that are named after us.

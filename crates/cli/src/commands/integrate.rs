@@ -1,0 +1,433 @@
+//! `rappel integrate`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use rappel::{ErrorKind, ListFilter, Progress, Rappel, SaveOptions};
+use rappel_hooks::claude::handlers::{Caller, Program, Scope};
+use rappel_hooks::claude::integrate::{self, Changes, IntegrateError, Place};
+use rappel_hooks::files::FileError;
+use rappel_hooks::records::Records;
+use rappel_hooks::typed::SLASHES;
+use rappel_types::CheckpointId;
+use serde_json::json;
+
+use super::{help, trust};
+use crate::errors::{Exit, Failure, Result};
+use crate::output::clean;
+use crate::process::{self, Context};
+use crate::{face, progress};
+
+/// Let an agent save by itself: set up its hooks, or remove them
+///
+/// Afterwards Rappel saves at each prompt, before and after each command and edit, and at the
+/// beginning and end of each session. The agent also gets commands (/rappel:undo and others) that
+/// you can type into its prompt, and a skill that tells it when to save and what to record.
+///
+/// Only what is listed is written; everything else in the agent's settings stays as it is, and
+/// --remove takes exactly this out again.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel integrate claude
+  rappel integrate claude --user --status-line
+  rappel integrate claude --shared
+  rappel integrate claude --remove
+  rappel integrate --remove --all
+
+Where the hooks are written:
+  (nothing)   .claude/settings.local.json: this project, for you
+  --shared    .claude/settings.json: this project, for everyone who has the repository
+  --user      ~/.claude/settings.json: all your projects (git work trees and
+              folders with a rappel.toml)")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Args {
+    /// Which agent
+    #[arg(value_enum, required_unless_present = "all")]
+    agent: Option<Agent>,
+    /// For all your projects
+    #[arg(long, conflicts_with = "shared")]
+    user: bool,
+    /// For everyone who has this repository; does nothing where Rappel is not installed
+    #[arg(long)]
+    shared: bool,
+    /// Take it out again
+    #[arg(long)]
+    remove: bool,
+    /// Remove it everywhere: from this project, from your own settings, and from every other
+    /// project in which it was set up
+    #[arg(long, requires = "remove", conflicts_with_all = ["user", "shared"])]
+    all: bool,
+    /// Also show in the agent's status line when the last save was, unless it shows something else
+    #[arg(long, conflicts_with = "remove")]
+    status_line: bool,
+}
+
+/// An agent that can be integrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Agent {
+    /// Claude Code
+    Claude,
+}
+
+impl Args {
+    fn scope(&self) -> Scope {
+        match (self.user, self.shared) {
+            (true, _) => Scope::User,
+            (_, true) => Scope::Shared,
+            _ => Scope::Local,
+        }
+    }
+}
+
+/// The flag that means a scope, with a blank before it.
+fn flag(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Local => "",
+        Scope::Shared => " --shared",
+        Scope::User => " --user",
+    }
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    match args.remove {
+        true => remove(args, context),
+        false => install(args, context),
+    }
+}
+
+fn install(args: &Args, context: &Context) -> Result {
+    let scope = args.scope();
+    let place = Place::new(scope, &context.root(), &context.claude_folder()?);
+    let program = match scope {
+        Scope::Shared => Program::OnPath,
+        Scope::Local | Scope::User => Program::At(installed_program()?),
+    };
+    let home = context.chosen_home().filter(|_| scope != Scope::Shared);
+    let caller = Caller::new(program, home).map_err(IntegrateError::from)?;
+    // A home that cannot be used is told before anything is written.
+    let mut rappel = context.open_silently()?;
+    let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
+    let changes = integrate::install(&place, &caller, args.status_line, &records)?;
+    drop(records);
+
+    let output = context.output;
+    let remove_with = context.suggest(&format!("integrate claude --remove{}", flag(scope)));
+    if !output.json && !output.quiet {
+        let text = written(&place, &caller, &changes);
+        output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    let saved = first_save(&mut rappel, scope, &changes, context).map_err(|failure| Failure {
+        message: format!("the hooks are in place, but the first save failed: {}", failure.message),
+        ..failure
+    })?;
+    let notes = notes(&place, &changes, context);
+    let names: Vec<String> =
+        SLASHES.iter().map(|slash| format!("/rappel:{}", slash.name)).collect();
+    if output.json {
+        output.answer_json(&json!({
+            "agent": "claude",
+            "scope": scope,
+            "settings": place.settings(),
+            "program": match caller.program() {
+                Program::At(path) => path.display().to_string(),
+                Program::OnPath => "rappel".into(),
+            },
+            "changed": !changes.is_empty(),
+            "written": changes.written,
+            "removed": changes.removed,
+            "kept": changes.kept,
+            "commands": names,
+            "checkpoint": saved,
+            "notes": notes,
+            "remove_with": remove_with,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    if !output.quiet {
+        output.answer(|out| {
+            writeln!(
+                out,
+                "\nType into Claude Code's prompt, and Rappel answers without the model:"
+            )?;
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            writeln!(out, "  {}", help::wrapped(&names, 2))?;
+            let paint = output.paint();
+            Ok(writeln!(out, "{}", paint.faint(&format!("Remove all of it with: {remove_with}")))?)
+        })?;
+    }
+    for note in &notes {
+        output.warning(note);
+    }
+    Ok(Exit::Done)
+}
+
+/// What was written, a line each.
+fn written(place: &Place, caller: &Caller, changes: &Changes) -> String {
+    if changes.is_empty() {
+        return format!("Claude Code is integrated already, by {}\n", place.settings().display());
+    }
+    let mut text = String::new();
+    let (commands, skill) = (place.commands(), place.skill());
+    for path in &changes.written {
+        if *path == place.settings() {
+            let calls = clean(&caller.line("hook claude"));
+            text.push_str(&format!("Wrote {}: hooks that call {calls}\n", path.display()));
+        }
+    }
+    for (folder, what) in [(commands, "commands"), (skill, "skill")] {
+        if changes.written.iter().any(|path| path.starts_with(&folder)) {
+            text.push_str(&format!("Wrote {}: {what}\n", folder.display()));
+        }
+    }
+    text
+}
+
+/// The first checkpoint with everything, unless there is nothing new to hold.
+fn first_save(
+    rappel: &mut Rappel,
+    scope: Scope,
+    changes: &Changes,
+    context: &Context,
+) -> Result<Option<CheckpointId>> {
+    // The folder in which the user's own settings are changed need not be a project.
+    if scope == Scope::User && !rappel::is_project(rappel.root()) {
+        return Ok(None);
+    }
+    let one = ListFilter { limit: Some(1), ..ListFilter::default() };
+    if changes.is_empty() && rappel.list(&one)?.total > 0 {
+        return Ok(None);
+    }
+    trust::ask_once(rappel, context)?;
+    context.stop_cleanly();
+    let counters = Progress::default();
+    let options = SaveOptions {
+        message: Some("Claude Code integrated".into()),
+        session: context.session(),
+        ..SaveOptions::default()
+    };
+    let saved = progress::scan(context, &counters, || {
+        rappel.save_with_progress(&options, Some(&counters))
+    })?;
+    let checkpoint = &saved.checkpoint;
+    let output = context.output;
+    if !output.json && !output.quiet {
+        let id = &checkpoint.manifest.id;
+        let files = checkpoint.manifest.files.as_ref().map_or(0, |files| files.count);
+        let files = face::count(files, "file", "files");
+        output.answer(|out| {
+            Ok(writeln!(out, "Saved {} ({files})", output.paint().id(id.as_str()))?)
+        })?;
+    }
+    face::saved::warn(checkpoint, output);
+    Ok(Some(checkpoint.manifest.id.clone()))
+}
+
+/// What the user should know besides.
+fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
+    let mut notes = left_alone(changes);
+    if changes.other_status_line {
+        notes.push(format!("{} has another status line, which stays", place.settings().display()));
+    }
+    let Ok(user) = context.claude_folder() else { return notes };
+    for one in integrate::installed(&context.root(), &user, &process::path_folders()) {
+        if one.scope == place.scope && !one.works {
+            notes.push("`rappel` is not on your PATH, so the hooks do nothing here".into());
+        }
+        if one.scope != place.scope {
+            let remove = context.suggest(&format!("integrate claude --remove{}", flag(one.scope)));
+            notes.push(format!(
+                "{} has Rappel's hooks too, and one of them is enough: {remove}",
+                one.settings.display()
+            ));
+        }
+    }
+    notes
+}
+
+fn left_alone(changes: &Changes) -> Vec<String> {
+    let note = |path: &PathBuf| {
+        format!("{} is not as Rappel wrote it, so it stays as it is", path.display())
+    };
+    changes.kept.iter().map(note).collect()
+}
+
+fn remove(args: &Args, context: &Context) -> Result {
+    let (root, user) = (context.root(), context.claude_folder()?);
+    let records = Records::open_existing(&context.home()?).map_err(IntegrateError::from)?;
+    let mut places = vec![Place::new(args.scope(), &root, &user)];
+    if args.all {
+        let scopes = [Scope::Local, Scope::Shared, Scope::User];
+        places = scopes.map(|scope| Place::new(scope, &root, &user)).into();
+        for folder in records.as_ref().map(Records::folders).unwrap_or_default() {
+            if places.iter().all(|place| place.folder != folder) {
+                places.extend(
+                    scopes[..2].iter().map(|&scope| Place { scope, folder: folder.clone() }),
+                );
+            }
+        }
+    }
+    let mut all = Changes::default();
+    // One that cannot be removed does not keep the others from being removed.
+    let mut failed = None;
+    for place in &places {
+        match integrate::remove(place, records.as_ref()) {
+            Ok(changes) => {
+                all.written.extend(changes.written);
+                all.removed.extend(changes.removed);
+                all.kept.extend(changes.kept);
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    drop(records);
+    // What a first place rewrote for the second one's sake, the second one removed.
+    all.written.retain(|path| !all.removed.contains(path));
+    all.written.dedup();
+    all.kept.sort();
+    all.kept.dedup();
+    let mut notes = left_alone(&all);
+    if !args.all {
+        notes.extend(still_there(&root, &user, context));
+    }
+    told(&all, &notes, context)?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// Where else the hooks are.
+fn still_there(root: &Path, user: &Path, context: &Context) -> Vec<String> {
+    let others = integrate::installed(root, user, &process::path_folders()).into_iter();
+    let note = |one: integrate::Installed| {
+        let remove = context.suggest(&format!("integrate claude --remove{}", flag(one.scope)));
+        format!("{} still has Rappel's hooks: {remove}", one.settings.display())
+    };
+    others.map(note).collect()
+}
+
+fn told(changes: &Changes, notes: &[String], context: &Context) -> Result<()> {
+    let output = context.output;
+    if output.json {
+        return output.answer_json(&json!({
+            "agent": "claude",
+            "changed": !changes.is_empty(),
+            "written": changes.written,
+            "removed": changes.removed,
+            "kept": changes.kept,
+            "notes": notes,
+        }));
+    }
+    if !output.quiet {
+        output.answer(|out| {
+            if changes.is_empty() {
+                writeln!(out, "Nothing of Rappel's is there.")?;
+            }
+            for path in &changes.written {
+                writeln!(out, "Took Rappel's entries out of {}", path.display())?;
+            }
+            let mut folders: Vec<&Path> = Vec::new();
+            for path in &changes.removed {
+                match path.parent() {
+                    Some(folder) if folder.ends_with("rappel") => folders.push(folder),
+                    _ => writeln!(out, "Removed {}", path.display())?,
+                }
+            }
+            folders.dedup();
+            for folder in folders {
+                writeln!(out, "Removed {}", folder.display())?;
+            }
+            Ok(())
+        })?;
+    }
+    for note in notes {
+        output.warning(note);
+    }
+    Ok(())
+}
+
+/// This program's path, if it can be expected to stay there.
+fn installed_program() -> Result<PathBuf> {
+    let path = process::program()?;
+    let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+    if real
+        .ancestors()
+        .skip(1)
+        .any(|folder| folder.file_name().is_some_and(|name| name == "target"))
+    {
+        return Err(Failure {
+            kind: ErrorKind::Failed,
+            message: format!(
+                "{} is below a target folder, and the next `cargo clean` takes it away",
+                path.display()
+            ),
+            hint: Some("install it first: cargo install --path crates/cli".into()),
+        });
+    }
+    Ok(path)
+}
+
+impl From<IntegrateError> for Failure {
+    fn from(error: IntegrateError) -> Self {
+        let hint = match &error {
+            IntegrateError::Unfit { .. } => Some("mend the file; nothing was changed".to_owned()),
+            IntegrateError::File(FileError::ReadOnly { .. }) => {
+                Some("make it writable, or choose another place: --user, --shared".to_owned())
+            }
+            _ => None,
+        };
+        Self { kind: ErrorKind::Failed, message: error.to_string(), hint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+    use rappel_hooks::claude::commands;
+    use rappel_hooks::typed::VERBS;
+    use rappel_hooks::words;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn every_command_of_the_skill_is_one() {
+        let caller = Caller::new(Program::At("/usr/bin/rappel".into()), None).unwrap();
+        let skill = commands::skill(&caller);
+        let lines: Vec<&str> = skill.lines().filter(|line| line.starts_with("rappel ")).collect();
+        assert!(lines.len() > 10);
+        for line in lines {
+            let parsed = Cli::try_parse_from(words::split(line).unwrap());
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn every_verb_that_may_be_typed_is_a_command() {
+        let names = |command: &clap::Command| -> Vec<String> {
+            let aliases = command.get_visible_aliases().map(str::to_owned);
+            std::iter::once(command.get_name().to_owned()).chain(aliases).collect()
+        };
+        let known: Vec<String> = Cli::command().get_subcommands().flat_map(names).collect();
+        for verb in VERBS {
+            assert!(known.iter().any(|name| name == verb), "{verb}");
+        }
+        // Those that come later are to be added with them.
+        for later in ["report", "describe", "prune"] {
+            assert!(!known.iter().any(|name| name == later) || VERBS.contains(&later), "{later}");
+        }
+    }
+
+    #[test]
+    fn every_command_for_the_prompt_is_a_command_line() {
+        for slash in SLASHES {
+            let words = slash.arguments.replace(['[', ']'], "").replace("REF", "latest");
+            let words = words.replace("LIMIT", "5").replace('N', "3").replace("DESCRIPTION", "x");
+            let mut line = vec!["rappel".to_owned()];
+            line.extend(slash.command_line(&words).unwrap());
+            let parsed = Cli::try_parse_from(&line);
+            assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
+        }
+    }
+}
