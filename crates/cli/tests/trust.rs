@@ -141,6 +141,7 @@ const CALLS: &[(&str, &str)] = &[
     ("integrate", "claude --shared"),
     ("integrate", "claude --shared --remove"),
     ("integrate", "--remove --all"),
+    ("hook", "claude"),
     ("completions", "bash"),
     ("help", "trust"),
 ];

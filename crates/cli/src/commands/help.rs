@@ -98,7 +98,7 @@ pub fn short(output: &Output) -> Result {
             text.push_str(&lines(&command, names));
             text.push('\n');
         } else {
-            let heading = format!("{:13}", format!("{group}:"));
+            let heading = format!("{:14}", format!("{group}:"));
             _ = writeln!(text, "{}{}", paint.strong(&heading), wrapped(names, heading.len()));
         }
     }
