@@ -463,6 +463,60 @@ fn a_status_line_is_set_unless_there_is_one() {
 }
 
 #[test]
+fn a_home_that_cannot_be_used_is_told_before_anything_is_written() {
+    let scene = Scene::new();
+    let before = scene.everything();
+    fs::write(&scene.world.home, "no folder").unwrap();
+    let output = scene.run(&["integrate", "claude"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(scene.everything(), before);
+}
+
+#[test]
+fn a_crash_between_the_record_and_the_file_costs_nothing() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.path(".claude")).unwrap();
+    for text in ["{\n  \"a\": 1\n}\n", "{}"] {
+        scene.world.write(LOCAL, text);
+        scene.json(&["integrate", "claude"]);
+        // The record is there and the file is not written yet.
+        scene.world.write(LOCAL, text);
+        scene.json(&["integrate", "claude", "--remove"]);
+        assert_eq!(scene.world.read(LOCAL), text);
+        scene.json(&["integrate", "claude"]);
+        scene.world.write(LOCAL, text);
+        scene.json(&["integrate", "claude"]);
+        scene.json(&["integrate", "claude", "--remove"]);
+        assert_eq!(scene.world.read(LOCAL), text);
+    }
+}
+
+#[test]
+fn hooks_that_are_disabled_are_told() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.path(".claude")).unwrap();
+    scene.world.write(SHARED, r#"{"disableAllHooks": true}"#);
+    let answer = scene.json(&["integrate", "claude"]);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("disableAllHooks") && notes.contains("settings.json"), "{notes}");
+}
+
+#[test]
+fn a_folder_that_is_no_text_is_refused_before_anything_is_made() {
+    use std::os::unix::ffi::OsStrExt;
+    let scene = Scene::new();
+    let odd = scene.path("").join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    let mut command = scene.command(&["integrate", "claude", "--json"]);
+    let output = command.current_dir(&odd).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not UTF-8"));
+    assert_eq!(fs::read_dir(&odd).unwrap().count(), 0);
+    let mut command = scene.command(&["integrate", "claude", "--remove", "--json"]);
+    assert!(command.current_dir(&odd).output().unwrap().status.success());
+}
+
+#[test]
 fn a_program_below_target_is_refused_with_the_install_line() {
     let scene = Scene::with_program("target");
     let before = scene.everything();

@@ -37,6 +37,9 @@ pub enum FileError {
         /// The link.
         path: PathBuf,
     },
+    /// Another process of ours is at it.
+    #[error("another `rappel integrate` is at work")]
+    Locked,
     /// Another program writes to it again and again.
     #[error("{} changes all the time", path.display())]
     Busy {
@@ -142,8 +145,7 @@ fn write_new(
     permissions: Option<fs::Permissions>,
 ) -> Result<()> {
     let write = || {
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }

@@ -4,9 +4,10 @@
 //! Losing a record costs little: hooks and files of ours are known by their marks. What is empty then counts as ours.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ use crate::files::{self, FileError, Result};
 use crate::json_text::Edits;
 
 const VERSION: u32 = 1;
+/// How often the lock is asked for, twenty times a second.
+const PATIENCE: usize = 200;
 
 /// What was done in one folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,10 +86,17 @@ impl Records {
         made.map_err(failed("create", &folder))?;
         let path = folder.join("lock");
         let mut options = File::options();
-        let lock = options.create(true).truncate(false).write(true).mode(files::PRIVATE).open(&path);
-        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        let lock =
+            options.create(true).truncate(false).write(true).mode(files::PRIVATE).open(&path);
         let lock = lock.map_err(failed("lock", &path))?;
-        Ok(Self { folder, _lock: lock })
+        for _ in 0..PATIENCE {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self { folder, _lock: lock }),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+            }
+        }
+        Err(FileError::Locked)
     }
 
     /// The records in a home, if anything was ever recorded there.

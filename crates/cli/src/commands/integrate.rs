@@ -128,15 +128,15 @@ fn install(args: &Args, context: &Context) -> Result {
         output.answer_json(&json!({
             "agent": "claude",
             "scope": scope,
-            "settings": place.settings(),
+            "settings": place.settings().display().to_string(),
             "program": match caller.program() {
                 Program::At(path) => path.display().to_string(),
                 Program::OnPath => "rappel".into(),
             },
             "changed": !changes.is_empty(),
-            "written": changes.written,
-            "removed": changes.removed,
-            "kept": changes.kept,
+            "written": texts(&changes.written),
+            "removed": texts(&changes.removed),
+            "kept": texts(&changes.kept),
             "commands": names,
             "checkpoint": saved,
             "notes": notes,
@@ -230,7 +230,12 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
         notes.push(format!("{} has another status line, which stays", place.settings().display()));
     }
     let Ok(user) = context.claude_folder() else { return notes };
-    for one in integrate::installed(&context.root(), &user, &process::path_folders()) {
+    let root = context.root();
+    if let Some(file) = integrate::hooks_disabled(&root, &user) {
+        let file = file.display();
+        notes.push(format!("{file} has disableAllHooks, so Claude Code runs no hooks"));
+    }
+    for one in integrate::installed(&root, &user, &process::path_folders()) {
         if one.scope == place.scope && !one.works {
             notes.push("`rappel` is not on your PATH, so the hooks do nothing here".into());
         }
@@ -243,6 +248,10 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
         }
     }
     notes
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.display().to_string()).collect()
 }
 
 fn left_alone(changes: &Changes) -> Vec<String> {
@@ -313,9 +322,9 @@ fn told(changes: &Changes, notes: &[String], context: &Context) -> Result<()> {
         return output.answer_json(&json!({
             "agent": "claude",
             "changed": !changes.is_empty(),
-            "written": changes.written,
-            "removed": changes.removed,
-            "kept": changes.kept,
+            "written": texts(&changes.written),
+            "removed": texts(&changes.removed),
+            "kept": texts(&changes.kept),
             "notes": notes,
         }));
     }
@@ -377,7 +386,11 @@ impl From<IntegrateError> for Failure {
             }
             _ => None,
         };
-        Self { kind: ErrorKind::Failed, message: error.to_string(), hint }
+        let kind = match &error {
+            IntegrateError::File(FileError::Locked | FileError::Busy { .. }) => ErrorKind::Busy,
+            _ => ErrorKind::Failed,
+        };
+        Self { kind, message: error.to_string(), hint }
     }
 }
 

@@ -51,7 +51,7 @@ pub struct Caller {
 /// A path that cannot stand in a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not UTF-8, and a settings file cannot name it")]
-pub struct NotText(PathBuf);
+pub struct NotText(pub PathBuf);
 
 impl Caller {
     /// A program, and the home that the user chose for it.

@@ -133,6 +133,9 @@ pub fn install(
     status_line: bool,
     records: &Records,
 ) -> Result<Changes> {
+    if place.folder.to_str().is_none() {
+        return Err(NotText(place.folder.clone()).into());
+    }
     // What cannot be merged is refused before anything is made.
     let path = place.settings();
     let text = files::read(&path)?;
@@ -144,11 +147,12 @@ pub fn install(
     let mut record = records.of(&place.folder);
     settings_with(text.as_deref(), place, &wanted, &record)?;
 
-    for folder in [place.folder.clone(), place.commands(), place.skill()] {
-        // The user's own folders may be links.
-        if place.scope != Scope::User {
-            stays_inside(place, &folder)?;
-        }
+    let folders = [place.folder.clone(), place.commands(), place.skill()];
+    // The user's own folders may be links.
+    if place.scope != Scope::User {
+        folders.iter().try_for_each(|folder| stays_inside(place, folder))?;
+    }
+    for folder in folders {
         record.made.extend(files::make_folder(&folder)?);
     }
     records.keep(&record)?;
@@ -207,9 +211,9 @@ fn is_empty(settings: &str) -> bool {
 
 /// A repository that is not trusted must not lead us elsewhere by a link. `.claude` itself may be one.
 fn stays_inside(place: &Place, folder: &Path) -> Result<()> {
-    let inside = folder.ancestors().take_while(|above| above.starts_with(&place.folder));
+    let mut inside = folder.ancestors().take_while(|above| above.starts_with(&place.folder));
     let real = |path: &Path| std::fs::canonicalize(path).ok();
-    let (base, nearest) = (real(&place.folder), inside.into_iter().find_map(real));
+    let (base, nearest) = (real(&place.folder), inside.find_map(real));
     match (base, nearest) {
         (Some(base), Some(nearest)) if !nearest.starts_with(&base) => {
             Err(IntegrateError::Outside { path: folder.to_owned(), folder: place.folder.clone() })
@@ -350,6 +354,16 @@ fn files_in(place: &Place) -> Vec<PathBuf> {
 fn caller(place: &Place) -> Result<Option<Caller>> {
     let text = files::read(&place.settings())?.unwrap_or_default();
     Ok(settings::present(&text).map_err(place.unfit())?.caller)
+}
+
+/// The settings file that keeps Claude from running any hooks, if there is one.
+pub fn hooks_disabled(root: &Path, user: &Path) -> Option<PathBuf> {
+    let files = [Scope::Local, Scope::Shared, Scope::User]
+        .map(|scope| Place::new(scope, root, user).settings());
+    files.into_iter().find(|path| {
+        let text = files::read(path).ok().flatten().unwrap_or_default();
+        settings::present(&text).is_ok_and(|found| found.hooks_disabled)
+    })
 }
 
 /// An integration that was found.

@@ -120,6 +120,8 @@ pub struct Present {
     pub status_line: bool,
     /// It has a status line, whoever wrote it.
     pub any_status_line: bool,
+    /// It keeps Claude from running any hooks.
+    pub hooks_disabled: bool,
 }
 
 /// Looks for what is ours in a settings file.
@@ -134,6 +136,9 @@ pub fn present(text: &str) -> Result<Present, Unfit> {
         caller: line.as_ref().and_then(Value::as_str).and_then(Caller::of_line),
         status_line: members.iter().any(|member| is_our_status_line(&document, member)),
         any_status_line: members.iter().any(|member| member.name == "statusLine"),
+        hooks_disabled: members.iter().any(|member| {
+            member.name == "disableAllHooks" && document.value(&member.value) == Value::Bool(true)
+        }),
     })
 }
 
@@ -360,7 +365,7 @@ mod tests {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 prop::collection::btree_map("[a-z\"\\\\]{0,4}", inner, 0..4)
-                    .prop_map(|map| Value::from_iter(map)),
+                    .prop_map(Value::from_iter),
             ]
         })
     }
