@@ -72,7 +72,7 @@ const fn slash(
 pub const SLASHES: &[Slash] = &[
     slash(
         "undo",
-        "[--dry-run] [--confirm]",
+        "[--prompt] [--dry-run] [--confirm]",
         &["undo"],
         "Take back the last restore, or go back one checkpoint",
     ),
