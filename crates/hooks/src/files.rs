@@ -170,6 +170,9 @@ pub fn make_folder(path: &Path) -> Result<Vec<PathBuf>> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
             other => other.map_err(FileError::io("create", folder))?,
         }
+        if let Some(above) = folder.parent() {
+            sync_folder(above)?;
+        }
     }
     Ok(missing)
 }

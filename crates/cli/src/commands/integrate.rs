@@ -430,6 +430,8 @@ mod tests {
         for later in ["report", "describe", "prune"] {
             assert!(!known.iter().any(|name| name == later) || VERBS.contains(&later), "{later}");
         }
+        let has_cleanup = SLASHES.iter().any(|slash| slash.name == "checkpoint-cleanup");
+        assert_eq!(has_cleanup, known.iter().any(|name| name == "prune"));
     }
 
     #[test]
