@@ -189,6 +189,7 @@ impl<'a> Context<'a> {
             output: self.output,
             folder: self.folder.join(folder),
             home: self.home.clone(),
+            workspace: None,
             chosen: self.chosen.clone(),
             cancel: self.cancel.clone(),
             restoring: self.restoring.clone(),

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::databases::not_restorable;
 use crate::error::Result;
+use crate::hook::{Integration, IntegrationState};
 use crate::rappel::Rappel;
 
 /// One thing that was looked at.
@@ -29,6 +30,17 @@ pub struct Check {
 }
 
 impl Check {
+    /// How an integration is.
+    pub fn of_integration(one: &Integration) -> Self {
+        let found = format!("{} ({}): {}", one.agent, one.place, one.state);
+        match one.state {
+            IntegrationState::Working | IntegrationState::Installed => {
+                Self::fine("integration", found)
+            }
+            _ => Self::bad("integration", found, &format!("rappel integrate {}", one.agent)),
+        }
+    }
+
     fn fine(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, ok: true, found: found.into(), hint: None }
     }

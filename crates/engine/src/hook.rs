@@ -12,5 +12,6 @@ mod truth;
 mod workers;
 
 pub use event::{Answer, Call, CallKind, Event, Moment, Outcome, Start, Subagent};
+pub use health::{Installed, Integration, IntegrationState};
 pub use hear::Heard;
 pub use workers::{AtWork, Failure, Workers};

@@ -19,6 +19,7 @@ use crate::changes::summarise;
 use crate::databases::{Found, not_restorable};
 use crate::diff::GitDiff;
 use crate::error::{Error, Result};
+use crate::hook::Integration;
 use crate::rappel::Rappel;
 use crate::save::parent_of;
 use crate::workspace::{self, Recognition};
@@ -82,8 +83,8 @@ pub struct Status {
     pub sessions: Vec<String>,
     /// Those of them whose process is gone.
     pub crashed_sessions: Vec<CrashedSession>,
-    /// Integrations; come with automation.
-    pub integrations: Vec<String>,
+    /// The integrations of agents, see [`Rappel::judge_integrations`].
+    pub integrations: Vec<Integration>,
 }
 
 /// What the history costs.
@@ -421,7 +422,7 @@ impl Rappel {
 }
 
 impl Status {
-    fn worsen(&mut self, state: Health, reason: &str, hint: &str) {
+    pub(crate) fn worsen(&mut self, state: Health, reason: &str, hint: &str) {
         self.state = self.state.max(state);
         self.reasons.push(reason.to_owned());
         if !self.hints.iter().any(|known| known == hint) {

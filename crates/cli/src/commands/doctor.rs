@@ -19,9 +19,12 @@ pub struct Args {}
 
 pub fn run(_: &Args, context: &Context) -> Result {
     let output = context.output;
-    let looked = context
-        .open()
-        .and_then(|rappel| Ok(progress::spinner(context, "Looking", || rappel.doctor())?));
+    let looked = context.open().and_then(|rappel| {
+        let mut checks = progress::spinner(context, "Looking", || rappel.doctor())?;
+        let installed = super::integrate::installed(&rappel, context);
+        checks.extend(rappel.integrations(&installed)?.iter().map(Check::of_integration));
+        Ok(checks)
+    });
     // What cannot even be opened is a finding, not a failure to look.
     let checks = looked.unwrap_or_else(|failure| {
         vec![Check { name: "opening", ok: false, found: failure.message, hint: failure.hint }]

@@ -43,9 +43,6 @@ pub struct Args {
     /// Do nothing but in git work trees and in folders with a rappel.toml
     #[arg(long)]
     pub projects_only: bool,
-    /// Carry out a command that the user typed in the agent; its words come on standard input
-    #[arg(long, value_name = "COMMAND", conflicts_with = "projects_only")]
-    pub typed: Option<String>,
 }
 
 fn vendor(name: &str) -> Result<&'static Vendor, String> {
@@ -64,11 +61,9 @@ fn budget(moment: &Moment) -> Duration {
     }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "as every command")]
 pub fn run(args: &Args, context: &Context) -> Result {
     let started = Instant::now();
-    if let Some(name) = &args.typed {
-        return typed_command(name, context);
-    }
     // Whatever goes wrong is told where it can be told, and the agent goes on.
     let _ = hear(args, context, started);
     Ok(Exit::Done)
@@ -163,6 +158,7 @@ fn work(context: &Context, event: &Event, workers: &Workers, goes_on: GoesOn) ->
         let _ = context.open_silently();
     }
     let _at_work = workers.begin(&root, event);
+    workers.note_heard(&root, &event.provider);
     match answer(context, event, goes_on) {
         Ok(answer) => Said::Answer(answer),
         Err(failure) => {
@@ -209,8 +205,7 @@ fn run_command(context: &Context, words: &[String], session: Option<&SessionId>)
     command
         .args(words)
         .args(["--color", "never"])
-        .arg("--home")
-        .arg(context.home()?)
+        .env("RAPPEL_HOME", context.home()?)
         .current_dir(context.root())
         .stdin(Stdio::null());
     if let Some(session) = session {
@@ -225,18 +220,6 @@ fn run_command(context: &Context, words: &[String], session: Option<&SessionId>)
         text.push_str(&format!("\n… The rest: rappel {}", line.join(" ")));
     }
     Ok(Ran { code: output.status.code(), text })
-}
-
-/// A command whose words were typed in the agent, where no hook answered it.
-fn typed_command(name: &str, context: &Context) -> Result {
-    let mut words = String::new();
-    std::io::stdin().lock().take(PAYLOAD_MAX).read_to_string(&mut words)?;
-    let text = match typed::command_line(name, words.trim_end_matches('\n')) {
-        Ok(words) => run_command(context, &words, None)?.text,
-        Err(problem) => problem,
-    };
-    context.output.answer(|out| Ok(writeln!(out, "{text}")?))?;
-    Ok(Exit::Done)
 }
 
 /// What the user is told when a save takes longer than an agent should wait.

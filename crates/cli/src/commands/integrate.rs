@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use rappel::hook::Installed;
 use rappel::{ErrorKind, ListFilter, Progress, Rappel, SaveOptions};
+use rappel_hooks::claude;
 use rappel_hooks::claude::handlers::{Caller, Program, Scope};
 use rappel_hooks::claude::integrate::{self, Changes, IntegrateError, Place};
 use rappel_hooks::files::FileError;
@@ -445,4 +447,16 @@ mod tests {
             assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
         }
     }
+}
+
+/// The integrations that are installed for a workspace, of every agent.
+pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
+    let Ok(user) = context.claude_folder() else { return Vec::new() };
+    let found = integrate::installed(rappel.root(), &user, &process::path_folders());
+    let of = |one: &integrate::Installed| Installed {
+        agent: claude::VENDOR.name.to_owned(),
+        place: one.settings.display().to_string(),
+        works: one.works,
+    };
+    found.iter().map(of).collect()
 }

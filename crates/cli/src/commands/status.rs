@@ -30,9 +30,14 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if args.short {
         return short(context);
     }
-    let status = context
-        .open()
-        .and_then(|rappel| Ok(progress::spinner(context, "Looking", || rappel.status())?));
+    let status = context.open().and_then(|rappel| {
+        let installed = super::integrate::installed(&rappel, context);
+        Ok(progress::spinner(context, "Looking", || -> rappel::Result<Status> {
+            let mut status = rappel.status()?;
+            rappel.judge_integrations(&mut status, &installed)?;
+            Ok(status)
+        })?)
+    });
     match status {
         Ok(status) => show(&status, context),
         Err(failure) => unusable(&failure, context),

@@ -59,6 +59,13 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
     fields.add_some("Sessions", names(&live, paint));
     fields
         .add_some("Crashed", names(&gone, paint).map(|ids| format!("{ids} (the process is gone)")));
+    for one in &status.integrations {
+        let heard = one.last_event.map(|at| format!(", last event {}", time::age(now, at)));
+        fields.add(
+            "Integration",
+            format!("{} {}{}", one.agent, one.state, heard.unwrap_or_default()),
+        );
+    }
     fields.add("Workspace", clean(&status.root));
     let sizes =
         format!("{}, {} free", format_size(status.home_bytes), format_size(status.free_bytes));

@@ -1,21 +1,148 @@
-//! What `status` says of hooks.
+//! What `status` says of hooks: what failed, and which integrations are at work.
+
+use std::fmt;
+use std::path::Path;
 
 use rappel_types::Timestamp;
+use serde::Serialize;
 
 use super::{Failure, Workers};
+use crate::error::Result;
 use crate::rappel::Rappel;
+use crate::status::{Health, Status};
 
 /// A failure is bad news for so long, or until something was saved since.
 const NEWS_MS: i64 = 60 * 60 * 1000;
+
+/// An integration that is installed: a face finds them, because only it knows where agents keep their settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// The agent.
+    pub agent: String,
+    /// The file that has its hooks.
+    pub place: String,
+    /// Whether the program that they call is there.
+    pub works: bool,
+}
+
+/// How an integration is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Integration {
+    /// The agent.
+    pub agent: String,
+    /// The file that has its hooks.
+    pub place: String,
+    /// How it is.
+    pub state: IntegrationState,
+    /// When its hooks last told something of this workspace.
+    pub last_event: Option<Timestamp>,
+}
+
+/// How an integration is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntegrationState {
+    /// Its hooks tell what happens.
+    Working,
+    /// It is installed, and nothing was heard of it yet.
+    Installed,
+    /// The agent is at work, and its hooks tell nothing.
+    Silent,
+    /// The program that its hooks call is not there.
+    Missing,
+}
+
+impl fmt::Display for IntegrationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Working => "working",
+            Self::Installed => "installed, nothing heard yet",
+            Self::Silent => "silent: the agent is at work and its hooks tell nothing",
+            Self::Missing => "the program that its hooks call is missing",
+        })
+    }
+}
 
 impl Rappel {
     /// The last failure of a hook in this workspace that is still worth telling.
     pub(crate) fn hook_failure(&self, saved_at: Option<Timestamp>) -> Option<Failure> {
         let root = self.root.to_string_lossy();
-        let failures = Workers::of(self.store.home().root()).failures();
+        let failures = self.hook_workers().failures();
         let ours = |one: &Failure| one.root.as_ref().is_none_or(|there| *there == root);
         let last = failures.into_iter().rev().find(ours)?;
         let is_new = self.now().millis_since(last.at) < NEWS_MS;
         (is_new || saved_at.is_none_or(|saved| saved < last.at)).then_some(last)
     }
+
+    /// How each integration is that is installed for this workspace.
+    pub fn integrations(&self, installed: &[Installed]) -> Result<Vec<Integration>> {
+        let mut found = Vec::new();
+        for one in installed {
+            let last_event = self.hook_workers().last_heard(&self.root, &one.agent);
+            let state = match last_event {
+                _ if !one.works => IntegrationState::Missing,
+                _ if self.is_at_work_unheard(&one.agent)? => IntegrationState::Silent,
+                Some(_) => IntegrationState::Working,
+                None => IntegrationState::Installed,
+            };
+            let (agent, place) = (one.agent.clone(), one.place.clone());
+            found.push(Integration { agent, place, state, last_event });
+        }
+        Ok(found)
+    }
+
+    /// Adds them to a status: one that does not work makes it degraded.
+    pub fn judge_integrations(&self, status: &mut Status, installed: &[Installed]) -> Result<()> {
+        status.integrations = self.integrations(installed)?;
+        let bad = [IntegrationState::Silent, IntegrationState::Missing];
+        for one in status.integrations.clone() {
+            if bad.contains(&one.state) {
+                let reason =
+                    format!("the integration of {} ({}): {}", one.agent, one.place, one.state);
+                status.worsen(
+                    Health::Degraded,
+                    &reason,
+                    &format!("rappel integrate {}", one.agent),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn hook_workers(&self) -> Workers {
+        Workers::of(self.store.home().root())
+    }
+
+    /// Whether a session of that agent goes on that is known from its transcript alone.
+    fn is_at_work_unheard(&self, agent: &str) -> Result<bool> {
+        for id in self.live_session_ids()? {
+            let Ok(id) = id.parse() else { continue };
+            let view = self.session(&id)?;
+            if view.from_transcript
+                && view.parent.is_none()
+                && view.provider.as_deref() == Some(agent)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Workers {
+    /// Remembers that an agent's hook told something of a workspace.
+    pub fn note_heard(&self, root: &Path, agent: &str) {
+        self.touch(&heard_name(root, agent));
+    }
+
+    /// When an agent's hook last told something of a workspace.
+    pub fn last_heard(&self, root: &Path, agent: &str) -> Option<Timestamp> {
+        self.touched_at(&heard_name(root, agent))
+    }
+}
+
+fn heard_name(root: &Path, agent: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(root.as_os_str().as_encoded_bytes()).update(b"\0").update(agent.as_bytes());
+    hasher.finalize().to_hex()[..32].to_owned()
 }

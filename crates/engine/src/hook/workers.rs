@@ -145,6 +145,26 @@ impl Workers {
         }
     }
 
+    /// Sets a mark to the present time.
+    pub(super) fn touch(&self, name: &str) {
+        let folder = self.folder.join("heard");
+        let made = make_folder(&self.folder).and_then(|()| make_folder(&folder));
+        let Some(()) = made else { return };
+        let mut how = File::options();
+        how.write(true).create(true).truncate(true);
+        if let Ok(file) = Handle::open(&how, &folder.join(name)) {
+            // What is written gives the file its time. Where it cannot be, the mark is older than it could be.
+            let _ = (&*file).write_all(b".");
+        }
+    }
+
+    /// When a mark was set.
+    pub(super) fn touched_at(&self, name: &str) -> Option<Timestamp> {
+        let meta = std::fs::metadata(self.folder.join("heard").join(name)).ok()?;
+        let since = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(Timestamp::from_millis(since.as_millis() as i64))
+    }
+
     /// Counts an event that this version does not know.
     pub fn pass_over(&self, name: &str) {
         if make_folder(&self.folder).is_none() {
