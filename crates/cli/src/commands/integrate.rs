@@ -396,6 +396,18 @@ impl From<IntegrateError> for Failure {
     }
 }
 
+/// The integrations that are installed for a workspace, of every agent.
+pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
+    let Ok(user) = context.claude_folder() else { return Vec::new() };
+    let found = integrate::installed(rappel.root(), &user, &process::path_folders());
+    let of = |one: &integrate::Installed| Installed {
+        agent: claude::VENDOR.name.to_owned(),
+        place: one.settings.display().to_string(),
+        works: one.works,
+    };
+    found.iter().map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
@@ -447,16 +459,4 @@ mod tests {
             assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
         }
     }
-}
-
-/// The integrations that are installed for a workspace, of every agent.
-pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
-    let Ok(user) = context.claude_folder() else { return Vec::new() };
-    let found = integrate::installed(rappel.root(), &user, &process::path_folders());
-    let of = |one: &integrate::Installed| Installed {
-        agent: claude::VENDOR.name.to_owned(),
-        place: one.settings.display().to_string(),
-        works: one.works,
-    };
-    found.iter().map(of).collect()
 }
