@@ -109,7 +109,11 @@ fn run(world: &World, arguments: &[&str], when: &str) -> String {
 }
 
 fn each_way(kind: &str) {
-    for way in WAYS {
+    each_of(kind, &WAYS);
+}
+
+fn each_of(kind: &str, ways: &[&str]) {
+    for way in ways.iter().copied() {
         let when = format!("{kind}, {way}");
         let world = repository();
         let saved = world.save("whole");
@@ -179,6 +183,26 @@ fn all_logs() {
 #[test]
 fn what_is_ignored() {
     each_way("info/exclude");
+}
+
+/// A file of nobody's in there would be a ref that git cannot read; it is named and left.
+#[test]
+fn all_refs() {
+    for kind in ["refs", "refs/heads"] {
+        each_of(kind, &["empty", "garbage", "missing", "a folder"]);
+    }
+}
+
+#[test]
+fn what_is_set_up() {
+    for kind in ["hooks", "info", "description"] {
+        each_of(kind, &["empty", "missing", "a folder", "a folder that is not empty"]);
+    }
+}
+
+#[test]
+fn what_an_operation_leaves() {
+    each_way("COMMIT_EDITMSG");
 }
 
 /// Git has to read the repository in between: the one is repaired before the refs move, the other is
