@@ -75,6 +75,9 @@ fn folder(world: &World) -> Snapshot {
         let own = std::fs::read_to_string(root.join(path)).unwrap_or_default();
         packed.contains(&format!("{} {path}", own.trim_end()))
     };
+    // Nor does it matter which folders it makes for refs.
+    let is_packed =
+        |path: &str| is_packed(path) || path.starts_with("refs/") && root.join(path).is_dir();
     let is_object = |path: &str| path == "objects" || path.starts_with("objects/");
     let all = snapshot(&root).into_iter();
     all.filter(|(path, _)| !is_object(path) && !is_packed(path)).collect()
