@@ -254,3 +254,47 @@ fn a_finished_restore_names_what_it_left_alone() {
     let text = said(&world.run(&["restore", &first, "-y"]));
     assert!(text.contains("Left as they are") && text.contains("cache"), "{text}");
 }
+
+#[test]
+fn redo_asks_where_something_was_saved_since() {
+    let world = World::new();
+    let first = world.save("first");
+    world.write("a.txt", "two");
+    assert_eq!(world.code(&["restore", &first, "-y"]), 0);
+    assert_eq!(world.code(&["undo"]), 0);
+    world.save("the same as undo left");
+    assert_eq!(world.code(&["redo", "--dry-run"]), 0);
+    world.write("src/main.rs", "new work");
+    world.save("new work");
+    assert_eq!(world.code(&["redo"]), 4, "it asks");
+    assert_eq!(world.code(&["redo", "-y"]), 0);
+    assert_eq!(world.read("src/main.rs"), "new work", "what the restore did not touch stays");
+    assert_eq!(world.read("a.txt"), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn where_nothing_is_further_back_a_hint_leads_on() {
+    let world = World::new();
+    world.save("first");
+    let text = said(&world.run(&["undo", "-y"]));
+    assert!(text.contains("nothing further back") && text.contains("hint: rappel list"), "{text}");
+}
+
+#[test]
+fn recall_offers_no_restore_of_what_holds_no_files() {
+    let world = World::new();
+    let run = |arguments: &[&str]| {
+        let output = world.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    run(&["session", "start", "--session", "s"]);
+    let guess = run(&["record", "hypothesis", "it is the proxy"]);
+    run(&["record", "hypothesis", "--id", &guess, "--status", "testing"]);
+    let brief = run(&["recall"]);
+    assert!(brief.contains("Last checkpoint") && !brief.contains("rappel restore"), "{brief}");
+    assert_eq!(world.json(&["recall"])["last_checkpoint"]["restore"], Value::Null);
+    let saved = world.json(&["save", "with files", "--session", "s"]);
+    let offer = format!("rappel restore {}", saved["id"].as_str().unwrap());
+    assert!(run(&["recall"]).contains(&offer));
+}

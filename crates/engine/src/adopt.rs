@@ -1,5 +1,6 @@
 //! Taking over the history of a folder that was moved or renamed.
 
+use rappel_store::document;
 use rappel_types::{CheckpointId, WorkspaceId};
 use serde::Serialize;
 
@@ -29,9 +30,12 @@ impl Rappel {
     /// folder that is still where it was.
     pub fn adopt(&mut self, old: &str) -> Result<Adopted> {
         self.require_folder()?;
-        let found = workspace::find(&self.store, old)?;
+        let found = self.find_to_adopt(old)?;
         if self.workspace_id() == Some(found.id) {
-            return Err(Error::Nothing { message: "this folder has that history already".into() });
+            return Err(Error::Nothing {
+                message: "this folder has that history already".into(),
+                hint: None,
+            });
         }
         if workspace::is_alive(&found) {
             return Err(Error::Usage {
@@ -50,5 +54,58 @@ impl Rappel {
         self.recognition = Recognition::Known(document);
         let checkpoints = self.rows()?.len();
         Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints, left_behind })
+    }
+
+    /// The workspace that is meant. A folder that was made again has a history of its own by now; by
+    /// its path, the one before it is meant.
+    fn find_to_adopt(&self, old: &str) -> Result<document::Workspace> {
+        let found = workspace::find(&self.store, old)?;
+        if Some(found.id) != self.workspace_id() || found.id.to_string() == old {
+            return Ok(found);
+        }
+        let known = workspace::all(&self.store)?;
+        let is_earlier = |one: &&document::Workspace| {
+            one.root == found.root && one.id != found.id && !workspace::is_alive(one)
+        };
+        Ok(known.iter().rev().find(is_earlier).cloned().unwrap_or(found))
+    }
+
+    /// A history that this folder had before, or that of a folder around it: what became of it, in a
+    /// sentence with the command that leads there.
+    pub fn other_history(&self) -> Option<String> {
+        if let Recognition::New { moved_from: Some(moved), .. } = &self.recognition {
+            return Some(format!(
+                "this folder was {} before; `rappel adopt {}` takes over that history",
+                moved.root, moved.id
+            ));
+        }
+        let known = workspace::all(&self.store).ok()?;
+        let (path, own) = (self.evidence.path(), self.workspace_id());
+        let is_earlier = |old: &&document::Workspace| {
+            old.root == path
+                && Some(old.id) != own
+                && old.machine == self.evidence.machine
+                && !workspace::is_alive(old)
+        };
+        if let Some(old) = known.iter().rev().find(is_earlier) {
+            let newest = self.store.look_up(|index| index.newest(old.id)).ok()??;
+            return Some(format!(
+                "an earlier folder at this place has a history (last: {}); `rappel adopt {}` takes it over",
+                newest.id, old.id
+            ));
+        }
+        if own.is_some() {
+            return None;
+        }
+        let around = |outer: &&document::Workspace| {
+            let root = workspace::root_of(outer);
+            root.is_some_and(|root| self.root != root && self.root.starts_with(root))
+                && workspace::is_alive(outer)
+        };
+        let outer = known.iter().filter(around).max_by_key(|outer| outer.root.len())?;
+        Some(format!(
+            "this folder lies in the workspace {root}; `rappel -C {root} list` shows its checkpoints",
+            root = outer.root
+        ))
     }
 }

@@ -257,6 +257,8 @@ pub enum Error {
     Nothing {
         /// Why.
         message: String,
+        /// What to do instead.
+        hint: Option<String>,
     },
     /// Stored bytes are damaged.
     #[error("{message}")]
@@ -469,7 +471,7 @@ impl Error {
                 "give a time (`rappel at \"2 hours ago\"`), --sequence N, --event N, --checkpoint REF or --tag T".into(),
             ),
             Self::Config(_) => Some("correct rappel.toml, or restore it from a checkpoint".into()),
-            Self::Usage { hint, .. } => hint.clone(),
+            Self::Usage { hint, .. } | Self::Nothing { hint, .. } => hint.clone(),
             Self::PlanChanged { .. } => Some("look at the new plan with --dry-run".into()),
             Self::ForeignWorkspace { .. } => {
                 Some("rappel adopt OLD_ROOT takes over the history of a moved folder".into())

@@ -236,6 +236,7 @@ impl Rappel {
         if let Some(problem) = &self.config_problem {
             warnings.push(format!("{problem} (the rules of the last checkpoint are used)"));
         }
+        warnings.extend(self.config.unknown.iter().cloned());
         if let Err(problem) = self.store.require_writable() {
             warnings.push(format!("{problem}; nothing can be saved"));
         }
@@ -321,7 +322,7 @@ fn open_store(options: &OpenOptions) -> Result<Store> {
     )?)
 }
 
-fn read_config(root: &Path) -> Result<Config> {
+pub(crate) fn read_config(root: &Path) -> Result<Config> {
     let path = root.join("rappel.toml");
     // A pipe would be waited for without end, and a device has no end.
     if std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {

@@ -162,7 +162,7 @@ impl Rappel {
         let damaged = self.damaged_intents()?;
         if damaged.is_empty() {
             let message = "no restore is unfinished here whose plan cannot be read".into();
-            return Err(Error::Nothing { message });
+            return Err(Error::Nothing { message, hint: None });
         }
         let rows = self.rows()?;
         let before = rows.iter().rev().find(|row| row.trigger == Trigger::PreRestore.as_str());
@@ -216,7 +216,10 @@ impl Rappel {
                     message: format!("the unfinished restore is of {}", other.header.root),
                     hint: Some(format!("rappel -C {} recover", other.header.root)),
                 }),
-                None => Err(Error::Nothing { message: "no restore is unfinished here".into() }),
+                None => Err(Error::Nothing {
+                    message: "no restore is unfinished here".into(),
+                    hint: None,
+                }),
             };
         };
         let id: IntentId = intent.header.id;

@@ -18,7 +18,7 @@ use rappel_store::record::Kind;
 use rappel_store::sink::Source;
 use rappel_store::verify::Hurt;
 use rappel_store::{NewRecord, ambient};
-use rappel_types::manifest::{Cost, MANIFEST_VERSION, WorkspacePart};
+use rappel_types::manifest::{Cost, MANIFEST_VERSION, PartialReason, WorkspacePart};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
     CheckpointId, Facet, FacetState, Manifest, ObjectId, Trigger, WorkspaceId, secret,
@@ -29,7 +29,7 @@ use crate::checkpoint::Checkpoint;
 use crate::databases::{CapturedDatabases, Holdings};
 use crate::error::{Error, Result};
 use crate::git::CapturedGit;
-use crate::rappel::Rappel;
+use crate::rappel::{Rappel, read_config};
 use crate::workspace::{self, Recognition};
 use look::Look;
 pub(crate) use look::{CapturedFiles, Leave};
@@ -89,10 +89,13 @@ impl Rappel {
         holdings: &mut Holdings,
     ) -> Result<Saved> {
         self.require_folder()?;
-        if options.trigger() != Trigger::PreRestore
-            && let Some(problem) = self.config_problem.take()
-        {
-            return Err(problem);
+        // What nobody waits for goes on by the rules of the last checkpoint, and says so.
+        if options.trigger() == Trigger::Manual && self.config_problem.is_some() {
+            read_config(&self.root)?;
+            return Err(Error::Usage {
+                message: "rappel.toml could not be read when the workspace was opened".into(),
+                hint: Some("open the workspace again".into()),
+            });
         }
         if !options.wants(Facet::Files)
             && options.only.as_ref().is_some_and(|only| only.contains(&Facet::Knowledge))
@@ -219,17 +222,13 @@ impl Rappel {
                 (known.id, notes, Some(known.clone()))
             }
             Recognition::New { replaced, moved_from } => {
-                if let Some(moved) = moved_from {
-                    notes.push(format!(
-                        "this folder was {} before; `rappel adopt {}` takes over that history",
-                        moved.root, moved.id
-                    ));
-                } else if replaced.is_some() {
+                if replaced.is_some() && moved_from.is_none() {
                     notes.push(format!(
                         "{} is another folder than before; a new history begins",
                         self.root.display()
                     ));
                 }
+                notes.extend(self.other_history());
                 let id = workspace::new_id();
                 (id, notes, Some(self.evidence.document(id, None, self.now())))
             }
@@ -258,7 +257,8 @@ impl Rappel {
             return Ok(None);
         }
         let age = self.now().as_millis() - newest.created_at;
-        let partial = !files.scanned.partial.is_empty()
+        let partial = self.config_problem.is_some()
+            || !files.scanned.partial.is_empty()
             || !git.captured.partial.is_empty()
             || !databases.partial.is_empty()
             || transcripts.is_some_and(|transcripts| !transcripts.partial.is_empty())
@@ -383,6 +383,16 @@ impl Rappel {
         if let Some(databases) = databases {
             facets.insert(Facet::Databases, databases.state());
             partial_reasons.extend(databases.partial.iter().cloned());
+        }
+        if let (Some(problem), true) = (&self.config_problem, files.is_some()) {
+            partial_reasons.push(PartialReason {
+                facet: Facet::Databases,
+                path: None,
+                reason: format!(
+                    "rappel.toml: {problem}; the rules of the last checkpoint were used, and nothing \
+                     that rappel.toml names was read or run"
+                ),
+            });
         }
         let root = escape_bytes(self.root.as_os_str().as_bytes());
         let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::hook::Integration;
 use crate::rappel::Rappel;
 use crate::save::parent_of;
-use crate::workspace::{self, Recognition};
+use crate::workspace;
 
 /// Changes may be unsaved for so long before that is worth a word.
 const UNSAVED_MS: i64 = 3_600_000;
@@ -233,11 +233,7 @@ impl Rappel {
                 .hints
                 .push("rappel recover tells how a crashed session is taken up again".into());
         }
-        if let Recognition::New { moved_from: Some(moved), .. } = &self.recognition {
-            status
-                .hints
-                .push(format!("rappel adopt {} (this folder was {})", moved.id, moved.root));
-        }
+        status.hints.extend(self.other_history());
         Ok(status)
     }
 

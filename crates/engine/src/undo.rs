@@ -203,7 +203,10 @@ impl Rappel {
             }
             next = self.ancestor(&row, holds_files)?;
         }
-        Err(Error::Nothing { message: "there is nothing further back to go to".into() })
+        Err(Error::Nothing {
+            message: "there is nothing further back to go to".into(),
+            hint: Some("rappel list shows all checkpoints; rappel restore REF goes to any".into()),
+        })
     }
 
     fn would_change(&self, to: &CheckpointId) -> Result<bool> {
@@ -246,19 +249,23 @@ impl Rappel {
     pub fn next_redo(&self) -> Result<Step> {
         self.refuse_if_unfinished()?;
         let history = self.history()?;
-        let Some(Past { undo: last, restored, .. }) = history.undone.last() else {
-            return Err(Error::Nothing { message: "there is nothing to redo".into() });
+        let Some(Past { undo: last, restored, birth, .. }) = history.undone.last() else {
+            return Err(Error::Nothing { message: "there is nothing to redo".into(), hint: None });
         };
         let Some(row) = self.store.checkpoint(&last.from)? else {
             return Err(Error::Nothing {
                 message: format!("{}, which redo would go to, was deleted", last.from),
+                hint: Some(format!("rappel undelete {} brings it back", last.from)),
             });
         };
         let description = match restored {
             Some(restored) => format!("takes back the undo: {restored} is restored again"),
             None => format!("takes back the undo that went to {}", last.to),
         };
-        Ok(Step::of(last.clone(), UndoKind::Redo, description, &row, history.last()))
+        let mut step = Step::of(last.clone(), UndoKind::Redo, description, &row, history.last());
+        // What was saved since would be set back with it.
+        step.asks = self.news_since(&history, *birth)?.is_some();
+        Ok(step)
     }
 
     /// Carries out an undo or redo. A path that was edited since is kept and listed, unless

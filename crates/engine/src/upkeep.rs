@@ -76,6 +76,27 @@ impl Rappel {
     /// Brings back a deleted checkpoint, as long as gc has not taken it: by its id, the beginning
     /// of it, or its number.
     pub fn undelete(&self, text: &str) -> Result<Checkpoint> {
+        let id = self.to_undelete(text)?;
+        self.store.undelete(&id)?;
+        let row = self.store.checkpoint(&id)?.ok_or(Error::Deleted { checkpoint: id })?;
+        self.view(&row)
+    }
+
+    /// The same for several: none comes back if one of them cannot be meant.
+    pub fn undelete_all(&self, texts: &[String]) -> Result<Vec<Checkpoint>> {
+        // An id and a number may mean the same one.
+        let mut ids: Vec<CheckpointId> = Vec::new();
+        for text in texts {
+            let id = self.to_undelete(text)?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids.iter().map(|id| self.undelete(id.as_str())).collect()
+    }
+
+    /// The deleted checkpoint that is meant.
+    fn to_undelete(&self, text: &str) -> Result<CheckpointId> {
         let deleted = self.deleted_rows()?;
         let missing = || Error::NotDeleted {
             reference: text.to_owned(),
@@ -89,20 +110,15 @@ impl Rappel {
             .iter()
             .filter(|row| row.id.as_str().starts_with(text) || row.sequence.to_string() == text)
             .collect();
-        let id = match (known, &meant[..]) {
-            (Some(id), _) => id,
-            (None, [one]) => one.id.clone(),
-            (None, []) => return Err(missing()),
-            (None, several) => {
-                return Err(Error::Ambiguous {
-                    reference: text.to_owned(),
-                    candidates: several.iter().take(10).map(|row| row.id.to_string()).collect(),
-                });
-            }
-        };
-        self.store.undelete(&id)?;
-        let row = self.store.checkpoint(&id)?.ok_or_else(missing)?;
-        self.view(&row)
+        match (known, &meant[..]) {
+            (Some(id), _) => Ok(id),
+            (None, [one]) => Ok(one.id.clone()),
+            (None, []) => Err(missing()),
+            (None, several) => Err(Error::Ambiguous {
+                reference: text.to_owned(),
+                candidates: several.iter().take(10).map(|row| row.id.to_string()).collect(),
+            }),
+        }
     }
 
     /// Frees what nothing needs any more; with `now` without waiting out the grace of packs. What was

@@ -60,7 +60,7 @@ impl Evidence {
         Self { root, inode, file_system, machine }
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         escape(self.root.as_os_str().as_bytes())
     }
 

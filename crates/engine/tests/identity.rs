@@ -148,5 +148,5 @@ fn what_was_saved_in_a_moved_folder_before_it_was_adopted_can_still_be_restored(
     let mut stranger = Rappel::open(world.options_at(&other)).unwrap();
     stranger.save(&SaveOptions::default()).unwrap();
     let error = stranger.restore(&reference(apart.as_str()), &RestoreOptions::default());
-    assert_eq!(error.unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
 }

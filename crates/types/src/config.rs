@@ -48,6 +48,8 @@ pub struct Config {
     /// What the user should know about the file although it is no mistake, a sentence each:
     /// sections that are accepted and have no effect yet.
     pub notes: Vec<String>,
+    /// Keys that nobody knows, each with its place. They do nothing.
+    pub unknown: Vec<String>,
 }
 
 /// `[files]`: which files are captured beyond what git's rules say.
@@ -314,7 +316,8 @@ mod tests {
             config.auto.is_on(Trigger::BranchMerged) && !config.auto.is_on(Trigger::ToolExecuted)
         );
         assert_eq!((config.auto.thresholds.held, config.auto.thresholds.fallen), (0.8, 0.0));
-        for bad in ["[auto]\nheld = 2", "[auto]\nnonsense = true", "[auto]\nmanual = 3"] {
+        assert_eq!(parse("[auto]\nnonsense = true").unknown.len(), 1);
+        for bad in ["[auto]\nheld = 2", "[auto]\nmanual = 3"] {
             assert!(Config::parse(bad, "rappel.toml").is_err(), "{bad}");
         }
     }
@@ -428,7 +431,8 @@ rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
             "rappel.toml:1: files: expected a section, `[files]`, found a list\n\
              rappel.toml:2: retention: expected a section, `[retention]`, found a number"
         );
-        assert_eq!(mistakes("[file]"), "rappel.toml:1: file: unknown key; did you mean `files`?");
+        let unknown = parse("[file]").unknown;
+        assert_eq!(unknown, ["rappel.toml:1: file: unknown key; did you mean `files`?"]);
     }
 
     #[test]

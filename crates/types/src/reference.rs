@@ -335,7 +335,7 @@ mod tests {
             ("1..", "1", None),
             ("..2", "latest", Some("2")),
             ("1", "1", None),
-            ("@{9:30}..@{2 hours ago}", "@{9:30:00}", Some("@{2 hours ago}")),
+            ("@{9:30}..@{2 hours ago}", "@{09:30:00}", Some("@{2 hours ago}")),
         ] {
             let (found, end) = split_range(text).unwrap();
             assert_eq!(found.to_string(), from, "{text:?}");

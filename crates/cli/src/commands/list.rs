@@ -139,9 +139,11 @@ fn nothing(args: &Args, context: &Context, rappel: &rappel::Rappel) -> String {
             context.suggest("list")
         );
     }
+    let other = rappel.other_history().map(|text| format!("{}\n", face::capitalised(&text)));
     format!(
-        "No checkpoints of {} yet.\nMake the first one with: {}\n",
+        "No checkpoints of {} yet.\n{}Make the first one with: {}\n",
         rappel.root().display(),
+        other.unwrap_or_default(),
         context.suggest("save \"Before I begin\"")
     )
 }

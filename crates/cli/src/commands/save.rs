@@ -88,8 +88,8 @@ struct Answer<'a> {
 pub fn run(args: &Args, context: &Context) -> Result {
     rappel::check_tags(&args.tags)?;
     let mut rappel = context.open_silently()?;
-    if let Some(session) = &args.session {
-        rappel.session(session)?;
+    if let Some(session) = context.named_session(args.session.as_ref())? {
+        rappel.session(&session)?;
     }
     let options = SaveOptions {
         message: match &args.paragraphs[..] {

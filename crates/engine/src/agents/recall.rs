@@ -25,12 +25,13 @@ impl Rappel {
             None => None,
             Some((id, _)) => self.store.checkpoint(&id)?,
         };
+        let restorable = last_checkpoint.as_ref().is_some_and(|row| row.holds_files);
         let last_checkpoint = last_checkpoint.map(|row| self.store.manifest(&row)).transpose()?;
         let last_checkpoint = last_checkpoint.map(|manifest| {
             let name = name(&manifest);
             (manifest.id, manifest.created_at, name)
         });
-        let mut brief = Brief::of(&state, Extra { last_checkpoint, now: self.now() });
+        let mut brief = Brief::of(&state, Extra { last_checkpoint, restorable, now: self.now() });
         self.add_words(&mut brief)?;
         self.make_relative(&mut brief.files_touched);
         Ok(brief)

@@ -281,7 +281,7 @@ impl Rappel {
             took = ?start.elapsed(),
             "saved"
         );
-        notes.extend(self.config.notes.iter().cloned());
+        notes.extend(self.config.notes.iter().chain(&self.config.unknown).cloned());
         notes.extend(self.missing_knowledge());
         notes.extend(self.refused_variables());
         notes.extend(databases::not_restorable(&manifest.databases));

@@ -159,7 +159,14 @@ impl Rappel {
     /// before it left: by then, something else had happened. None older than the last restore is
     /// looked at.
     pub(super) fn last_news(&self, history: &History) -> Result<Option<u64>> {
-        let Some(oldest) = history.restores.first().map(|past| past.birth) else { return Ok(None) };
+        match history.restores.first() {
+            Some(oldest) => self.news_since(history, oldest.birth),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, among those that were committed after `oldest`.
+    pub(super) fn news_since(&self, history: &History, oldest: u64) -> Result<Option<u64>> {
         let id = self.require_known()?;
         let mut meant = Meant { except: Some(Trigger::PreRestore.as_str()), ..Meant::WITH_FILES };
         while let Some(row) = self.store.look_up(|index| index.newest_of(id, meant))?

@@ -50,6 +50,7 @@ impl Rappel {
                 message: format!(
                     "no prompt of session {session} has changed anything that is left"
                 ),
+                hint: None,
             },
             other => other,
         })?;
@@ -129,7 +130,10 @@ impl Rappel {
             }
         }
         if offered.is_empty() {
-            return Ok(Error::Nothing { message: "no prompt was saved here yet".into() });
+            return Ok(Error::Nothing {
+                message: "no prompt was saved here yet".into(),
+                hint: None,
+            });
         }
         Ok(Error::Usage {
             message: format!("whose prompt is meant? The last ones are:\n{}", offered.join("\n")),

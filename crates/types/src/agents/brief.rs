@@ -32,6 +32,8 @@ const PREVIEW: usize = 240;
 pub struct Extra {
     /// The newest checkpoint that holds no more than the session knows, when it was made and what it is called.
     pub last_checkpoint: Option<(CheckpointId, Timestamp, Option<String>)>,
+    /// Whether that holds anything that a restore brings back, and not the agent's state alone.
+    pub restorable: bool,
     /// The present, from which ages are told.
     pub now: Timestamp,
 }
@@ -98,7 +100,7 @@ pub struct LastCheckpoint {
     pub created_at: Timestamp,
     pub description: Option<String>,
     /// The command that brings it back.
-    pub restore: String,
+    pub restore: Option<String>,
 }
 
 /// A hypothesis, and why it stands where it stands.
@@ -212,7 +214,7 @@ impl Brief {
             restored_to: state.restored_to.clone(),
             branch: state.current_branch.clone(),
             last_checkpoint: extra.last_checkpoint.map(|(id, created_at, description)| {
-                let restore = format!("rappel restore {id}");
+                let restore = extra.restorable.then(|| format!("rappel restore {id}"));
                 LastCheckpoint { id, created_at, description, restore }
             }),
             confirmed: hypotheses(|status| status == HypothesisStatus::Confirmed),

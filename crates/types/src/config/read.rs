@@ -27,9 +27,9 @@ const SECTIONS: [&str; 11] = [
 ];
 
 pub(super) fn config(text: &str, file: &str) -> Result<Config, ConfigError> {
-    let mut reader = Reader { text, file, mistakes: Vec::new() };
+    let mut reader = Reader { text, file, mistakes: Vec::new(), unknown: Vec::new() };
     let (document, errors) = DeTable::parse_recoverable(text);
-    let config = if errors.is_empty() {
+    let mut config = if errors.is_empty() {
         reader.document(document.get_ref())
     } else {
         // What a broken text seems to say would only give more, and wrong, mistakes.
@@ -42,8 +42,11 @@ pub(super) fn config(text: &str, file: &str) -> Result<Config, ConfigError> {
         Config::default()
     };
     if reader.mistakes.is_empty() {
+        // A key of a later version, or a slip: what it would do is not done, all else is.
+        config.unknown = reader.unknown.iter().map(ToString::to_string).collect();
         return Ok(config);
     }
+    reader.mistakes.append(&mut reader.unknown);
     reader.mistakes.sort_by_key(|mistake| mistake.line);
     Err(ConfigError { mistakes: reader.mistakes })
 }
@@ -52,6 +55,8 @@ pub(super) struct Reader<'t> {
     text: &'t str,
     file: &'t str,
     mistakes: Vec<Mistake>,
+    /// Keys that nobody knows: a warning where nothing else is wrong.
+    unknown: Vec<Mistake>,
 }
 
 impl Reader<'_> {
@@ -233,7 +238,8 @@ impl Reader<'_> {
             Some(near) => format!("unknown key; did you mean `{near}`?"),
             None => format!("unknown key; known here are {}", known.join(", ")),
         };
-        self.mistake(key.span(), &format!("{section}{name}"), message);
+        let unknown = self.at(key.span(), &format!("{section}{name}"), message);
+        self.unknown.push(unknown);
     }
 
     pub(super) fn wrong_type(&mut self, value: &Value<'_>, key: &str, expected: &str) {
@@ -249,10 +255,15 @@ impl Reader<'_> {
     }
 
     pub(super) fn mistake(&mut self, span: Range<usize>, key: &str, message: String) {
+        let mistake = self.at(span, key, message);
+        self.mistakes.push(mistake);
+    }
+
+    fn at(&self, span: Range<usize>, key: &str, message: String) -> Mistake {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = before.filter(|byte| **byte == b'\n').count() + 1;
         let key = key.escape_debug().to_string();
-        self.mistakes.push(Mistake { file: self.file.to_owned(), line, key, message });
+        Mistake { file: self.file.to_owned(), line, key, message }
     }
 }
 

@@ -11,6 +11,7 @@ fn brief(journal: &Journal) -> Brief {
         &journal.state,
         Extra {
             last_checkpoint: Some((checkpoint, moment(0), Some("before the retry".into()))),
+            restorable: true,
             now: moment(journal.clock + 60_000),
         },
     )

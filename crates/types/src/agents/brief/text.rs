@@ -144,7 +144,8 @@ impl Brief {
         let last = self.last_checkpoint.as_ref().map(|last| {
             let name = last.description.as_ref().map(|name| format!(" \"{}\"", clip(name, SHORT)));
             let (name, age) = (name.unwrap_or_default(), age(self.now, last.created_at));
-            format!("{}{name}, {age}; back to it: {}", last.id, last.restore)
+            let back = last.restore.as_ref().map(|command| format!("; back to it: {command}"));
+            format!("{}{name}, {age}{}", last.id, back.unwrap_or_default())
         });
         let mut items = vec![plain(move |_| session.clone())];
         items.extend(self.goal.as_ref().map(|goal| Item {
