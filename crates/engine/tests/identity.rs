@@ -142,7 +142,7 @@ fn what_was_saved_in_a_moved_folder_before_it_was_adopted_can_still_be_restored(
     let step = again.next_undo().unwrap();
     again.step(&step, false, &RestoreOptions::default()).unwrap();
     assert_eq!(std::fs::read_to_string(new.join("a")).unwrap(), "3");
-    // A checkpoint of another folder is not put over this one's files.
+    // A checkpoint of another folder is not put over this one's files: nobody here knows it.
     let other = world.project.path("other");
     std::fs::create_dir(&other).unwrap();
     let mut stranger = Rappel::open(world.options_at(&other)).unwrap();
