@@ -230,10 +230,16 @@ impl Rappel {
         options: &DiffOptions,
         diff: &Diff,
     ) -> Result<()> {
-        let root = Root::open(&self.root, self.options.disk.clone())?;
+        // Two checkpoints can be compared without the folder that they are of.
+        let root = match to {
+            Some(_) => None,
+            None => Some(Root::open(&self.root, self.options.disk.clone())?),
+        };
         for path in &options.paths {
-            let differs = diff.changes.iter().any(|change| change.path.is_within(path));
-            let mut known = differs || (to.is_none() && root.stat(path)?.is_some());
+            let mut known = diff.changes.iter().any(|change| change.path.is_within(path));
+            if let Some(root) = &root {
+                known = known || root.stat(path)?.is_some();
+            }
             for tree in [Some(from), to].into_iter().flatten().filter_map(tree_of) {
                 known = known || tree::lookup(self.source(), &tree, path)?.is_some();
             }

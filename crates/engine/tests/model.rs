@@ -119,7 +119,8 @@ fn run(steps: &[Step]) {
                     let before = world.snapshot();
                     world.restore(&id);
                     assert_eq!(world.snapshot(), saved[&id]);
-                    if number % 2 == 0 {
+                    // A restore that had nothing to do is no step.
+                    if number % 2 == 0 && world.snapshot() != before {
                         world.undo();
                         assert_eq!(world.snapshot(), before);
                     }
