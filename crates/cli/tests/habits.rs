@@ -253,6 +253,32 @@ fn renames_go_to_the_same_name_first_and_empty_files_are_no_evidence() {
 }
 
 #[test]
+fn with_many_files_only_equal_content_is_looked_for() {
+    let world = World::new();
+    let text = |number: usize| format!("{number}\nthe\nsame\nlines\nin\nall\nof\nthem\n");
+    for number in 0..202 {
+        world.write(&format!("old/{number}.txt"), &text(number));
+    }
+    world.save("before");
+    for number in 0..202 {
+        world.remove(&format!("old/{number}.txt"));
+        world.write(&format!("new/{number}.txt"), &text(number + 1_000));
+    }
+    assert_eq!(world.json(&["diff"])["files"]["renamed"], serde_json::json!([]));
+    world.write("new/7.txt", &text(7));
+    let renamed = &world.json(&["diff"])["files"]["renamed"];
+    assert_eq!(renamed.as_array().unwrap().len(), 1, "{renamed}");
+    assert_eq!(renamed[0]["from"], "old/7.txt");
+    // With fewer, lines are compared.
+    for number in 150..202 {
+        world.remove(&format!("new/{number}.txt"));
+    }
+    world.json(&["save", "fewer"]);
+    let fewer = world.json(&["diff", "1..2", "--path", "old/1.txt", "--path", "new/1.txt"]);
+    assert_eq!(fewer["files"]["renamed"][0]["to"], "new/1.txt");
+}
+
+#[test]
 fn cat_takes_a_path_from_the_present_folder() {
     let world = World::new();
     world.write("rappel.toml", "");

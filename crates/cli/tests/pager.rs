@@ -69,6 +69,18 @@ fn long_answers_go_through_the_users_pager() {
 }
 
 #[test]
+fn without_a_pager_of_the_users_less_is_asked_to_leave_short_answers_alone() {
+    let world = long();
+    std::fs::rename(world.project.outside().join("pager"), world.project.outside().join("less"))
+        .unwrap();
+    let mut command = world.command(&["diff"]);
+    let folders = [world.project.outside().to_owned(), "/usr/bin".into(), "/bin".into()];
+    command.env("PATH", std::env::join_paths(folders).unwrap());
+    let shown = OnTerminal::start(command).watch(|_, _, _| {});
+    assert!(shown.text.starts_with(&format!("{MARK} -FRX\n")), "{}", shown.text);
+}
+
+#[test]
 fn a_pager_is_for_people_at_a_terminal_only() {
     let world = long();
     for (variables, arguments) in [
