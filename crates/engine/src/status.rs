@@ -456,8 +456,8 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
         }
     }
     if manifest.interrupted_restore {
-        let reason = "the last checkpoint was made in the middle of a restore";
-        status.worsen(Health::Degraded, reason, "rappel save");
+        let reason = format!("{} was made in the middle of a restore", manifest.id);
+        status.worsen(Health::Degraded, &reason, "rappel save");
     }
 }
 
