@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use rappel::RestoreOptions;
+use rappel::{RestoreOptions, RestoreReport};
 
 use crate::bench::{Bench, Portrait, arg, assert_same, attempt, portrait};
 use crate::support::reference;
@@ -174,7 +174,7 @@ impl Model {
                     bench.lose_git();
                     // Files of work trees that nothing knew of are left alone until it is there.
                     let stands = self.there.join("a").exists();
-                    let warnings = self.restore(&id);
+                    let warnings = self.restore(&id).warnings;
                     if stands && self.saved[&id].there.is_some() {
                         assert!(warnings.iter().any(|it| it.contains("restore again")));
                         self.restore(&id);
@@ -203,10 +203,11 @@ impl Model {
             Step::Restore(number, undo) => {
                 let Some(id) = self.pick(*number) else { return };
                 let before = self.look();
-                self.restore(&id);
+                let done = self.restore(&id).done.unwrap();
                 self.compare(&self.saved[&id].clone(), "restored");
-                // A work tree made again is not taken away again.
-                if *undo && before.there == self.look().there {
+                // One that had nothing to do is no step; a work tree made again is not taken away again.
+                let is_step = done.safety_checkpoint.is_some();
+                if *undo && is_step && before.there == self.look().there {
                     self.bench.undo();
                     self.compare(&before, "undone");
                     self.bench.redo();
@@ -227,7 +228,7 @@ impl Model {
         }
     }
 
-    fn restore(&self, id: &str) -> Vec<String> {
+    fn restore(&self, id: &str) -> RestoreReport {
         let options = RestoreOptions {
             prune_refs: true,
             worktrees: vec!["all".into()],
@@ -235,7 +236,7 @@ impl Model {
         };
         let report = self.bench.restore_with(id, &options).unwrap();
         assert_eq!(report.conflicts, [], "{report:?}");
-        report.warnings
+        report
     }
 }
 
