@@ -115,6 +115,8 @@ fn the_environment_names_session_environment_and_home() {
         command.env_remove("RAPPEL_HOME").envs(variables.iter().copied());
         serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
     };
+    let mut start = world.command(&["session", "start", "--session", "s9"]);
+    assert!(start.env_remove("RAPPEL_HOME").output().unwrap().status.success());
     let checkpoint = saved(&[("RAPPEL_SESSION", "s9"), ("RAPPEL_ENVIRONMENT", "staging")]);
     assert_eq!(checkpoint["session_id"], "s9");
     assert_eq!(checkpoint["environment"], "staging");
