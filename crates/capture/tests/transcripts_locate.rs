@@ -272,3 +272,17 @@ fn a_transcript_that_a_hook_names_is_found_by_its_path() {
     assert!(named(&home.surroundings(), Path::new("/etc/passwd")).is_none());
     assert!(named(&home.surroundings(), &path.with_extension("gone")).is_none());
 }
+
+#[test]
+fn a_claude_session_that_moved_into_a_work_tree_belongs_to_where_it_started() {
+    let home = Home::new();
+    // Its transcript moved along.
+    let path = home.claude("-w-shop--claude-worktrees-side/1.jsonl", "/w/shop");
+    let mut lines = std::fs::read_to_string(&path).unwrap();
+    lines.push_str("{\"type\":\"user\",\"cwd\":\"/w/shop/.claude/worktrees/side\"}\n");
+    std::fs::write(&path, lines).unwrap();
+    assert_eq!(home.found(), ["claude: projects/-w-shop--claude-worktrees-side/1.jsonl"]);
+    let side = [Path::new("/w/shop/.claude/worktrees/side")];
+    let there = locate(&home.surroundings(), &side, &mut Memo::default());
+    assert_eq!(names(&there), Vec::<String>::new());
+}
