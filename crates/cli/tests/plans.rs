@@ -7,7 +7,7 @@ mod support;
 
 use std::process::Output;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::World;
 
 impl World {
@@ -297,4 +297,35 @@ fn recall_offers_no_restore_of_what_holds_no_files() {
     let saved = world.json(&["save", "with files", "--session", "s"]);
     let offer = format!("rappel restore {}", saved["id"].as_str().unwrap());
     assert!(run(&["recall"]).contains(&offer));
+}
+
+#[test]
+fn a_dry_run_names_the_session_whose_transcript_went_on() {
+    let world = World::new();
+    let root = world.project.root().to_str().unwrap().to_owned();
+    let folder: String =
+        root.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let path = world.project.outside().join("user/.claude/projects").join(folder).join("s1.jsonl");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // A session that was silent for a day is over.
+    let now = world.json(&["save", "before"])["created_at"].clone();
+    let line = |id: &str, parent: Value, text: &str| {
+        let message = json!({"role": "user", "content": text});
+        format!(
+            "{}\n",
+            json!({"type": "user", "uuid": id, "parentUuid": parent, "promptId": id, "sessionId": "s1",
+                "cwd": root, "timestamp": now, "message": message})
+        )
+    };
+    std::fs::write(&path, line("u1", Value::Null, "first")).unwrap();
+    world.save("first");
+    let plan = world.json(&["restore", "latest", "--dry-run"]);
+    assert_eq!(plan["summary"]["agents"], Value::Null, "{plan}");
+    let more = std::fs::read_to_string(&path).unwrap() + &line("u2", "u1".into(), "second");
+    std::fs::write(&path, more).unwrap();
+    let plan = world.json(&["restore", "latest", "--dry-run"]);
+    assert_eq!(plan["summary"]["agents"], "1 session set back", "{plan}");
+    // And so it is.
+    let done = world.json(&["restore", "latest", "--confirm"]);
+    assert_eq!(done["summary"]["agents"], "1 session set back", "{done}");
 }

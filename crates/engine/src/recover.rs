@@ -10,6 +10,7 @@ use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Plan, RelPath, Timestamp, Trigger, WorkspaceId};
 use serde::Serialize;
+use std::collections::HashSet;
 
 use crate::agents::{AgentsWish, CrashedSession};
 use crate::databases::Fates;
@@ -283,7 +284,8 @@ impl Rappel {
                     transcripts: plan.agents.transcripts.is_some(),
                     made: plan.agents.transcripts,
                 };
-                let planned = self.plan_agents(&self.store.manifest(&row)?, Some(&wish))?;
+                let manifest = self.store.manifest(&row)?;
+                let planned = self.plan_agents(&manifest, Some(&wish), &HashSet::new())?;
                 AgentsPlan { made: wish.made, ..planned.plan }
             }
             _ => AgentsPlan::default(),

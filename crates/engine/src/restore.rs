@@ -167,7 +167,10 @@ impl Rappel {
     ) -> Result<Planned> {
         let wish = limit.databases();
         let mut looked = self.look_at_databases(&target.manifest, wish.as_ref(), scratch)?;
-        let present = self.look(scratch, target, &mut looked)?;
+        let mut present = self.look(scratch, target, &mut looked)?;
+        if limit.agents().is_some() {
+            present.news = self.sessions_with_news()?;
+        }
         let databases = plan_databases(&mut looked, wish.as_ref());
         self.plan(scratch, &present, target, limit, databases)
     }
@@ -613,7 +616,8 @@ impl Rappel {
         plan.databases.clone_from(&databases.plan);
         plan.conflicts.extend(databases.conflicts.iter().cloned());
         plan.warnings.extend(databases.warnings.iter().cloned());
-        let mut agents = self.plan_agents(&target.manifest, limit.agents().as_ref())?;
+        let mut agents =
+            self.plan_agents(&target.manifest, limit.agents().as_ref(), &present.news)?;
         if let Limit::Options(options) = limit {
             self.say_who_runs(options, &mut agents)?;
             plan.warnings

@@ -34,7 +34,8 @@ const REPLY_WAIT: Duration = Duration::from_secs(25);
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  rappel hook claude < event.json
+  rappel hook claude
+  rappel hook claude --projects-only
   rappel integrate claude")]
 pub struct Args {
     /// Whose hook it is

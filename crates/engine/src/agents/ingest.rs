@@ -6,7 +6,7 @@
 //!
 //! Not told: that an item lies on a branch that the conversation left; it happened all the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rappel_capture::agents::Provider;
 use rappel_capture::agents::follow;
@@ -83,6 +83,29 @@ impl Rappel {
         }
         self.save_transcripts_memo(id, found.memo.clone());
         said
+    }
+
+    /// The sessions of which a transcript tells more than their journals know. Nothing is taken in.
+    pub(crate) fn sessions_with_news(&self) -> Result<HashSet<SessionId>> {
+        let mut news = HashSet::new();
+        let Some(id) = self.workspace_id() else { return Ok(news) };
+        let Some(found) = self.find_transcripts(id, false)? else { return Ok(news) };
+        for transcript in found.unread() {
+            let known = found.memo.read.get(&transcript.key());
+            let Some(session) = known.and_then(|known| known.session.clone()) else { continue };
+            let Some(mut reader) = self.load_reader(id, &transcript.key()) else { continue };
+            // One that cannot be read is told by the save.
+            let Ok(file) = transcript.open() else { continue };
+            let mut more = false;
+            let read = follow::read_on(&mut reader, &transcript.path, &file, &mut |batch| {
+                more |= batch.found.iter().any(|found| found.item.can_be_abandoned());
+                Ok(())
+            });
+            if read.is_ok() && more {
+                news.insert(session);
+            }
+        }
+        Ok(news)
     }
 
     /// Reads one on.

@@ -1,6 +1,7 @@
 //! Setting sessions back. The journal goes on as a fork that begins with a `restored` event; what happened since stays
 //! readable. These events are part of the very commit that remembers the restore for `undo`.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use rappel_store::NewRecord;
@@ -79,11 +80,12 @@ impl RestoreOptions {
 }
 
 impl Rappel {
-    /// What going to a checkpoint does to sessions.
+    /// What going to a checkpoint does to sessions. Those in `news` went on, and their journals do not know it yet.
     pub(crate) fn plan_agents(
         &self,
         target: &Manifest,
         wish: Option<&AgentsWish>,
+        news: &HashSet<SessionId>,
     ) -> Result<AgentsPlanned> {
         let (Some(wish), Some(agents)) = (wish, &target.agents) else {
             return Ok(AgentsPlanned::default());
@@ -107,7 +109,8 @@ impl Rappel {
             };
             let stood = asked.and_then(|(_, position)| *position);
             let (position, taken_back) = (stood.unwrap_or(part.position), stood.is_some());
-            if stands_at(&forks, SessionPosition { fork, event: last }, position) {
+            let went_on = !taken_back && news.contains(&part.id);
+            if !went_on && stands_at(&forks, SessionPosition { fork, event: last }, position) {
                 continue;
             }
             let view = self.session(&part.id)?;
@@ -131,6 +134,10 @@ impl Rappel {
             let later = last.saturating_sub(position.event);
             let mut line = match taken_back {
                 true => format!("session {} goes on from event {}", part.id, position.event),
+                false if went_on => format!(
+                    "session {} back to event {} (what came later stays readable)",
+                    part.id, position.event
+                ),
                 false => format!(
                     "session {} back to event {} ({later} later {} readable)",
                     part.id,

@@ -4,8 +4,10 @@ use rappel_capture::git::State;
 use rappel_store::beneath::Root;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
+use rappel_types::agents::SessionId;
 use rappel_types::manifest::PartialReason;
 use rappel_types::{Facet, FacetState, Node, ObjectId, RelPath};
+use std::collections::HashSet;
 
 use super::Target;
 use crate::databases::Holdings;
@@ -23,6 +25,8 @@ pub(crate) struct Present {
     pub skipped: Vec<rappel_types::manifest::Skipped>,
     pub partial: Vec<PartialReason>,
     pub git: GitPresent,
+    /// Sessions of which a transcript tells more than their journals, where nothing was taken in yet.
+    pub news: HashSet<SessionId>,
 }
 
 impl Present {
@@ -82,6 +86,7 @@ impl Rappel {
             stored: true,
         };
         Ok(Ok(Present {
+            news: HashSet::new(),
             tree: files.tree,
             changes,
             state: FacetState::Captured,
@@ -116,6 +121,7 @@ impl Rappel {
                 let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
                 let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
+                    news: HashSet::new(),
                     tree,
                     changes,
                     state: FacetState::Captured,
