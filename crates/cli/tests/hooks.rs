@@ -346,6 +346,8 @@ fn an_agent_is_told_the_truth_once_after_a_restore() {
     agent.world.write("a.txt", "changed\n");
     let id = agent.json(&["save", "changed"])["id"].as_str().unwrap().to_owned();
     agent.world.write("a.txt", "spoilt\n");
+    agent.world.write("docs/notes.md", "spoilt\n");
+    agent.json(&["restore", &id, "--confirm", "--path", "docs"]);
     agent.json(&["restore", &id, "--confirm"]);
     // Not where it would make the agent go on, or be an error.
     assert_eq!(agent.tell(&agent.payload("Stop", json!({}))), Value::Null);
@@ -353,7 +355,9 @@ fn an_agent_is_told_the_truth_once_after_a_restore() {
     let told = agent.tell(&agent.payload("PreToolUse", call.clone()));
     let words = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert_eq!(told["hookSpecificOutput"]["hookEventName"], "PreToolUse");
-    assert!(words.contains(&id) && words.contains("a.txt"), "{words}");
+    // Of both.
+    let named = ["a.txt", "docs/notes.md", &id];
+    assert!(named.iter().all(|name| words.contains(name)), "{words}");
     let mut other = call;
     other["tool_use_id"] = "b".into();
     assert_eq!(agent.tell(&agent.payload("PreToolUse", other)), Value::Null);
@@ -521,14 +525,25 @@ fn a_prompt_is_undone_and_its_words_come_back() {
     // The agent is at work, so its conversation stays, and the way to set it back is told.
     assert!(words.contains("--only agents"), "{words}");
     assert!(!agent.world.project.path("x").exists());
+    // The one that ended is known by the same name as the one that goes on.
+    agent.tell(&agent.payload("SessionEnd", json!({"reason": "other"})));
+    agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
     // Nobody's prompt: those that there are.
     let nobody = agent.world.command(&["undo", "--prompt"]).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("tidy up"), "{nobody:?}");
-    // Where another agent worked since, it asks.
     ask("p3", "once more");
     agent.world.write("y", "y\n");
     done("c4");
+    let ended = format!("claude:{SESSION}");
+    let plan =
+        agent.world.command(&["undo", "--prompt", "--session", &ended, "--dry-run"]).output();
+    let words = String::from_utf8_lossy(&plan.unwrap().stdout).into_owned();
+    assert!(
+        words.contains("once more") && words.contains(&format!("--session {ended}.2")),
+        "{words}"
+    );
+    // Where another agent worked since, it asks.
     let mut other = agent.payload("UserPromptSubmit", json!({"prompt": "mine", "prompt_id": "o1"}));
     other["session_id"] = "another".into();
     agent.tell(&other);

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::databases::not_restorable;
 use crate::error::Result;
-use crate::hook::{Integration, IntegrationState};
+use crate::hook::Integration;
 use crate::rappel::Rappel;
 
 /// One thing that was looked at.
@@ -33,11 +33,9 @@ impl Check {
     /// How an integration is.
     pub fn of_integration(one: &Integration) -> Self {
         let found = format!("{} ({}): {}", one.agent, one.place, one.state);
-        match one.state {
-            IntegrationState::Working | IntegrationState::Installed => {
-                Self::fine("integration", found)
-            }
-            _ => Self::bad("integration", found, &format!("rappel integrate {}", one.agent)),
+        match one.state.is_bad() {
+            false => Self::fine("integration", found),
+            true => Self::bad("integration", found, &format!("rappel integrate {}", one.agent)),
         }
     }
 
@@ -74,6 +72,14 @@ impl Rappel {
                 Err(error) => Check::bad("writing", error.to_string(), "see the message"),
             },
         );
+        let saved_at = self.last_saved()?.map(|last| last.at);
+        checks.push(match self.hook_failure(saved_at) {
+            None => Check::fine("hooks", "no failure in the last hour"),
+            Some(failure) => {
+                let found = format!("{} ({})", failure.message, failure.at);
+                Check::bad("hooks", found, "it counts for an hour, and until something is saved")
+            }
+        });
         let damage = self.store.damage();
         checks.push(match damage.first() {
             None if self.store.damage_seen() => Check::bad("log", "damaged", "rappel verify"),

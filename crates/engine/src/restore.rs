@@ -28,6 +28,7 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
+use rappel_types::git::GitPart;
 use rappel_types::manifest::FilesPart;
 use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
@@ -118,6 +119,23 @@ impl Planned {
     fn edited(&self) -> Vec<Conflict> {
         [self.git.edited.clone(), self.databases.edited.clone()].concat()
     }
+}
+
+/// Whether a checkpoint holds the work trees that are asked for: a slip would bring back less than was meant.
+fn check_worktrees(target: &Manifest, options: &RestoreOptions) -> Result<()> {
+    let parts = target.git.iter().flat_map(GitPart::repositories);
+    let known: Vec<&str> =
+        parts.flat_map(|(_, part)| part.worktrees.iter().map(|one| one.name.as_str())).collect();
+    let unknown =
+        options.worktrees.iter().find(|name| *name != "all" && !known.contains(&name.as_str()));
+    let Some(name) = unknown else { return Ok(()) };
+    Err(Error::NotThere {
+        message: format!("{} holds no work tree {name}", target.id),
+        hint: match known.is_empty() {
+            true => "it holds none".into(),
+            false => format!("it holds {}", known.join(", ")),
+        },
+    })
 }
 
 impl Rappel {
@@ -279,6 +297,7 @@ impl Rappel {
         let target = self.target(reference, !options.only_agents())?;
         self.borrow_config(&target.manifest);
         self.check_remote(&target.manifest, options)?;
+        check_worktrees(&target.manifest, options)?;
         Ok(target)
     }
 

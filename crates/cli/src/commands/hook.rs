@@ -86,7 +86,8 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
             return Ok(());
         }
         Err(error) => {
-            workers.note_failure(None, &error.to_string());
+            let folder = agent.project.unwrap_or_else(|| PathBuf::from("."));
+            workers.note_failure(&context.within(&folder).root(), &error.to_string());
             return Ok(());
         }
     };
@@ -163,7 +164,7 @@ fn work(context: &Context, event: &Event, workers: &Workers, goes_on: GoesOn) ->
     match answer(context, event, goes_on) {
         Ok(answer) => Said::Answer(answer),
         Err(failure) => {
-            workers.note_failure(Some(&root), &failure.message);
+            workers.note_failure(&root, &failure.message);
             Said::Failed(failure.message)
         }
     }

@@ -396,16 +396,28 @@ impl From<IntegrateError> for Failure {
     }
 }
 
-/// The integrations that are installed for a workspace, of every agent.
+/// The integrations that are installed for a workspace, of every agent, and those that were.
 pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
     let Ok(user) = context.claude_folder() else { return Vec::new() };
     let found = integrate::installed(rappel.root(), &user, &process::path_folders());
+    let agent = claude::VENDOR.name;
     let of = |one: &integrate::Installed| Installed {
-        agent: claude::VENDOR.name.to_owned(),
+        agent: agent.to_owned(),
         place: one.settings.display().to_string(),
         works: one.works,
+        gone: false,
     };
-    found.iter().map(of).collect()
+    let mut all: Vec<Installed> = found.iter().map(of).collect();
+    let records = context.home().ok().and_then(|home| Records::open_existing(&home).ok().flatten());
+    let folder = rappel.root().join(".claude");
+    for name in records.iter().flat_map(|records| records.of(&folder).settings.into_keys()) {
+        let settings = folder.join(name);
+        if !found.iter().any(|one| one.settings == settings) {
+            let place = settings.display().to_string();
+            all.push(Installed { agent: agent.to_owned(), place, works: false, gone: true });
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     if let Some(other) = &undone.other {
         context.output.warning(&format!("session {other} has worked here since"));
     }
-    let exit = take_words("undo", "undo --prompt", &undone.step, &step, rappel, context)?;
+    let words = format!("undo --prompt --session {}", undone.session);
+    let exit = take_words("undo", &words, &undone.step, &step, rappel, context)?;
     if context.output.json || context.output.quiet {
         return Ok(exit);
     }

@@ -23,6 +23,8 @@ pub struct Installed {
     pub place: String,
     /// Whether the program that they call is there.
     pub works: bool,
+    /// Whether the hooks were put there, and are there no more.
+    pub gone: bool,
 }
 
 /// How an integration is.
@@ -50,6 +52,15 @@ pub enum IntegrationState {
     Silent,
     /// The program that its hooks call is not there.
     Missing,
+    /// Its hooks are no longer in the file.
+    Gone,
+}
+
+impl IntegrationState {
+    /// Whether the agent works without protection, or would.
+    pub fn is_bad(self) -> bool {
+        matches!(self, Self::Silent | Self::Missing | Self::Gone)
+    }
 }
 
 impl fmt::Display for IntegrationState {
@@ -59,6 +70,7 @@ impl fmt::Display for IntegrationState {
             Self::Installed => "installed, nothing heard yet",
             Self::Silent => "silent: the agent is at work and its hooks tell nothing",
             Self::Missing => "the program that its hooks call is missing",
+            Self::Gone => "its hooks are gone from there",
         })
     }
 }
@@ -68,7 +80,7 @@ impl Rappel {
     pub(crate) fn hook_failure(&self, saved_at: Option<Timestamp>) -> Option<Failure> {
         let root = self.root.to_string_lossy();
         let failures = self.hook_workers().failures();
-        let ours = |one: &Failure| one.root.as_ref().is_none_or(|there| *there == root);
+        let ours = |one: &Failure| one.root.as_ref().is_some_and(|there| *there == root);
         let last = failures.into_iter().rev().find(ours)?;
         let is_new = self.now().millis_since(last.at) < NEWS_MS;
         (is_new || saved_at.is_none_or(|saved| saved < last.at)).then_some(last)
@@ -80,6 +92,7 @@ impl Rappel {
         for one in installed {
             let last_event = self.hook_workers().last_heard(&self.root, &one.agent);
             let state = match last_event {
+                _ if one.gone => IntegrationState::Gone,
                 _ if !one.works => IntegrationState::Missing,
                 _ if self.is_at_work_unheard(&one.agent)? => IntegrationState::Silent,
                 Some(_) => IntegrationState::Working,
@@ -94,9 +107,8 @@ impl Rappel {
     /// Adds them to a status: one that does not work makes it degraded.
     pub fn judge_integrations(&self, status: &mut Status, installed: &[Installed]) -> Result<()> {
         status.integrations = self.integrations(installed)?;
-        let bad = [IntegrationState::Silent, IntegrationState::Missing];
         for one in status.integrations.clone() {
-            if bad.contains(&one.state) {
+            if one.state.is_bad() {
                 let reason =
                     format!("the integration of {} ({}): {}", one.agent, one.place, one.state);
                 status.worsen(

@@ -89,6 +89,18 @@ impl Rappel {
         Ok((SessionId::new(self.now(), random), before))
     }
 
+    /// The session that goes on from one that has ended, as its agent calls both by one name.
+    pub(crate) fn newest_run_of(&self, session: &SessionId) -> Result<SessionId> {
+        let view = self.session(session)?;
+        let (Some(provider), Some(name)) = (view.provider, view.assistant_session_id) else {
+            return Ok(session.clone());
+        };
+        if let Some(live) = self.live_session(&provider, &name)? {
+            return Ok(live.id);
+        }
+        Ok(self.free_session_id(&provider, &name)?.1.unwrap_or_else(|| session.clone()))
+    }
+
     /// Ends the sessions of agents that are gone. They ended when they were last heard of.
     pub(super) fn end_gone_sessions(&mut self) -> Result<()> {
         for id in self.live_session_ids()? {

@@ -10,27 +10,35 @@ use crate::rappel::Rappel;
 
 /// So many paths are named.
 const NAMED: usize = 40;
+/// So many restores are told.
+const TOLD: usize = 5;
 
 impl Rappel {
-    /// What a session should know of the last restore, if that came after it began and was not told yet. `told` is the
-    /// last one that it was told of; the new one comes back.
+    /// What a session should know of the restores that came after it began and were not told yet. `told` is the last one
+    /// that it was told of; the newest one comes back.
     pub(super) fn truth(&self, session: &SessionId, told: u64) -> Result<Option<(u64, String)>> {
         let Some(id) = self.workspace_id() else { return Ok(None) };
-        let newest =
-            self.store.look_up(|index| index.newest_document(Kind::Undo, &id.to_string()))?;
-        let Some(row) = newest.filter(|row| row.birth > told) else { return Ok(None) };
-        let Ok(restore) = serde_json::from_str::<Undo>(&row.json) else { return Ok(None) };
+        let key = id.to_string();
+        let newest = self.store.look_up(|index| index.newest_document(Kind::Undo, &key))?;
+        let Some(newest) = newest.filter(|row| row.birth > told) else { return Ok(None) };
         let began = self.session(session)?.started_at;
-        if began.is_some_and(|began| restore.at < began) {
-            return Ok(None);
+        let rows = self.store.look_up(|index| index.documents(Kind::Undo, Some(&key)))?;
+        let mut texts = Vec::new();
+        for row in rows.iter().filter(|row| row.birth > told) {
+            let Ok(restore) = serde_json::from_str::<Undo>(&row.json) else { continue };
+            if began.is_some_and(|began| restore.at < began) {
+                continue;
+            }
+            let target = self.store.checkpoint(&restore.to)?.map(|row| self.store.manifest(&row));
+            let target = target.and_then(std::result::Result::ok);
+            let name = target.as_ref().and_then(|manifest| manifest.description.clone());
+            let made = target.map(|manifest| manifest.created_at);
+            texts.push(tell(&restore, name.as_deref(), made));
         }
-        let target = self.store.checkpoint(&restore.to)?.map(|row| self.store.manifest(&row));
-        let target = target.and_then(std::result::Result::ok);
-        let (name, made) = match &target {
-            Some(manifest) => (manifest.description.clone(), Some(manifest.created_at)),
-            None => (None, None),
-        };
-        Ok(Some((row.birth, tell(&restore, name.as_deref(), made))))
+        // The newest ones matter most; the model's context is not ours to fill.
+        let from = texts.len().saturating_sub(TOLD);
+        let text = texts[from..].join("\n\n");
+        Ok((!texts.is_empty()).then_some((newest.birth, text)))
     }
 }
 

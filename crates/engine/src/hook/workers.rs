@@ -105,23 +105,22 @@ impl Workers {
                 && let Ok(work) = serde_json::from_str::<Work>(&text)
             {
                 let message = format!("a worker died: {}", work.what);
-                self.add_failure(Some(work.root), message);
+                self.add_failure(work.root, message);
             }
         }
     }
 
     /// Remembers that a hook failed.
-    pub fn note_failure(&self, root: Option<&Path>, message: &str) {
-        let root = root.map(|root| root.to_string_lossy().into_owned());
-        self.add_failure(root, message.to_owned());
+    pub fn note_failure(&self, root: &Path, message: &str) {
+        self.add_failure(root.to_string_lossy().into_owned(), message.to_owned());
     }
 
-    fn add_failure(&self, root: Option<String>, message: String) {
+    fn add_failure(&self, root: String, message: String) {
         if make_folder(&self.folder).is_none() {
             return;
         }
         let mut all = self.failures();
-        all.push(Failure { at: SystemClock.now(), root, message });
+        all.push(Failure { at: SystemClock.now(), root: Some(root), message });
         let from = all.len().saturating_sub(FAILURES);
         write(&self.folder.join("failures.json"), &all[from..]);
     }

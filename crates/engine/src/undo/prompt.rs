@@ -33,6 +33,7 @@ impl Rappel {
     pub fn next_undo_prompt(&self, session: Option<&SessionId>) -> Result<PromptStep> {
         self.refuse_if_unfinished()?;
         let Some(session) = session else { return Err(self.whose_prompt()?) };
+        let session = &self.newest_run_of(session)?;
         let line = self.line_of(session)?;
         let of_line = |row: &CheckpointRow| -> Result<Option<Manifest>> {
             if row.trigger != Trigger::Prompt.as_str() {
@@ -137,7 +138,7 @@ impl Rappel {
         }
         Ok(Error::Usage {
             message: format!("whose prompt is meant? The last ones are:\n{}", offered.join("\n")),
-            hint: Some("--session ID".into()),
+            hint: Some("rappel undo --prompt --session ID".into()),
         })
     }
 }
