@@ -43,6 +43,11 @@ fn main() -> ExitCode {
             let mut output = Output::new(flags.json, flags.quiet, flags.color.into());
             output.pager = process::pager(flags);
             logging::start(&output);
+            let is_hook = matches!(cli.command, Some(args::Command::Hook(_)));
+            if is_hook && std::env::current_dir().is_err() {
+                // Its folder is gone; the agent's variable says where it works.
+                let _ = std::env::set_current_dir("/");
+            }
             let result = Context::new(flags, &output).and_then(|context| run(&cli, &context));
             finish(result, &output)
         }

@@ -340,6 +340,25 @@ fn nothing_that_a_hook_is_told_stops_the_agent() {
 }
 
 #[test]
+fn a_hook_whose_folder_is_gone_saves_what_its_agent_works_on() {
+    let agent = Agent::new();
+    let gone = agent.world.project.outside().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    // The shell goes there, and takes it away before it becomes the hook.
+    let hook = agent.hook();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "cd \"$1\" && rmdir \"$1\" && exec \"$2\" hook claude", "sh"]);
+    shell.arg(&gone).arg(hook.get_program()).stdin(Stdio::piped()).env_clear();
+    shell.envs(hook.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child = shell.spawn().unwrap();
+    let start = agent.payload("SessionStart", json!({"source": "startup"}));
+    child.stdin.take().unwrap().write_all(start.to_string().as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    agent.rest();
+    assert_eq!(agent.checkpoints().len(), 1);
+}
+
+#[test]
 fn an_agent_is_told_the_truth_once_after_a_restore() {
     let agent = Agent::new();
     agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
@@ -479,6 +498,12 @@ fn a_typed_command_is_answered_and_the_model_sees_nothing_of_it() {
     let answer = prompt("/rappel:restore latest --confirm");
     assert_eq!(answer["decision"], "block", "{answer}");
     assert_eq!(agent.world.read("a.txt"), "one\ntwo\nthree\n");
+    // Paths may follow two dashes.
+    agent.world.write("a.txt", "spoilt\n");
+    agent.world.write("docs/notes.md", "spoilt\n");
+    let answer = prompt("/rappel:restore latest --confirm -- docs");
+    assert_eq!(agent.world.read("docs/notes.md"), "# Notes\n", "{answer}");
+    assert_eq!(agent.world.read("a.txt"), "spoilt\n");
     // What only looks like a command is for the model; what is typed with a slash is always answered.
     assert!(prompt("rappel diff looks odd to me")["decision"].is_null());
     assert!(prompt("rappel is a fine program")["decision"].is_null());

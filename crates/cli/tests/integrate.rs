@@ -317,6 +317,17 @@ fn links_and_modes_stay() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_settings_is_not_waited_for() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.path(".claude")).unwrap();
+    let made = Command::new("mkfifo").arg(scene.path(LOCAL)).status().unwrap();
+    assert!(made.success());
+    scene.refused(&["integrate", "claude"], "it is not a file");
+    // Never saved, so it is not protected; but it ends.
+    assert_eq!(scene.run(&["status"]).status.code(), Some(1));
+}
+
+#[test]
 fn a_read_only_file_stays() {
     let scene = Scene::new();
     fs::create_dir_all(scene.path(".claude")).unwrap();

@@ -68,6 +68,10 @@ const TRIES: usize = 5;
 
 /// A file's text; nothing if there is no file.
 pub fn read(path: &Path) -> Result<Option<String>> {
+    // A pipe would be waited for without end, and a device has no end.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(FileError::io("read", path)(io::Error::other("it is not a file")));
+    }
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),

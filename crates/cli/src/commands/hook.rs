@@ -205,8 +205,9 @@ struct Ran {
 fn run_command(context: &Context, words: &[String], session: Option<&SessionId>) -> Result<Ran> {
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command
-        .args(words)
+        // Before what was typed: behind a `--` they would be paths.
         .args(["--color", "never"])
+        .args(words)
         .env("RAPPEL_HOME", context.home()?)
         .current_dir(context.root())
         .stdin(Stdio::null());
