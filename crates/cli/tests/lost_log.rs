@@ -227,3 +227,25 @@ fn what_an_unfinished_save_left_is_no_damage() {
     std::fs::remove_file(world.home.join("lock")).unwrap();
     assert_eq!(world.run(&["verify"]).status.code(), Some(6));
 }
+
+#[test]
+fn gc_does_not_forget_a_log_of_which_nothing_is_left() {
+    for length in [0, 1, 40] {
+        let world = World::new();
+        large(&world, 7);
+        world.save("first");
+        world.write("a.txt", "second\n");
+        world.save("second");
+        cut_log(&world.home, length);
+        forget_index(&world.home);
+        world.write("a.txt", "after\n");
+        assert!(world.run(&["save", "after"]).status.success());
+        for arguments in [&["gc"][..], &["gc", "--now", "-y"]] {
+            world.run(arguments);
+            let output = world.run(&["verify"]);
+            let told = said(&output);
+            assert_eq!(output.status.code(), Some(6), "{length}, {arguments:?}: {told}");
+            assert!(told.contains("were written"), "{length}, {arguments:?}: {told}");
+        }
+    }
+}

@@ -223,6 +223,7 @@ pub(super) fn plan(
         .filter(|piece| marks.live.contains(&piece.id))
         .map(|piece| piece.place.pack)
         .collect();
+    let unhealed: HashSet<PackId> = scan.unhealed().map(|damage| damage.pack).collect();
     let mut candidates: Vec<(PackId, u64, u64)> = Vec::new();
     for (pack, info) in &scan.packs {
         if let (PackId::Log(number), Some(newest)) = (pack, newest)
@@ -230,7 +231,8 @@ pub(super) fn plan(
         {
             continue;
         }
-        if marks.keeps_whole(scan, *pack) {
+        // Nothing may be left of a damaged one, and still it tells that something is lost.
+        if marks.keeps_whole(scan, *pack) || unhealed.contains(pack) {
             plan.kept_for_damage += 1;
             continue;
         }
