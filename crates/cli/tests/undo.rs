@@ -124,3 +124,44 @@ fn overwrite_means_what_the_last_undo_kept() {
     assert_eq!(world.code(&["redo"]), 0);
     assert_eq!(world.read("a.txt"), "edited since");
 }
+
+#[test]
+fn an_undo_that_finds_nothing_to_do_ends_its_step() {
+    let world = World::new();
+    let mut ids = Vec::new();
+    for text in ["one", "two", "three"] {
+        ids.push(world.saved(text));
+    }
+    assert_eq!(world.code(&["restore", &ids[1], "-y"]), 0);
+    // Somebody has brought it back already.
+    world.write("a.txt", "three");
+    assert_eq!(world.code(&["undo", "-y", "--overwrite"]), 0);
+    assert_eq!(world.read("a.txt"), "three");
+    for expected in ["two", "one"] {
+        assert_eq!(world.code(&["undo", "-y"]), 0);
+        assert_eq!(world.read("a.txt"), expected);
+    }
+}
+
+#[test]
+fn an_undo_of_lost_objects_alone_ends_its_step() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    for text in ["one", "two", "three"] {
+        world.write("a.txt", text);
+        world.git(&["add", "."]);
+        world.git(&["commit", "-q", "-m", text]);
+        world.save(text);
+    }
+    world.git(&["repack", "-a", "-d", "-q"]);
+    for entry in std::fs::read_dir(world.project.path(".git/objects/pack")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    assert_eq!(world.code(&["restore", "3", "-y"]), 0);
+    assert_eq!(world.code(&["undo", "-y"]), 0);
+    for expected in ["two", "one"] {
+        assert_eq!(world.code(&["undo", "-y"]), 0);
+        assert_eq!(world.read("a.txt"), expected);
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{expected}");
+    }
+}

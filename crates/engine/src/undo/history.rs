@@ -60,7 +60,8 @@ impl History {
                 if let Some(mut past) = self.restores.pop_if(|last| last.undo.from == undo.to) {
                     restored.clone_from(&past.restored);
                     past.is_rest = true;
-                    if take_out(&mut past.undo, &undo) {
+                    // One that found nothing to do has ended the step: there is no rest of it.
+                    if !did_nothing(&undo) && take_out(&mut past.undo, &undo) {
                         self.restores.push(past);
                     }
                 }
