@@ -1,5 +1,5 @@
 //! Agents' hooks. One module per vendor translates its payloads into the engine's neutral
-//! [`Event`](rappel::hook::Event) and the [`Answer`](rappel::hook::Answer) back into the vendor's form. Nothing else in
+//! [`Event`] and the [`Answer`] back into the vendor's form. Nothing else in
 //! Rappel knows what a vendor's payload looks like.
 
 pub mod claude;
