@@ -1,5 +1,5 @@
-//! Makes a home with a long past: so many checkpoints of one workspace, and as many that were deleted and not collected
-//! yet. Most of them are copies of the first one, many to a commit.
+//! Makes a home with a long past: so many checkpoints of one workspace, and as many that were
+//! deleted and not collected yet. Most of them are copies of the first one, many to a commit.
 //!
 //!     rappel-bench-age FOLDER COUNT
 
@@ -21,7 +21,10 @@ fn main() -> Result<()> {
     let (project, home) = (folder.join("project"), folder.join("home"));
     std::fs::create_dir_all(&project)?;
     for number in 0..10 {
-        std::fs::write(project.join(format!("file{number}.txt")), format!("file {number}\n").repeat(40))?;
+        std::fs::write(
+            project.join(format!("file{number}.txt")),
+            format!("file {number}\n").repeat(40),
+        )?;
     }
     let mut rappel = Rappel::open(OpenOptions::new(&project, &home))?;
     let first = rappel.save(&SaveOptions::default())?.checkpoint.manifest;
@@ -36,12 +39,21 @@ fn main() -> Result<()> {
         let mut odd = Vec::new();
         for _ in 0..TOGETHER.min(2 * count - parent.sequence) {
             let sequence = parent.sequence + 1;
-            let id: rappel::types::CheckpointId = format!("chk_20261115_143022_{sequence:07}").parse()?;
-            parent = rappel::types::Manifest { id: id.clone(), sequence, parent: Some(parent.id), ..first.clone() };
+            let id: rappel::types::CheckpointId =
+                format!("chk_20261115_143022_{sequence:07}").parse()?;
+            parent = rappel::types::Manifest {
+                id: id.clone(),
+                sequence,
+                parent: Some(parent.id),
+                ..first.clone()
+            };
             if sequence % 2 == 1 {
                 odd.push(id);
             }
-            records.push(NewRecord::Manifest { manifest: Box::new(parent.clone()), base: Some(row.manifest) });
+            records.push(NewRecord::Manifest {
+                manifest: Box::new(parent.clone()),
+                base: Some(row.manifest),
+            });
         }
         let writer = store.begin()?;
         writer.reuse(first.files.iter().map(|files| files.tree));

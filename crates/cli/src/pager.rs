@@ -1,7 +1,7 @@
 //! A pager for answers that are longer than the screen: the user's, or `less`.
 //!
-//! Whatever becomes of the pager, the command ends as it would have without one. A pager that cannot
-//! be run is as good as none.
+//! Whatever becomes of the pager, the command ends as it would have without one. A pager that
+//! cannot be run is as good as none.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -31,8 +31,8 @@ impl Default for Pager {
 }
 
 impl Pager {
-    /// A command line as `PAGER` has it. Plain words are run as they are, so that it is known if that
-    /// fails; the shell gets everything else.
+    /// A command line as `PAGER` has it. Plain words are run as they are, so that it is known if
+    /// that fails; the shell gets everything else.
     pub fn new(command: &OsStr, tell_less: bool) -> Self {
         let plain = |text: &&str| {
             text.chars().all(|c| c.is_ascii_alphanumeric() || " -_./+:=,@%".contains(c))
@@ -122,7 +122,8 @@ impl<W: Write> Paged<'_, W> {
         self.out.flush()
     }
 
-    /// Waits for a pager that takes nothing more. Gives what it was given to stdout if it never ran.
+    /// Waits for a pager that takes nothing more. Gives what it was given to stdout if it never
+    /// ran.
     fn end(&mut self, mut child: Child) -> io::Result<bool> {
         let ran = !child.wait().is_ok_and(could_not_run);
         if !ran && self.keeps {

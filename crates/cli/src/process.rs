@@ -196,8 +196,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The session that asks: the one that is named, else the one of the agent in whose shell this runs. An agent whose
-    /// session is not known is nobody.
+    /// The session that asks: the one that is named, else the one of the agent in whose shell this
+    /// runs. An agent whose session is not known is nobody.
     pub fn asking_session(
         &self,
         given: Option<&SessionId>,
@@ -384,7 +384,8 @@ fn waiting(who: &str) {
 
 pub use rappel_hooks::words::quote;
 
-/// The path of this program, as the user knows it: a package manager's link outlives the file that it leads to.
+/// The path of this program, as the user knows it: a package manager's link outlives the file that
+/// it leads to.
 pub fn program() -> Result<PathBuf> {
     let real = std::env::current_exe().and_then(std::fs::canonicalize).map_err(|error| {
         Failure::failed(format!("this program's own path cannot be found: {error}"))

@@ -1,7 +1,8 @@
 //! `rappel VERB --typed NAME`: what the user typed after `/rappel:NAME` comes on stdin, byte for byte.
 //!
-//! The shell blocks of the command files that `rappel integrate` writes call this, where no hook answered before them. It
-//! is looked for before the command line is read, because what is on stdin is a part of that line.
+//! The shell blocks of the command files that `rappel integrate` writes call this, where no hook
+//! answered before them. It is looked for before the command line is read, because what is on stdin
+//! is a part of that line.
 
 use std::ffi::OsString;
 use std::io::Read;

@@ -1,8 +1,9 @@
-//! A second process that outlives this one: whoever ends the first, or its whole process tree, does not reach it.
+//! A second process that outlives this one: whoever ends the first, or its whole process tree, does
+//! not reach it.
 //!
-//! An agent ends its hooks after a time, and itself whenever it likes. What must be finished all the same is done by a
-//! worker: it is started by two forks, so that it has no parent, and leads a session of its own. It holds no stream of
-//! the agent's, because the agent would wait for it.
+//! An agent ends its hooks after a time, and itself whenever it likes. What must be finished all
+//! the same is done by a worker: it is started by two forks, so that it has no parent, and leads a
+//! session of its own. It holds no stream of the agent's, because the agent would wait for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +22,8 @@ pub enum Side {
 
 /// Starts a worker: this call comes back twice, once in each process.
 pub fn start() -> io::Result<Side> {
-    // A fork takes along the calling thread alone; locks that others hold would stay locked for ever.
+    // A fork takes along the calling thread alone; locks that others hold would stay locked for
+    // ever.
     if std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() != 1) {
         return Err(io::Error::other("a worker is started before any thread"));
     }
@@ -43,7 +45,8 @@ pub fn start() -> io::Result<Side> {
 
 /// The child's process in the parent, nothing in the child.
 fn fork() -> io::Result<Option<rustix::process::Pid>> {
-    // SAFETY: there is one thread, as `start` makes sure, so the child may do whatever this process may.
+    // SAFETY: there is one thread, as `start` makes sure, so the child may do whatever this process
+    // may.
     #[allow(unsafe_code, reason = "there is no other way to a process without a parent")]
     let child = unsafe { libc::fork() };
     match child {

@@ -1,5 +1,5 @@
-//! Objects of repositories: damaged, gone with all of the repository, and shared by projects that have
-//! nothing else in common.
+//! Objects of repositories: damaged, gone with all of the repository, and shared by projects that
+//! have nothing else in common.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

@@ -1,6 +1,6 @@
-//! Every kind of file in git's folder, spoilt in every way, after commits that the checkpoint does not
-//! hold: the restore makes the repository whole, undo brings the spoilt folder back to the byte, redo
-//! makes it whole again, and nothing of Rappel's own is left in it.
+//! Every kind of file in git's folder, spoilt in every way, after commits that the checkpoint does
+//! not hold: the restore makes the repository whole, undo brings the spoilt folder back to the
+//! byte, redo makes it whole again, and nothing of Rappel's own is left in it.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
@@ -208,8 +208,8 @@ fn what_an_operation_leaves() {
     each_way("COMMIT_EDITMSG");
 }
 
-/// Git has to read the repository in between: the one is repaired before the refs move, the other is
-/// spoilt again after that.
+/// Git has to read the repository in between: the one is repaired before the refs move, the other
+/// is spoilt again after that.
 #[test]
 fn an_undo_repairs_what_was_spoilt_since_and_puts_back_what_was_spoilt_before() {
     let world = repository();

@@ -95,8 +95,8 @@ impl Golden {
     }
 }
 
-/// Opens, lists, verifies, restores and undoes in the home of a version. `second` makes the workspace
-/// as it was at the second checkpoint, where its last restore had found it otherwise.
+/// Opens, lists, verifies, restores and undoes in the home of a version. `second` makes the
+/// workspace as it was at the second checkpoint, where its last restore had found it otherwise.
 fn work_with(version: &str, second: impl Fn(&Golden)) {
     let golden = Golden::unpack(&format!("home-{version}/whole.tar.gz"));
     let server = Postgres::start();

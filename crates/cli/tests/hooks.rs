@@ -1,5 +1,5 @@
-//! An agent's hooks through the real binary: payloads that were recorded, in order and out of it, and hooks that are
-//! killed, lied to, or kept from their home.
+//! An agent's hooks through the real binary: payloads that were recorded, in order and out of it,
+//! and hooks that are killed, lied to, or kept from their home.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
@@ -504,7 +504,8 @@ fn a_typed_command_is_answered_and_the_model_sees_nothing_of_it() {
     let answer = prompt("/rappel:restore latest --confirm -- docs");
     assert_eq!(agent.world.read("docs/notes.md"), "# Notes\n", "{answer}");
     assert_eq!(agent.world.read("a.txt"), "spoilt\n");
-    // What only looks like a command is for the model; what is typed with a slash is always answered.
+    // What only looks like a command is for the model; what is typed with a slash is always
+    // answered.
     assert!(prompt("rappel diff looks odd to me")["decision"].is_null());
     assert!(prompt("rappel is a fine program")["decision"].is_null());
     assert_eq!(prompt("/rappel:nosuch")["decision"], "block");

@@ -1,5 +1,5 @@
-//! A log that lost its end together with everything that knew of it but the note in `lock`, and bulk
-//! packs that no log names.
+//! A log that lost its end together with everything that knew of it but the note in `lock`, and
+//! bulk packs that no log names.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

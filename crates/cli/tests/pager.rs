@@ -12,7 +12,8 @@ use support::terminal::{OnTerminal, Shown};
 /// What a pager of these tests says before what it shows.
 const MARK: &str = "PAGED";
 
-/// A project whose diff, list, log and show are longer than 24 lines, with a pager that shows itself.
+/// A project whose diff, list, log and show are longer than 24 lines, with a pager that shows
+/// itself.
 fn long() -> World {
     let world = World::new();
     for number in 0..12 {

@@ -1,5 +1,5 @@
-//! References mean this workspace's checkpoints; another one's needs `--workspace`. A workspace whose
-//! folder is gone can be read, and written to a new folder.
+//! References mean this workspace's checkpoints; another one's needs `--workspace`. A workspace
+//! whose folder is gone can be read, and written to a new folder.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

@@ -56,8 +56,8 @@ impl Rappel {
         Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints, left_behind })
     }
 
-    /// The workspace that is meant. A folder that was made again has a history of its own by now; by
-    /// its path, the one before it is meant.
+    /// The workspace that is meant. A folder that was made again has a history of its own by now;
+    /// by its path, the one before it is meant.
     fn find_to_adopt(&self, old: &str) -> Result<document::Workspace> {
         let found = workspace::find(&self.store, old)?;
         if Some(found.id) != self.workspace_id() || found.id.to_string() == old {
@@ -70,8 +70,8 @@ impl Rappel {
         Ok(known.iter().rev().find(is_earlier).cloned().unwrap_or(found))
     }
 
-    /// A history that this folder had before, or that of a folder around it: what became of it, in a
-    /// sentence with the command that leads there.
+    /// A history that this folder had before, or that of a folder around it: what became of it, in
+    /// a sentence with the command that leads there.
     pub fn other_history(&self) -> Option<String> {
         if let Recognition::New { moved_from: Some(moved), .. } = &self.recognition {
             return Some(format!(

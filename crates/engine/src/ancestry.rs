@@ -59,8 +59,8 @@ impl Ancestry {
 }
 
 impl Rappel {
-    /// The nearest ancestor that counts, as [`Ancestry::parent`] has it, without a look at the whole
-    /// history.
+    /// The nearest ancestor that counts, as [`Ancestry::parent`] has it, without a look at the
+    /// whole history.
     pub(crate) fn ancestor(
         &self,
         row: &CheckpointRow,

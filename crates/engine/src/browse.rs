@@ -288,8 +288,8 @@ impl Rappel {
         }
     }
 
-    /// Writes one file as a checkpoint holds it to `out`; a link's target if it is one, and a database
-    /// of SQLite as one file, without a write-ahead log.
+    /// Writes one file as a checkpoint holds it to `out`; a link's target if it is one, and a
+    /// database of SQLite as one file, without a write-ahead log.
     pub fn cat(&self, reference: &Reference, path: &RelPath, out: &mut dyn Write) -> Result<()> {
         let row = self.resolve(reference, true)?;
         let missing = || Error::NoPath { checkpoint: row.id.to_string(), path: path.to_string() };

@@ -64,8 +64,8 @@ pub(crate) fn summarise(changes: &[Change]) -> FilesDiff {
 }
 
 impl Rappel {
-    /// Takes out of `changes` what only looks deleted: it is there, and a look at the workspace leaves
-    /// it out. Returns that, with the reason.
+    /// Takes out of `changes` what only looks deleted: it is there, and a look at the workspace
+    /// leaves it out. Returns that, with the reason.
     pub(crate) fn take_out_left_out(
         &self,
         changes: &mut Vec<Change>,
@@ -118,7 +118,8 @@ impl Rappel {
         Ok(())
     }
 
-    /// The files of the checkpoint that the next one follows: the newest, or what was restored since.
+    /// The files of the checkpoint that the next one follows: the newest, or what was restored
+    /// since.
     fn tree_before(
         &self,
         files: &CapturedFiles,

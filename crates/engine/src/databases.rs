@@ -130,8 +130,8 @@ impl Rappel {
         Ok(captured)
     }
 
-    /// A sentence for each file that was a database when it was last saved and is an ordinary file now, as far as
-    /// it was noticed among the files: one that is configured is a partial reason.
+    /// A sentence for each file that was a database when it was last saved and is an ordinary file
+    /// now, as far as it was noticed among the files: one that is configured is a partial reason.
     pub(crate) fn no_databases_any_more(
         &self,
         now: &CapturedDatabases,

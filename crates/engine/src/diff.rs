@@ -329,8 +329,8 @@ impl Rappel {
         Ok(())
     }
 
-    /// What differs in the repositories since they were like that (`None` if nothing does), and what
-    /// could not be looked at.
+    /// What differs in the repositories since they were like that (`None` if nothing does), and
+    /// what could not be looked at.
     pub(crate) fn git_since(
         &self,
         then: Option<&GitPart>,

@@ -1,7 +1,8 @@
 //! What agents' hooks tell: the one use case behind all of them.
 //!
-//! [`Rappel::hear_event`](crate::Rappel::hear_event) takes an [`Event`], records it in the agent's session, saves where something may be lost or was
-//! changed, and says what the agent should know. It never asks, and never runs what is not trusted.
+//! [`Rappel::hear_event`](crate::Rappel::hear_event) takes an [`Event`], records it in the agent's
+//! session, saves where something may be lost or was changed, and says what the agent should know.
+//! It never asks, and never runs what is not trusted.
 
 mod event;
 mod health;

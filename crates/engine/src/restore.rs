@@ -121,7 +121,8 @@ impl Planned {
     }
 }
 
-/// Whether a checkpoint holds the work trees that are asked for: a slip would bring back less than was meant.
+/// Whether a checkpoint holds the work trees that are asked for: a slip would bring back less than
+/// was meant.
 fn check_worktrees(target: &Manifest, options: &RestoreOptions) -> Result<()> {
     let parts = target.git.iter().flat_map(GitPart::repositories);
     let known: Vec<&str> =
@@ -356,7 +357,8 @@ impl Rappel {
         }
     }
 
-    /// What is answered where the workspace is as the checkpoint has it. Nothing was saved for that.
+    /// What is answered where the workspace is as the checkpoint has it. Nothing was saved for
+    /// that.
     fn did_nothing(
         &self,
         target: &Target,
@@ -366,7 +368,8 @@ impl Rappel {
         start: Instant,
     ) -> Result<RestoreReport> {
         let edited = planned.edited();
-        // A step that could do nothing yet is still the next one; one that has nothing to do is over.
+        // A step that could do nothing yet is still the next one; one that has nothing to do is
+        // over.
         let is_over = edited.is_empty() && !matches!(limit, Limit::Exactly { kept: true, .. });
         if course.kind != UndoKind::Restore && is_over {
             self.pass_over(course.kind, &target.manifest.id)?;

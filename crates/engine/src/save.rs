@@ -274,7 +274,8 @@ impl Rappel {
         let part =
             self.store.look_up(|index| agents_part(index, manifest.workspace.id, &[], None))?;
         let held = manifest.agents.clone().unwrap_or_default();
-        // A file that is too large is news as well: this checkpoint does not say that it is left out.
+        // A file that is too large is news as well: this checkpoint does not say that it is left
+        // out.
         let same = manifest.files.as_ref().is_some_and(|part| {
             part.tree == files.tree
                 && part.rules == files.scanned.rules
@@ -296,7 +297,8 @@ impl Rappel {
         Ok(Some(existing))
     }
 
-    /// The newest checkpoint, if it holds what was looked at just now. Databases that were not asked are not looked at.
+    /// The newest checkpoint, if it holds what was looked at just now. Databases that were not
+    /// asked are not looked at.
     fn unchanged(
         &self,
         newest: &CheckpointRow,

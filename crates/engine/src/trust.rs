@@ -240,8 +240,8 @@ impl Rappel {
         Ok(Command::new(&config.name, lines, config.timeout, self.root.clone(), guard))
     }
 
-    /// The `tools` of a `[[database]]`; `None` if it has none. An error if it has, or sends the password of the
-    /// environment away, and the user has not allowed that.
+    /// The `tools` of a `[[database]]`; `None` if it has none. An error if it has, or sends the
+    /// password of the environment away, and the user has not allowed that.
     pub(crate) fn trusted_tools(
         &self,
         config: &DatabaseConfig,

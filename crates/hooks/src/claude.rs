@@ -1,6 +1,8 @@
-//! Claude Code: its hooks' payloads, the answers that it understands, and what `rappel integrate claude` writes.
+//! Claude Code: its hooks' payloads, the answers that it understands, and what `rappel integrate
+//! claude` writes.
 //!
-//! Its hooks are described at <https://code.claude.com/docs/en/hooks>; what real runs sent stands in
+//! Its hooks are described at <https://code.claude.com/docs/en/hooks>; what real runs sent stands
+//! in
 //! `tests/fixtures/claude`.
 
 mod answer;

@@ -1,5 +1,5 @@
-//! Files of the user's and of an agent's, changed with care: whole or not at all, durable, and only if nobody else changed
-//! them in between.
+//! Files of the user's and of an agent's, changed with care: whole or not at all, durable, and only
+//! if nobody else changed them in between.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -85,8 +85,9 @@ pub fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Makes of a file's text what `change` makes of it; `None` is a file that is not there, and `mode` is for a new one. Tells
-/// whether that is something else. What `change` decides about is what it changes: it is asked again if another program wrote in between.
+/// Makes of a file's text what `change` makes of it; `None` is a file that is not there, and `mode`
+/// is for a new one. Tells whether that is something else. What `change` decides about is what it
+/// changes: it is asked again if another program wrote in between.
 pub fn update<E: From<FileError>>(
     path: &Path,
     mode: u32,

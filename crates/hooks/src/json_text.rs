@@ -1,7 +1,7 @@
 //! A JSON document of the user's, edited as text.
 //!
-//! Only what is asked for changes: order, indentation, line ends, numbers and unknown keys of everything else stay as
-//! they are, byte for byte. Each edit remembers its reverse.
+//! Only what is asked for changes: order, indentation, line ends, numbers and unknown keys of
+//! everything else stay as they are, byte for byte. Each edit remembers its reverse.
 
 use std::fmt;
 use std::ops::Range;
@@ -158,7 +158,8 @@ impl Document {
         value: &V,
     ) -> Result<(), Unfit> {
         let members = self.members(place)?.into_iter().map(|member| member.value).collect();
-        // The name stands before the value, so the value's first line has no indentation of its own.
+        // The name stands before the value, so the value's first line has no indentation of its
+        // own.
         let name = serde_json::Value::from(name).to_string();
         self.add(place, &self.parts(place, members), value, Some(name));
         Ok(())

@@ -1,5 +1,5 @@
-//! Files that are ours alone: each says so in a line of its own, with a checksum of the rest. One that the user edited is
-//! the user's from then on.
+//! Files that are ours alone: each says so in a line of its own, with a checksum of the rest. One
+//! that the user edited is the user's from then on.
 
 const MARK: &str = "# rappel integrate ";
 

@@ -1,7 +1,8 @@
-//! What `integrate` has to remember to take back exactly what it did: `integrations/` in Rappel's home, one file for each
-//! folder of an agent's settings. None of the user's settings are in it.
+//! What `integrate` has to remember to take back exactly what it did: `integrations/` in Rappel's
+//! home, one file for each folder of an agent's settings. None of the user's settings are in it.
 //!
-//! Losing a record costs little: hooks and files of ours are known by their marks. What is empty then counts as ours.
+//! Losing a record costs little: hooks and files of ours are known by their marks. What is empty
+//! then counts as ours.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -44,7 +45,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What there was before, if the text is still the one that we wrote; the inner `None` is no file at all.
+    /// What there was before, if the text is still the one that we wrote; the inner `None` is no
+    /// file at all.
     pub fn before(&self, text: &str) -> Option<Option<String>> {
         if checksum(text) != self.checksum {
             return None;

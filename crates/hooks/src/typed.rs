@@ -1,11 +1,12 @@
 //! Commands that the user types into an agent's prompt: `/rappel:undo …` and `rappel undo …`.
 //!
-//! They become a command line of our own. Who runs it, and shows what came of it, is not decided here.
+//! They become a command line of our own. Who runs it, and shows what came of it, is not decided
+//! here.
 
 use crate::words::{self, Unfinished};
 
-/// What can be asked for in a prompt. None of these runs a program of the workspace's choice, allows anything, or
-/// changes an agent's settings.
+/// What can be asked for in a prompt. None of these runs a program of the workspace's choice,
+/// allows anything, or changes an agent's settings.
 pub const VERBS: &[&str] = &[
     "save", "list", "ls", "show", "diff", "restore", "undo", "redo", "status", "cat", "at", "log",
     "find", "timeline", "recall", "replay", "tag", "pin", "unpin", "delete", "undelete",

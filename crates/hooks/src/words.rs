@@ -1,6 +1,7 @@
 //! Command lines as words: splitting what a person typed, and quoting a word for a shell.
 //!
-//! Splitting follows the shell's quotes and expands nothing: `$(…)`, `*` and `~` are letters like any other.
+//! Splitting follows the shell's quotes and expands nothing: `$(…)`, `*` and `~` are letters like
+//! any other.
 
 /// A quote that is never closed, or a backslash at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +46,8 @@ fn quoted(quote: char, rest: &mut std::str::Chars, word: &mut String) -> Result<
             word.push(letter);
             continue;
         }
-        // Between double quotes a backslash stands for itself, unless a quote or another one follows.
+        // Between double quotes a backslash stands for itself, unless a quote or another one
+        // follows.
         let next = rest.next().ok_or(unfinished)?;
         if next != '"' && next != '\\' {
             word.push('\\');

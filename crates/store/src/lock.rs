@@ -70,7 +70,8 @@ impl Patience {
     }
 }
 
-/// What the lock file says: a message between writers. Who holds the lock is the kernel's knowledge.
+/// What the lock file says: a message between writers. Who holds the lock is the kernel's
+/// knowledge.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Note {
     pid: u32,
@@ -85,9 +86,9 @@ struct Note {
     broken: Option<(u64, u64)>,
 }
 
-/// How far the log has come, as the last writer knew it. It is written after the log is synced and is
-/// not synced itself. So a note that is behind the log means nothing, and one that is ahead of it
-/// means that the log has lost its end.
+/// How far the log has come, as the last writer knew it. It is written after the log is synced and
+/// is not synced itself. So a note that is behind the log means nothing, and one that is ahead of
+/// it means that the log has lost its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// The home whose log it is: a lock file may be older than the home beside it.

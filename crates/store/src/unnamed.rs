@@ -1,6 +1,6 @@
 //! Bulk packs that no commit names: what a save left that did not end, or all that is left of
-//! checkpoints whose log is lost. Verify tells of the latter, a repair names them, and gc keeps them
-//! until a user frees them.
+//! checkpoints whose log is lost. Verify tells of the latter, a repair names them, and gc keeps
+//! them until a user frees them.
 
 use crate::error::Result;
 use crate::lock::Reached;

@@ -5,8 +5,8 @@ use std::io::Write;
 /// The variable that names the file where `scripts/test` counts them.
 const TOLD_IN: &str = "RAPPEL_CANNOT_RUN";
 
-/// Says that the test that calls this cannot run here, and why. Where `CI` is set, that is a failure:
-/// everything a test needs is there.
+/// Says that the test that calls this cannot run here, and why. Where `CI` is set, that is a
+/// failure: everything a test needs is there.
 ///
 /// A runner shows nothing of a test that passes, so the line goes to a file too, if there is one.
 #[track_caller]

@@ -76,7 +76,8 @@ impl Steps {
         let mut threads = HashMap::<&str, Vec<Step>>::new();
         for line in log.lines() {
             let (thread, said) = line.split_once(' ').unwrap();
-            // A call that another thread comes between is told in two lines; the second has no name.
+            // A call that another thread comes between is told in two lines; the second has no
+            // name.
             let Some((call, _)) = said.trim_start().split_once('(') else { continue };
             let steps = threads.entry(thread).or_default();
             let nth = 1 + steps.iter().filter(|step| step.call == call).count() as u64;

@@ -81,8 +81,8 @@ impl Trigger {
         )
     }
 
-    /// Whether such a checkpoint takes the bytes of agents' transcripts along. They grow with everything that an agent
-    /// does, so the many checkpoints between two of these leave them out.
+    /// Whether such a checkpoint takes the bytes of agents' transcripts along. They grow with
+    /// everything that an agent does, so the many checkpoints between two of these leave them out.
     pub fn takes_transcripts(self) -> bool {
         matches!(
             self,

@@ -185,9 +185,9 @@ impl<'a> Work<'a> {
         self.request.memo.map(|memo| &memo.part).or(self.request.prior)
     }
 
-    /// Bundles of other workspaces, whose repositories may be clones of this one. Only those of which
-    /// this repository has every object: a restore gives back all of a bundle, and must not bring
-    /// another project's work to this one.
+    /// Bundles of other workspaces, whose repositories may be clones of this one. Only those of
+    /// which this repository has every object: a restore gives back all of a bundle, and must not
+    /// bring another project's work to this one.
     fn foreign_bundles(&self, place: &Place) -> Vec<Bundle> {
         let mut bundles: Vec<Bundle> = Vec::new();
         for part in (self.request.others)() {

@@ -1,6 +1,6 @@
-//! Whether git's packs are whole. A pack never changes once it is written, so one that does not look
-//! as it did is read: each ends with a checksum of all its bytes. Not guaranteed: damage that leaves
-//! size and times as they were is not noticed here; only `git fsck` reads everything.
+//! Whether git's packs are whole. A pack never changes once it is written, so one that does not
+//! look as it did is read: each ends with a checksum of all its bytes. Not guaranteed: damage that
+//! leaves size and times as they were is not noticed here; only `git fsck` reads everything.
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -77,8 +77,8 @@ pub fn look(common_dir: &Path, hash: Kind, known: &[PackFile], budget: u64) -> P
     found
 }
 
-/// Whether a pack or the index of one ends with the checksum of all that comes before. Takes as long
-/// as it takes to read it.
+/// Whether a pack or the index of one ends with the checksum of all that comes before. Takes as
+/// long as it takes to read it.
 pub fn is_intact(path: &Path, width: usize) -> bool {
     let kind = if width == 32 { Kind::Sha256 } else { Kind::Sha1 };
     let read = || -> std::io::Result<bool> {

@@ -199,8 +199,8 @@ pub fn mend(
     mend
 }
 
-/// Whether what stands at `path` in `state` cannot be what git wants there, given that it is a folder
-/// on one side and a file on the other.
+/// Whether what stands at `path` in `state` cannot be what git wants there, given that it is a
+/// folder on one side and a file on the other.
 fn is_misplaced(state: &State, path: &RelPath, folder: bool) -> bool {
     let (_, rest) = split(path.as_bytes());
     match role(path.as_bytes()) {

@@ -67,7 +67,8 @@ fn part(role: &str, place: &Place, name: &str, told: &AtomicBool) {
             wait(told);
             std::process::exit(0);
         }
-        // Moves amounts between accounts; the sum stays. Few frames, so that the log starts over often.
+        // Moves amounts between accounts; the sum stays. Few frames, so that the log starts over
+        // often.
         "transfer" => {
             let open = place.open(name);
             open.execute_batch("PRAGMA wal_autocheckpoint = 15; PRAGMA synchronous = OFF").unwrap();
@@ -85,7 +86,8 @@ fn part(role: &str, place: &Place, name: &str, told: &AtomicBool) {
                      COMMIT",
                     round * 31 % 3000
                 ));
-                // SQLite does not take turns: the other writer may have been first for all of the time there is.
+                // SQLite does not take turns: the other writer may have been first for all of the
+                // time there is.
                 if let Err(error) = moved {
                     assert!(error.to_string().contains("locked"), "{error}");
                     let _ = open.execute_batch("ROLLBACK");

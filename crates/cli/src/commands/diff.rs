@@ -14,7 +14,8 @@ use crate::{face, values};
 
 /// Show what changed since a checkpoint, or between two
 ///
-/// A file that has the same content in another place, or mostly the same lines, is shown as renamed.
+/// A file that has the same content in another place, or mostly the same lines, is shown as
+/// renamed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:

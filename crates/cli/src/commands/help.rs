@@ -252,7 +252,8 @@ mod tests {
         calls
     }
 
-    /// Every command below, down to the last verb, is explained and has an example that can be typed.
+    /// Every command below, down to the last verb, is explained and has an example that can be
+    /// typed.
     fn explained(command: &Command, above: &str) {
         for found in command.get_subcommands() {
             let name = format!("{above} {}", found.get_name());

@@ -29,8 +29,9 @@ const REPLY_WAIT: Duration = Duration::from_secs(25);
 
 /// Take what an agent's hook tells; `rappel integrate` sets that up
 ///
-/// Reads one event as JSON from its standard input, records it, saves what has to be saved, and prints what the
-/// agent should know, in the agent's own form. It always exits 0: an agent is never stopped by it.
+/// Reads one event as JSON from its standard input, records it, saves what has to be saved, and
+/// prints what the agent should know, in the agent's own form. It always exits 0: an agent is never
+/// stopped by it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:

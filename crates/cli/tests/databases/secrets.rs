@@ -136,7 +136,8 @@ fn the_password_for_every_server_goes_to_another_machine_only_if_that_is_allowed
     let passwords: Vec<Vec<u8>> = heard.try_iter().collect();
     assert!(passwords.contains(&b"hunter2\0".to_vec()), "{passwords:?}");
 
-    // An address that the user's own environment has needs no question, and one of this machine neither.
+    // An address that the user's own environment has needs no question, and one of this machine
+    // neither.
     let local = format!("postgres://me@127.0.0.1:{port}/app?sslmode=disable");
     for (text, variable) in [("env:THE_URL", url.as_str()), (local.as_str(), "")] {
         world.json(&["trust", "--revoke"]);

@@ -80,7 +80,8 @@ impl RestoreOptions {
 }
 
 impl Rappel {
-    /// What going to a checkpoint does to sessions. Those in `news` went on, and their journals do not know it yet.
+    /// What going to a checkpoint does to sessions. Those in `news` went on, and their journals do
+    /// not know it yet.
     pub(crate) fn plan_agents(
         &self,
         target: &Manifest,

@@ -438,7 +438,8 @@ pub(crate) fn plan_databases(
         let (name, target) = (&holding.named.name, &holding.target);
         if let Some(reason) = &holding.unreadable {
             let advice = match target.kind {
-                // Its bytes would be kept as a file, and a checkpoint holds files of the workspace alone.
+                // Its bytes would be kept as a file, and a checkpoint holds files of the workspace
+                // alone.
                 DatabaseKind::Sqlite if holding.damaged.is_some() && holding.path().is_none() => {
                     let place = &holding.named.place;
                     format!(

@@ -1,5 +1,5 @@
-//! Repositories that are gone or damaged, as far as that is cheap to notice: what status, save, doctor
-//! and a plan say of it.
+//! Repositories that are gone or damaged, as far as that is cheap to notice: what status, save,
+//! doctor and a plan say of it.
 
 use rappel_capture::git::memo::RepositoryMemo;
 use rappel_capture::git::refs::Target;

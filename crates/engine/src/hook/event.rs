@@ -1,6 +1,7 @@
 //! What an agent's hook tells, and what it is answered, whatever the agent.
 //!
-//! Each vendor's payload is translated into an [`Event`] and the [`Answer`] back into the vendor's form (crate
+//! Each vendor's payload is translated into an [`Event`] and the [`Answer`] back into the vendor's
+//! form (crate
 //! `rappel-hooks`). Nothing here knows a vendor's name.
 
 use rappel_types::agents::ProcessId;
@@ -138,6 +139,7 @@ pub struct Answer {
     pub context: Option<String>,
     /// For the user, beside what goes on.
     pub notice: Option<String>,
-    /// For the user, instead of what goes on: the prompt was answered here, and the model does not see it.
+    /// For the user, instead of what goes on: the prompt was answered here, and the model does not
+    /// see it.
     pub reply: Option<String>,
 }

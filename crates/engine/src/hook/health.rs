@@ -14,7 +14,8 @@ use crate::status::{Health, Status};
 /// A failure is bad news for so long, or until something was saved since.
 const NEWS_MS: i64 = 60 * 60 * 1000;
 
-/// An integration that is installed: a face finds them, because only it knows where agents keep their settings.
+/// An integration that is installed: a face finds them, because only it knows where agents keep
+/// their settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     /// The agent.

@@ -50,8 +50,8 @@ impl Rappel {
             let call = format!("{} ({id} in session {session})", call.tool);
             options.overtaken = Some(Overtaken { call, has_begun: goes_on });
         }
-        // The checkpoint first: it is what cannot be made up for later. And what the agent is about to do is not part
-        // of it.
+        // The checkpoint first: it is what cannot be made up for later. And what the agent is about
+        // to do is not part of it.
         let checkpoint = match save {
             Some(options) => self.save_heard(&options)?,
             None => None,
@@ -231,7 +231,8 @@ impl Rappel {
 }
 
 impl Event {
-    /// Whether no call can be under way any more, so that those without an end were refused or interrupted.
+    /// Whether no call can be under way any more, so that those without an end were refused or
+    /// interrupted.
     fn is_pause(&self) -> bool {
         use Moment::{Idle, Prompt, SessionEnd, SessionStart, SubagentEnd};
         match self.moment {
@@ -262,7 +263,8 @@ fn started(id: &str, call: &Call) -> NewEvent {
     NewEvent { id: Some(call_id(id)), ..NewEvent::from(body) }
 }
 
-/// A call that ended. Its beginning is told again, in case it was not heard; what is known is passed over.
+/// A call that ended. Its beginning is told again, in case it was not heard; what is known is
+/// passed over.
 fn ended(event: &Event, call: &Call, outcome: &Outcome) -> Vec<NewEvent> {
     let Some(id) = &call.id else { return Vec::new() };
     let mut events = vec![started(id, call)];

@@ -1,4 +1,5 @@
-//! What a session has been told already. It is only a view: where it is lost, something is told twice.
+//! What a session has been told already. It is only a view: where it is lost, something is told
+//! twice.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Which session an event belongs to. Agents end without a word, so every event looks after those that did.
+//! Which session an event belongs to. Agents end without a word, so every event looks after those
+//! that did.
 
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
 
@@ -11,8 +12,8 @@ use crate::rappel::Rappel;
 const SILENCE_MS: i64 = 24 * 60 * 60 * 1000;
 
 impl Rappel {
-    /// The session that an event belongs to. One that is not known, or has ended, begins anew: an ended session is
-    /// not revived, but is the parent of the one that goes on.
+    /// The session that an event belongs to. One that is not known, or has ended, begins anew: an
+    /// ended session is not revived, but is the parent of the one that goes on.
     pub(super) fn session_of(&mut self, event: &Event) -> Result<SessionId> {
         let main = self.session_named(event, &event.session, None)?;
         match &event.subagent {

@@ -1,7 +1,8 @@
 //! The workers of hooks, and what became of them: a folder in the home.
 //!
-//! A worker that is at work has a file there and holds a lock on it. One whose lock can be had has died, and the next
-//! event says so. Failures stand there too, so that `status` can tell, whatever the reason: the store need not open.
+//! A worker that is at work has a file there and holds a lock on it. One whose lock can be had has
+//! died, and the next event says so. Failures stand there too, so that `status` can tell, whatever
+//! the reason: the store need not open.
 
 use std::fs::File;
 use std::io::Write;
@@ -66,8 +67,8 @@ impl Workers {
         self.folder.join("working")
     }
 
-    /// Says that this process is at work for an event, and notes those that died at theirs. Nothing where that cannot
-    /// be written: the work itself will say why.
+    /// Says that this process is at work for an event, and notes those that died at theirs. Nothing
+    /// where that cannot be written: the work itself will say why.
     pub fn begin(&self, root: &Path, event: &Event) -> Option<AtWork> {
         self.bury();
         make_folder(&self.folder)?;
@@ -152,7 +153,8 @@ impl Workers {
         let mut how = File::options();
         how.write(true).create(true).truncate(true);
         if let Ok(file) = Handle::open(&how, &folder.join(name)) {
-            // What is written gives the file its time. Where it cannot be, the mark is older than it could be.
+            // What is written gives the file its time. Where it cannot be, the mark is older than
+            // it could be.
             let _ = (&*file).write_all(b".");
         }
     }

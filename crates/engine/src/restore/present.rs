@@ -25,7 +25,8 @@ pub(crate) struct Present {
     pub skipped: Vec<rappel_types::manifest::Skipped>,
     pub partial: Vec<PartialReason>,
     pub git: GitPresent,
-    /// Sessions of which a transcript tells more than their journals, where nothing was taken in yet.
+    /// Sessions of which a transcript tells more than their journals, where nothing was taken in
+    /// yet.
     pub news: HashSet<SessionId>,
 }
 
@@ -38,8 +39,8 @@ impl Present {
 }
 
 impl Rappel {
-    /// What the safety checkpoint takes although today's rules would not, as far as it is known before:
-    /// what the target holds and the last save did not.
+    /// What the safety checkpoint takes although today's rules would not, as far as it is known
+    /// before: what the target holds and the last save did not.
     pub(super) fn to_take_too(&self, target: &Target, anew: bool) -> Result<Vec<RelPath>> {
         if anew {
             return Ok(Vec::new());
@@ -50,8 +51,8 @@ impl Rappel {
         Ok(also)
     }
 
-    /// The present as a prepared save holds it. `Err` are the paths that it has to take besides: the
-    /// target holds them, or they are damaged databases that will be displaced.
+    /// The present as a prepared save holds it. `Err` are the paths that it has to take besides:
+    /// the target holds them, or they are damaged databases that will be displaced.
     pub(super) fn present_of(
         &self,
         prepared: &PreparedSave<'_>,

@@ -1,5 +1,6 @@
-//! Before anything is displaced: the restore is planned, the present is saved if there is something to
-//! do, and the store shows that it can give back all that the plan displaces. A cache or an index only says that it should.
+//! Before anything is displaced: the restore is planned, the present is saved if there is something
+//! to do, and the store shows that it can give back all that the plan displaces. A cache or an
+//! index only says that it should.
 //!
 //! Where it cannot, the safety checkpoint is made again from the workspace's bytes. Only if that does
 //! not help either is the restore refused, with nothing moved.
@@ -50,8 +51,8 @@ enum Goes {
 }
 
 impl Rappel {
-    /// Plans the restore and saves the present, until all that the plan displaces is known to be held.
-    /// Where there is nothing to do, or the plan is refused, nothing is saved.
+    /// Plans the restore and saves the present, until all that the plan displaces is known to be
+    /// held. Where there is nothing to do, or the plan is refused, nothing is saved.
     pub(super) fn prepare(
         &mut self,
         target: &Target,

@@ -1,4 +1,5 @@
-//! Which paths a checkpoint's own rules would have taken. Only what they would have taken may be deleted.
+//! Which paths a checkpoint's own rules would have taken. Only what they would have taken may be
+//! deleted.
 
 use std::sync::{Arc, OnceLock};
 

@@ -37,7 +37,8 @@ pub struct SaveOptions {
     pub also_git: Option<GitPart>,
     /// Sessions to take although they have ended.
     pub also_sessions: Vec<SessionId>,
-    /// Make a checkpoint only if something else than agents' state changed since the last one, however old that is.
+    /// Make a checkpoint only if something else than agents' state changed since the last one,
+    /// however old that is.
     pub if_changed: bool,
     /// What the checkpoint is to come before, if that may not wait for it.
     pub overtaken: Option<Overtaken>,

@@ -94,7 +94,8 @@ pub(crate) struct Made {
 }
 
 impl Rappel {
-    /// What a save does before it looks: which workspace it is, what agents tell, whom it waits for.
+    /// What a save does before it looks: which workspace it is, what agents tell, whom it waits
+    /// for.
     pub(crate) fn begin_save(&mut self, options: &SaveOptions, distrust: bool) -> Result<Begun> {
         let start = Instant::now();
         let (id, mut notes, new_workspace) = self.identify();

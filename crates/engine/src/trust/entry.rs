@@ -51,8 +51,8 @@ pub enum Wanted {
         /// What they are told of the server, without the password. It is an argument.
         connection: String,
     },
-    /// A `[[database]]` has its server on another machine, which gets the password that the environment has for
-    /// every server.
+    /// A `[[database]]` has its server on another machine, which gets the password that the
+    /// environment has for every server.
     Password {
         /// Where the server is.
         connection: String,

@@ -28,8 +28,8 @@ pub struct PromptStep {
 }
 
 impl Rappel {
-    /// What `undo --prompt` would do: to before the last prompt of a session that changed anything. Asks if another
-    /// session worked here since.
+    /// What `undo --prompt` would do: to before the last prompt of a session that changed anything.
+    /// Asks if another session worked here since.
     pub fn next_undo_prompt(&self, session: Option<&SessionId>) -> Result<PromptStep> {
         self.refuse_if_unfinished()?;
         let Some(session) = session else { return Err(self.whose_prompt()?) };
@@ -84,7 +84,8 @@ impl Rappel {
         Ok(line)
     }
 
-    /// Another session that made a checkpoint with files since then. Those that the session itself sent do not count.
+    /// Another session that made a checkpoint with files since then. Those that the session itself
+    /// sent do not count.
     fn other_since(&self, since: &CheckpointRow, line: &[SessionId]) -> Result<Option<String>> {
         let rows = self.rows()?;
         for row in rows.iter().filter(|row| row.sequence > since.sequence && row.holds_files) {

@@ -205,7 +205,8 @@ impl Model {
                 let before = self.look();
                 let done = self.restore(&id).done.unwrap();
                 self.compare(&self.saved[&id].clone(), "restored");
-                // One that had nothing to do is no step; a work tree made again is not taken away again.
+                // One that had nothing to do is no step; a work tree made again is not taken away
+                // again.
                 let is_step = done.safety_checkpoint.is_some();
                 if *undo && is_step && before.there == self.look().there {
                     self.bench.undo();

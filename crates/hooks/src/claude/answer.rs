@@ -29,8 +29,8 @@ pub fn answer(event: &Event, answer: &Answer) -> String {
     }
 }
 
-/// The name of an event through which the model can be told something. On the others, a text would make the agent go
-/// on, or be an error.
+/// The name of an event through which the model can be told something. On the others, a text would
+/// make the agent go on, or be an error.
 fn carrier(moment: &Moment, event: &Event) -> Option<&'static str> {
     match moment {
         _ if !event.carries_context() => None,

@@ -1,8 +1,9 @@
 //! Claude's files for `/rappel:NAME`, and the skill.
 //!
-//! Where the prompt's hook runs, it answers such a command before Claude looks at the file. The file is for where it does
-//! not run. Claude pastes the user's words into the shell block as text, so they stand in a here-document that expands
-//! nothing and ends with a word that nobody can guess.
+//! Where the prompt's hook runs, it answers such a command before Claude looks at the file. The
+//! file is for where it does not run. Claude pastes the user's words into the shell block as text,
+//! so they stand in a here-document that expands nothing and ends with a word that nobody can
+//! guess.
 
 use super::handlers::Caller;
 use crate::owned;

@@ -1,4 +1,5 @@
-//! The hooks that `rappel integrate claude` writes: for which events, for which tools, and the shell line of each.
+//! The hooks that `rappel integrate claude` writes: for which events, for which tools, and the
+//! shell line of each.
 //!
 //! Each shell line ends with [`MARK`]. By that, and by nothing else, a handler is known to be ours.
 
@@ -11,7 +12,8 @@ use crate::words;
 /// The comment at the end of each shell line that we wrote.
 pub const MARK: &str = "# rappel integrate claude";
 
-/// Calls that may change something. Tools that only read are told by the transcript, and Rappel's own need no hook.
+/// Calls that may change something. Tools that only read are told by the transcript, and Rappel's
+/// own need no hook.
 const TOOLS: &str =
     "^(Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit|ExitWorktree|mcp__(?!rappel__).*)$";
 
@@ -97,8 +99,8 @@ impl Caller {
         format!("{} {words}{}", self.word, self.flags)
     }
 
-    /// A shell line that runs a command of ours if the program is there. It never fails: exit code 2, which a usage error
-    /// of ours has, would block the agent.
+    /// A shell line that runs a command of ours if the program is there. It never fails: exit code
+    /// 2, which a usage error of ours has, would block the agent.
     fn safely(&self, words: &str) -> String {
         format!("{} && {}; exit 0 {MARK}", self.test(), self.line(words))
     }
@@ -157,8 +159,8 @@ pub struct StatusLine {
     command: String,
 }
 
-/// Each event, the tools that it is about, and after how many seconds Claude may stop waiting: five more than Rappel itself
-/// ever takes.
+/// Each event, the tools that it is about, and after how many seconds Claude may stop waiting: five
+/// more than Rappel itself ever takes.
 const EVENTS: &[(&str, Option<&str>, u32)] = &[
     ("SessionStart", None, 7),
     ("UserPromptSubmit", None, 30),

@@ -51,7 +51,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a scope, for a workspace and the folder in which Claude keeps the user's own settings.
+    /// The place of a scope, for a workspace and the folder in which Claude keeps the user's own
+    /// settings.
     pub fn new(scope: Scope, root: &Path, user: &Path) -> Self {
         let folder = match scope {
             Scope::Local | Scope::Shared => root.join(".claude"),
@@ -209,7 +210,8 @@ fn is_empty(settings: &str) -> bool {
     settings.trim_matches(['\u{feff}', ' ', '\t', '\r', '\n', '{', '}']).is_empty()
 }
 
-/// A repository that is not trusted must not lead us elsewhere by a link. `.claude` itself may be one.
+/// A repository that is not trusted must not lead us elsewhere by a link. `.claude` itself may be
+/// one.
 fn stays_inside(place: &Place, folder: &Path) -> Result<()> {
     let mut inside = folder.ancestors().take_while(|above| above.starts_with(&place.folder));
     let real = |path: &Path| std::fs::canonicalize(path).ok();
@@ -276,11 +278,13 @@ fn settings_without(
     Ok((!was_ours).then_some(rest))
 }
 
-/// Writes the commands and the skill as the settings that are there now need them; removes them if none do.
+/// Writes the commands and the skill as the settings that are there now need them; removes them if
+/// none do.
 fn put_files(place: &Place, changes: &mut Changes) -> Result<()> {
     let mut present = BTreeMap::new();
     for one in std::iter::once(place.clone()).chain(place.neighbour()) {
-        // A neighbour that cannot be read was refused when it was integrated, or has been spoilt since.
+        // A neighbour that cannot be read was refused when it was integrated, or has been spoilt
+        // since.
         if let Some(caller) = caller(&one).unwrap_or_default() {
             present.insert(one.scope, caller);
         }

@@ -61,7 +61,8 @@ fn member_or(
         return Ok(found);
     }
     document.add_member(object, name, otherwise)?;
-    // What is added last ends where the object ends, but for blanks and the bracket. The object itself has grown.
+    // What is added last ends where the object ends, but for blanks and the bracket. The object
+    // itself has grown.
     let grown = document.value_from(object.start);
     Ok(document.member(&grown, name)?.unwrap_or(grown))
 }
@@ -70,7 +71,8 @@ fn named(unfit: &Unfit, name: &str) -> Unfit {
     Unfit { problem: format!("{name:?}: {}", unfit.problem), line: unfit.line }
 }
 
-/// Takes out everything of ours, wherever it stands, and each list and object that is empty without it.
+/// Takes out everything of ours, wherever it stands, and each list and object that is empty without
+/// it.
 pub fn strip(text: &str) -> Result<String, Unfit> {
     let mut document = Document::new(text.to_owned())?;
     let root = document.root();

@@ -262,9 +262,9 @@ impl Address {
         hosts.is_none_or(|hosts| hosts.split(',').all(is_local_host))
     }
 
-    /// Whether the password that the environment has for every server (`PGPASSWORD`) would be sent to another
-    /// machine that the address names. A name that leads here now may lead elsewhere in a moment, so only what
-    /// cannot be elsewhere counts as here.
+    /// Whether the password that the environment has for every server (`PGPASSWORD`) would be sent
+    /// to another machine that the address names. A name that leads here now may lead elsewhere in
+    /// a moment, so only what cannot be elsewhere counts as here.
     pub fn sends_password_away(&self) -> bool {
         let is_here = |host: &str| {
             let is_socket = host.is_empty() || host.starts_with(['/', '@']);

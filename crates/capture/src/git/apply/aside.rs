@@ -118,8 +118,8 @@ impl Aside<'_> {
     }
 }
 
-/// The objects that the index of a pack names. One of the first version, which git has not written for
-/// long, is not read.
+/// The objects that the index of a pack names. One of the first version, which git has not written
+/// for long, is not read.
 fn names_in(index: &Path, width: usize) -> Vec<Oid> {
     /// Magic, version, and a table of 256 numbers; the last of them is how many objects there are.
     const NAMES: usize = 8 + 1024;

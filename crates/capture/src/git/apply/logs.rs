@@ -133,8 +133,8 @@ fn without_own_entry(log: &[u8]) -> Option<&[u8]> {
     is_ours.then_some(&log[..start])
 }
 
-/// Removes the folders above a log that is gone, if they are empty and the state that is gone to does
-/// not hold them.
+/// Removes the folders above a log that is gone, if they are empty and the state that is gone to
+/// does not hold them.
 fn remove_empty_above(root: &Root, log: &RelPath, state: Option<&State>) {
     let Some(state) = state else { return };
     let above: Vec<RelPath> = log.ancestors().collect();
