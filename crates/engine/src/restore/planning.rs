@@ -58,7 +58,7 @@ impl Rappel {
     ) -> Result<Planned> {
         let wish = limit.databases();
         let mut looked = self.look_at_databases(&target.manifest, wish.as_ref(), scratch)?;
-        let mut present = self.look(scratch, target, &mut looked)?;
+        let mut present = self.look(scratch, target, limit, &mut looked)?;
         if limit.agents().is_some() {
             present.news = self.sessions_with_news()?;
         }

@@ -1,5 +1,6 @@
 //! The present before a restore: saved, or only looked at in a dry run.
 
+use rappel_capture::databases::sqlite;
 use rappel_capture::git::State;
 use rappel_store::beneath::Root;
 use rappel_store::sink::{Scratch, Source};
@@ -9,7 +10,7 @@ use rappel_types::manifest::PartialReason;
 use rappel_types::{Facet, FacetState, Node, ObjectId, RelPath};
 use std::collections::HashSet;
 
-use super::Target;
+use super::{Limit, Target};
 use crate::databases::Holdings;
 use crate::error::{Error, Result};
 use crate::git::GitPresent;
@@ -107,10 +108,12 @@ impl Rappel {
         &self,
         scratch: &Scratch<'_>,
         target: &Target,
+        limit: &Limit<'_>,
         held: &mut Holdings,
     ) -> Result<Present> {
         let id = self.require_known()?;
         let mut also = held.displace_damaged();
+        also.extend(self.beside_databases(limit)?);
         also.sort();
         loop {
             let files = self.scan(scratch, self.load_cache(id)?, &also, None)?;
@@ -135,6 +138,18 @@ impl Rappel {
             also.sort();
             also.dedup();
         }
+    }
+
+    /// What SQLite keeps beside a database, where a step is about both as files: the one is not
+    /// taken as a file without the other.
+    pub(super) fn beside_databases(&self, limit: &Limit<'_>) -> Result<Vec<RelPath>> {
+        let Limit::Exactly { paths, .. } = limit else { return Ok(Vec::new()) };
+        let root = Root::open(&self.root, self.options.disk.clone())?;
+        let beside = paths.iter().flat_map(sqlite::companions_of);
+        let taken =
+            beside.filter(|path| paths.contains(path) && !path.as_bytes().ends_with(b"-shm"));
+        let exists = |path: &RelPath| root.stat(path).is_ok_and(|found| found.is_some());
+        Ok(taken.filter(exists).collect())
     }
 
     /// Paths that the target holds and that exist, but that a look at the present did not take.

@@ -104,6 +104,9 @@ impl Rappel {
         let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         held.names = names;
         let mut also = self.to_take_too(target, anew)?;
+        also.extend(self.beside_databases(limit)?);
+        also.sort();
+        also.dedup();
         loop {
             let options = safety_options(target, &also, anew);
             let begun = self.begin_save(&options, anew)?;

@@ -177,6 +177,7 @@ impl Snapshot {
             return Ok(Err(Moved));
         }
         if length == 0 {
+            refuse_log_of_nothing(path, guard)?;
             return Ok(Ok(snapshot));
         }
         if length < HEADER as u64 {
@@ -348,12 +349,22 @@ pub(super) fn peek(path: &Path, hold: &Hold) -> Result<(Handle, u32)> {
     let opened = Guard::Holder(hold).open(path).map_err(unreadable(path))?;
     let main = opened.ok_or_else(|| absent(path))?;
     if main.metadata().map_err(unreadable(path))?.len() == 0 {
+        refuse_log_of_nothing(path, Guard::Holder(hold))?;
         return Ok((main, 0));
     }
     let mut header = [0; HEADER];
     main.read_exact_at(&mut header, 0).map_err(|_| no_database(path))?;
     let size = page_size(&header).ok_or_else(|| no_database(path))?;
     Ok((main, size))
+}
+
+/// A file that lost its pages is no empty database: SQLite would delete its log unread.
+fn refuse_log_of_nothing(path: &Path, guard: Guard<'_>) -> Result<()> {
+    let log = guard.open(&companion(path, "-wal")).map_err(unreadable(path))?;
+    match log.is_some_and(|log| log.metadata().is_ok_and(|meta| meta.len() > 0)) {
+        true => Err(damaged(path, "it is empty, and a log (-wal) lies beside it")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn absent(path: &Path) -> Error {
