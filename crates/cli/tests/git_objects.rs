@@ -141,6 +141,57 @@ fn a_commit_whose_objects_are_spoilt_is_not_said_to_be_saved() {
     }
 }
 
+/// The undo writes the branch as a file, because git refuses a ref to a commit that it does not have.
+#[test]
+fn a_restore_over_lost_objects_can_be_undone_and_redone_again_and_again() {
+    for branch in ["main", "HEAD"] {
+        for lost_again in [false, true] {
+            let when = format!("{branch}, lost again: {lost_again}");
+            let world = packed();
+            let root = world.project.root();
+            let objects = root.join(".git/objects");
+            if branch == "HEAD" {
+                git(root, &["checkout", "-q", "--detach"]);
+            }
+            let id = world.save("whole");
+            let portrait = || {
+                let status = git(root, &["status", "--porcelain=v2", "--branch"]);
+                (status, git(root, &["rev-list", "--objects", "--all", "HEAD"]))
+            };
+            let whole = portrait();
+            commit(root, "later", "later");
+            let newest = git(root, &["rev-parse", "HEAD"]);
+            std::fs::remove_dir_all(&objects).unwrap();
+            let lost = || {
+                let head = std::fs::read_to_string(root.join(".git/HEAD")).unwrap();
+                match head.strip_prefix("ref: ") {
+                    Some(name) => {
+                        std::fs::read_to_string(root.join(".git").join(name.trim_end())).unwrap()
+                    }
+                    None => head,
+                }
+            };
+            let run = |arguments: &[&str]| {
+                let output = world.run(arguments);
+                assert!(output.status.success(), "{when}: {}", world.shown(&output));
+            };
+            run(&["restore", &id, "--confirm"]);
+            assert_eq!(portrait(), whole, "{when}");
+            for _ in 0..2 {
+                run(&["undo"]);
+                assert_eq!(lost(), newest, "{when}, undone");
+                assert_eq!(std::fs::read_to_string(root.join("later")).unwrap(), "later");
+                if lost_again {
+                    std::fs::remove_dir_all(&objects).unwrap();
+                }
+                run(&["redo"]);
+                assert_eq!(portrait(), whole, "{when}, redone");
+                git(root, &["fsck", "--full", "--strict", "--no-reflogs"]);
+            }
+        }
+    }
+}
+
 #[test]
 fn an_empty_commit_object_is_noticed_and_comes_back() {
     let world = packed();

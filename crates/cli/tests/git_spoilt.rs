@@ -6,7 +6,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rappel_testing::git::git;
 use rappel_testing::project::Snapshot;
@@ -229,6 +229,205 @@ fn an_undo_repairs_what_was_spoilt_since_and_puts_back_what_was_spoilt_before() 
     assert_same(&folder(&world), &since, "redone");
 }
 
+/// The repository with another work tree, in which something is staged and something is not.
+fn with_linked() -> (World, PathBuf) {
+    let world = repository();
+    let linked = world.project.outside().join("linked");
+    git(world.project.root(), &["worktree", "add", "-q", linked.to_str().unwrap()]);
+    std::fs::write(linked.join("file"), "theirs").unwrap();
+    git(&linked, &["commit", "-qam", "theirs"]);
+    std::fs::write(linked.join("staged there"), "staged").unwrap();
+    git(&linked, &["add", "."]);
+    std::fs::write(linked.join("file"), "not staged").unwrap();
+    (world, linked)
+}
+
+/// What git says in a linked work tree, and of it.
+fn portrait_of(linked: &Path) -> Vec<String> {
+    let questions: [&[&str]; 6] = [
+        &["status", "--porcelain=v2", "--branch"],
+        &["rev-parse", "HEAD"],
+        &["ls-files", "--stage"],
+        &["diff"],
+        &["reflog"],
+        &["worktree", "list", "--porcelain"],
+    ];
+    questions.iter().map(|question| git(linked, question)).collect()
+}
+
+/// Spoils something of the linked work tree, restores, undoes and redoes.
+fn linked_each_of(kind: &str, ways: &[&str]) {
+    for way in ways.iter().copied() {
+        let when = format!("{kind}, {way}");
+        let (world, linked) = with_linked();
+        let saved = world.save("whole");
+        let (whole, there, files) = (portrait(&world), portrait_of(&linked), snapshot(&linked));
+        commit(&world, "three");
+        let place = world.project.path(format!(".git/{kind}"));
+        let good = place.is_file().then(|| std::fs::read(&place).unwrap());
+        spoil(&place, way);
+        let spoilt = folder(&world);
+
+        let said = run(&world, &["restore", &saved, "--confirm"], &when);
+        assert!(!said.contains("is left as it is"), "{when}: {said}");
+        let is_whole = |then: &str, said: &str| {
+            let when = format!("{when}, {then}: {said}");
+            if let Some(good) = &good {
+                assert_eq!(&std::fs::read(&place).unwrap(), good, "{when}");
+            }
+            assert_eq!(portrait_of(&linked), there, "{when}");
+            assert_eq!(portrait(&world), whole, "{when}");
+            // Nobody asked for its files.
+            assert_eq!(snapshot(&linked), files, "{when}");
+            git(&linked, &["worktree", "prune"]);
+            assert_eq!(portrait_of(&linked), there, "{when}, pruned");
+        };
+        is_whole("restored", &said);
+        let again = run(&world, &["restore", &saved, "--confirm"], &when);
+        assert!(again.contains("Nothing to change"), "{when}: {again}");
+
+        run(&world, &["undo"], &when);
+        assert_same(&folder(&world), &spoilt, &format!("{when}, undone"));
+        assert_eq!(snapshot(&linked), files, "{when}, undone");
+
+        let said = run(&world, &["redo"], &when);
+        is_whole("redone", &said);
+        let own: Vec<String> =
+            folder(&world).into_keys().filter(|path| path.contains("rappel-")).collect();
+        assert_eq!(own, Vec::<String>::new(), "{when}");
+    }
+}
+
+#[test]
+fn what_git_has_to_read_of_a_linked_work_tree() {
+    for name in ["HEAD", "commondir", "gitdir"] {
+        linked_each_of(&format!("worktrees/linked/{name}"), &WAYS);
+    }
+}
+
+#[test]
+fn the_index_and_the_logs_of_a_linked_work_tree() {
+    for name in ["index", "ORIG_HEAD", "logs/HEAD"] {
+        linked_each_of(&format!("worktrees/linked/{name}"), &WAYS);
+    }
+}
+
+#[test]
+fn git_s_folder_of_a_linked_work_tree() {
+    for kind in ["worktrees", "worktrees/linked"] {
+        linked_each_of(kind, &["empty", "garbage", "missing", "a folder"]);
+    }
+}
+
+#[test]
+fn a_save_says_which_linked_work_tree_git_cannot_read() {
+    for name in ["HEAD", "commondir", "gitdir", "index"] {
+        for way in WAYS {
+            if (name, way) == ("index", "missing") {
+                // That is an index without a file in it.
+                continue;
+            }
+            let (world, _) = with_linked();
+            world.save("whole");
+            spoil(&world.project.path(format!(".git/worktrees/linked/{name}")), way);
+            let made = world.json(&["save", "spoilt"]);
+            assert_eq!(made["partial"], true, "{name}, {way}: {made}");
+            let status = world.json_at_any_exit(&["status"]);
+            assert_eq!(status["state"], "degraded", "{name}, {way}: {status}");
+            let reasons = status["reasons"].to_string();
+            assert!(reasons.contains(&format!("worktrees/linked/{name}")), "{way}: {status}");
+        }
+    }
+}
+
+/// The files of a work tree that git did not know are in no safety checkpoint: they come back when
+/// it is known again.
+#[test]
+fn a_linked_work_tree_that_is_asked_for_comes_back_with_the_second_restore() {
+    for kind in ["worktrees", "worktrees/linked", "worktrees/linked/gitdir"] {
+        let (world, linked) = with_linked();
+        let saved = world.save("whole");
+        let (there, files) = (portrait_of(&linked), snapshot(&linked));
+        spoil(&world.project.path(format!(".git/{kind}")), "missing");
+        std::fs::write(linked.join("file"), "work of another agent").unwrap();
+        let asked = ["restore", &saved, "--worktree", "linked", "--confirm"];
+        let said = run(&world, &asked, kind);
+        assert!(said.contains("restore again"), "{kind}: {said}");
+        assert_eq!(std::fs::read_to_string(linked.join("file")).unwrap(), "work of another agent");
+        let said = run(&world, &asked, kind);
+        assert!(!said.contains("restore again"), "{kind}: {said}");
+        assert_eq!((portrait_of(&linked), snapshot(&linked)), (there, files), "{kind}: {said}");
+        let said = run(&world, &asked, kind);
+        assert!(said.contains("Nothing to change"), "{kind}: {said}");
+        run(&world, &["undo"], kind);
+        assert_eq!(std::fs::read_to_string(linked.join("file")).unwrap(), "work of another agent");
+    }
+}
+
+#[test]
+fn an_undo_keeps_git_s_folder_of_a_linked_work_tree_that_was_worked_in_since() {
+    let (world, linked) = with_linked();
+    let saved = world.save("whole");
+    spoil(&world.project.path(".git/worktrees"), "missing");
+    world.write("file", "changed");
+    run(&world, &["restore", &saved, "--confirm"], "restored");
+    git(&linked, &["commit", "-qam", "since"]);
+    let since = portrait_of(&linked);
+    let undone = world.run(&["undo"]);
+    let said = world.shown(&undone);
+    assert!(said.contains("worked in since"), "{said}");
+    assert_eq!(portrait_of(&linked), since, "{said}");
+    assert_eq!(world.read("file"), "changed", "{said}");
+}
+
+/// One that was made in another place since has nothing to do with the checkpoint's.
+#[test]
+fn a_work_tree_of_the_same_name_elsewhere_gets_nothing_of_the_checkpoint_s() {
+    let (world, linked) = with_linked();
+    let root = world.project.root();
+    let saved = world.save("whole");
+    git(root, &["worktree", "remove", "--force", linked.to_str().unwrap()]);
+    let elsewhere = world.project.outside().join("elsewhere/linked");
+    let to = elsewhere.to_str().unwrap();
+    git(root, &["worktree", "add", "-q", "--no-checkout", "--detach", to, "other"]);
+    let before = snapshot(&world.project.path(".git/worktrees"));
+    world.write("file", "changed");
+    run(&world, &["restore", &saved, "--confirm"], "restored");
+    assert_eq!(snapshot(&world.project.path(".git/worktrees")), before);
+}
+
+/// The workspace is the linked one.
+#[test]
+fn a_linked_work_tree_that_is_the_workspace() {
+    for name in ["HEAD", "commondir", "gitdir", "index", "logs/HEAD"] {
+        for way in WAYS {
+            let when = format!("{name}, {way}");
+            let (world, linked) = with_linked();
+            let command = |arguments: &[&str]| {
+                let output = world.command(arguments).current_dir(&linked).output().unwrap();
+                (output.status.success(), world.shown(&output))
+            };
+            let (done, said) = command(&["save", "whole"]);
+            assert!(done, "{when}: {said}");
+            let (there, files) = (portrait_of(&linked), snapshot(&linked));
+            let place = world.project.path(format!(".git/worktrees/linked/{name}"));
+            let good = std::fs::read(&place).unwrap();
+            spoil(&place, way);
+            let spoilt = folder(&world);
+            let (done, said) = command(&["restore", "latest", "--confirm"]);
+            assert!(done, "{when}: {said}");
+            assert_eq!(std::fs::read(&place).unwrap(), good, "{when}: {said}");
+            assert_eq!((portrait_of(&linked), snapshot(&linked)), (there.clone(), files), "{when}");
+            let (done, said) = command(&["undo"]);
+            assert!(done, "{when}: {said}");
+            assert_same(&folder(&world), &spoilt, &format!("{when}, undone"));
+            let (done, said) = command(&["redo"]);
+            assert!(done, "{when}: {said}");
+            assert_eq!(portrait_of(&linked), there, "{when}, redone");
+        }
+    }
+}
+
 #[test]
 fn the_summary_says_what_is_done_to_work_trees() {
     let world = repository();
@@ -246,4 +445,10 @@ fn the_summary_says_what_is_done_to_work_trees() {
     assert!(said.contains("Worktrees  1 made again") && !said.contains("Git "), "{said}");
     let said = run(&world, &["undo"], "undone");
     assert!(said.contains("Worktrees  1 taken away") && !said.contains("Git "), "{said}");
+    run(&world, &["redo"], "redone");
+    spoil(&world.project.path(".git/worktrees"), "missing");
+    let said = run(&world, &["restore", &saved, "--confirm"], "restored");
+    assert!(said.contains("Worktrees  1 with git's folder put back"), "{said}");
+    let said = run(&world, &["undo"], "undone");
+    assert!(said.contains("Worktrees  1 without git's folder again"), "{said}");
 }

@@ -165,3 +165,43 @@ fn an_undo_of_lost_objects_alone_ends_its_step() {
         assert_eq!(world.git(&["status", "--porcelain"]), "", "{expected}");
     }
 }
+
+/// Nothing is to do for it, so nothing about it is in the way.
+#[test]
+fn a_path_that_already_is_what_undo_would_bring_is_not_edited_since() {
+    let world = World::new();
+    world.write("gone", "since");
+    world.write("b.txt", "one");
+    let one = world.saved("one");
+    world.write("b.txt", "two");
+    world.write("new", "new");
+    std::fs::remove_file(world.project.path("gone")).unwrap();
+    world.saved("two");
+    assert_eq!(world.code(&["restore", &one, "-y"]), 0);
+    // By hand: a file overwritten, one made again, one deleted again.
+    world.write("a.txt", "two");
+    world.write("new", "new");
+    std::fs::remove_file(world.project.path("gone")).unwrap();
+    let undone = world.run(&["undo"]);
+    let said = world.shown(&undone);
+    assert!(undone.status.success(), "{said}");
+    assert!(!said.contains("edited since"), "{said}");
+    let is_gone = || !world.project.path("gone").exists();
+    assert_eq!((world.read("a.txt"), world.read("b.txt")), ("two".into(), "two".into()));
+    assert!(world.read("new") == "new" && is_gone());
+
+    // The same for redo, and an edit beside it is still kept.
+    for (path, text) in [("a.txt", "one"), ("b.txt", "mine"), ("gone", "since")] {
+        world.write(path, text);
+    }
+    std::fs::remove_file(world.project.path("new")).unwrap();
+    let redone = world.json_at_any_exit(&["redo", "-y"]);
+    let kept: Vec<&str> = redone["conflicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(kept, ["b.txt"], "{redone}");
+    assert_eq!((world.read("a.txt"), world.read("b.txt")), ("one".into(), "mine".into()));
+}

@@ -320,7 +320,7 @@ impl Rappel {
             }
         }
         let edited = match (&step.left_as, overwrite) {
-            (Some(left_as), false) => self.edited_since(left_as, &step.mixed, &paths)?,
+            (Some(left_as), false) => self.edited_since(step, left_as, &paths)?,
             _ => Vec::new(),
         };
         paths.retain(|path| !edited.contains(path));
@@ -417,11 +417,11 @@ impl Rappel {
         Ok(report)
     }
 
-    /// Those of `paths` that are no longer as a checkpoint left them.
+    /// Those of `paths` that are no longer as a checkpoint left them, nor as the step would make them.
     fn edited_since(
         &self,
+        step: &Step,
         left_as: &CheckpointId,
-        mixed: &[Entry],
         paths: &HashSet<RelPath>,
     ) -> Result<Vec<RelPath>> {
         let Some(row) = self.store.checkpoint(left_as)? else { return Ok(Vec::new()) };
@@ -435,18 +435,26 @@ impl Rappel {
             also
         };
         let now = self.scan(&scratch, self.load_cache(id)?, &also, None)?;
-        let changes = tree::diff(&scratch, &files.tree, &now.tree)?;
-        Ok(changes
-            .into_iter()
-            .filter(|change| paths.contains(&change.path))
-            .filter(|change| !only_folders(change))
-            .filter(|change| {
-                let left = mixed.iter().find(|entry| entry.path == change.path);
-                left.is_none_or(|entry| change.new.as_ref() != Some(&entry.node))
-            })
-            .filter(|change| !self.is_database_of(&manifest, &change.path, &scratch))
-            .map(|change| change.path)
-            .collect())
+        let mut changes = tree::diff(&scratch, &files.tree, &now.tree)?;
+        changes.retain(|change| paths.contains(&change.path) && !only_folders(change));
+        let target = match (changes.is_empty(), self.store.checkpoint(&step.to)?) {
+            (false, Some(row)) => self.store.manifest(&row)?.files,
+            _ => None,
+        };
+        let target = target.map(|files| tree::Lookup::new(self.source(), files.tree));
+        let mut edited = Vec::new();
+        for change in changes {
+            let left = step.mixed.iter().find(|entry| entry.path == change.path);
+            let is_left = left.is_some_and(|entry| change.new.as_ref() == Some(&entry.node));
+            let is_made = match &target {
+                Some(target) => target.find(&change.path)? == change.new,
+                None => false,
+            };
+            if !is_left && !is_made && !self.is_database_of(&manifest, &change.path, &scratch) {
+                edited.push(change.path);
+            }
+        }
+        Ok(edited)
     }
 
     /// Whether a SQLite database stands at `path` just as a checkpoint holds it.

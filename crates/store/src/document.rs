@@ -159,6 +159,9 @@ pub struct UndoWorktree {
     /// Whether the file at its `.git` was put there, or taken away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub link: bool,
+    /// Whether git's own folder of it was put back, or taken away, while its files stayed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admin: bool,
     /// Otherwise the paths that it touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<RelPath>,

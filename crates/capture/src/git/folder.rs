@@ -116,9 +116,14 @@ fn level(root: &Path, prefix: &[u8], common: bool, items: &mut Vec<Item>) -> Res
         match stamp.kind() {
             Kind::Folder if FOLDERS.contains(&&*name) => {
                 if name == b"worktrees" && common {
+                    items.push(Item { path: path.clone(), stamp });
                     for (_, path, stamp) in entries(root, path.as_bytes())? {
-                        if stamp.kind() == Kind::Folder {
+                        let kind = stamp.kind();
+                        // What is no folder stands in the place of one.
+                        if matches!(kind, Kind::Folder | Kind::File | Kind::Symlink) {
                             items.push(Item { path: path.clone(), stamp });
+                        }
+                        if kind == Kind::Folder {
                             level(root, path.as_bytes(), false, items)?;
                         }
                     }
@@ -158,6 +163,7 @@ pub fn is_of_a_ref(path: &[u8]) -> bool {
 /// Whether a name in git's folder is always that of a file.
 fn is_file_of_git(name: &[u8]) -> bool {
     matches!(name, b"config" | b"config.worktree" | b"description" | b"shallow")
+        || matches!(name, b"commondir" | b"gitdir" | b"locked")
         || !matches!(role(name), Role::Setup | Role::LargeFile | Role::Log)
 }
 
@@ -256,6 +262,7 @@ mod tests {
             "refs",
             "refs/heads",
             "refs/heads/a",
+            "worktrees",
             "worktrees/w",
             "worktrees/w/refs",
             "packed-refs",

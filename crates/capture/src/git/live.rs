@@ -13,6 +13,7 @@ use rappel_types::{Content, Node, ObjectId, RelPath};
 
 use super::bundles::Failure;
 use super::folder::{self, Role};
+use super::linked;
 use super::memo::Remembered;
 use super::place::Place;
 use super::program::Git;
@@ -48,9 +49,9 @@ pub(super) fn linked_worktrees(place: &Place) -> Vec<(Vec<u8>, PathBuf)> {
     let mut found: Vec<_> = names
         .filter_map(|entry| {
             let text = held::read(entry.path().join("gitdir")).ok()?;
-            let path = Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()));
-            let folder = entry.path().join(path).parent()?.to_owned();
-            Some((entry.file_name().as_bytes().to_vec(), folder))
+            // Half a path leads to a folder that has nothing to do with it.
+            let folder = std::ffi::OsStr::from_bytes(linked::work_tree_in(&text)?);
+            Some((entry.file_name().as_bytes().to_vec(), entry.path().join(folder)))
         })
         .collect();
     found.sort_unstable();

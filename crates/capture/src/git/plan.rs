@@ -7,6 +7,7 @@ use rappel_types::plan::Conflict;
 use rappel_types::{Action, ActionKind, Facet, Node, RelPath};
 
 use super::folder::{Role, role, split};
+use super::linked;
 use super::refs::Target;
 use super::state::State;
 
@@ -211,6 +212,8 @@ fn checked_out_elsewhere(present: &State, own: &[u8], wish: &Wish) -> BTreeMap<R
         }
         if let Target::Symbolic(branch) = target
             && let Ok(branch) = RelPath::new(&**branch)
+            // A HEAD that is put back is nowhere without its branch.
+            && (present.refs.contains_key(&branch) || !wish.spoilt.contains(name))
         {
             let place = worktree.map_or("the main work tree".into(), |worktree| {
                 format!("the work tree {}", rappel_types::path::escape(worktree))
@@ -300,6 +303,12 @@ fn files(
             // The folder of a work tree that is gone comes back whole, and goes whole.
             _ if returns && gone(present, worktree) => Some(false),
             _ if worktree.is_some_and(|worktree| wish.leaving.contains(worktree)) => Some(false),
+            _ if rest == b"worktrees" && new.is_none() => {
+                let stays = |name: &[u8]| !wish.leaving.contains(name);
+                (is_folder(old) && !wish.leaving.is_empty())
+                    .then_some(false)
+                    .filter(|_| !linked::names(present.files.iter()).any(stays))
+            }
             _ if wish.spoilt.contains(path) => Some(false),
             Role::Log => {
                 let name = rest.strip_prefix(b"logs/").unwrap_or_default();

@@ -13,6 +13,7 @@ use rappel_types::{Node, RelPath};
 
 use super::bundles::bytes_of;
 use super::folder::{Role, is_folder_of_git, role, split};
+use super::linked;
 use super::live::refs_of_files;
 use super::place::Place;
 use super::program::{Git, Trouble};
@@ -50,6 +51,19 @@ pub(super) fn unreadable<'i>(
     }));
     if !place.common_dir.join("objects").is_dir() {
         spoilt.extend(named("objects"));
+    }
+    for name in linked::names(items.clone()) {
+        for rest in [&b"HEAD"[..], b"commondir", b"gitdir", b"index"] {
+            let path = RelPath::new([b"worktrees/", name, b"/", rest].concat());
+            spoilt.extend(path.ok().filter(|path| match is(path, |_| true) {
+                true => {
+                    is(path, is_folder)
+                        || rest != b"HEAD"
+                            && text(path).is_some_and(|bytes| !linked::is_sound(rest, &bytes))
+                }
+                false => linked::is_essential(rest),
+            }));
+        }
     }
     spoilt
 }
@@ -154,11 +168,10 @@ pub fn mend(
             }
             (None, Some(_)) => match split(path.as_bytes()) {
                 // The folder of a work tree that is gone comes back whole.
-                (Some(worktree), b"HEAD") => {
-                    let folder = RelPath::new([b"worktrees/", worktree].concat());
-                    folder.is_ok_and(|folder| bad.files.contains_key(&folder))
+                (Some(worktree), rest) => {
+                    linked::is_there(bad, worktree) && linked::is_always_there(rest)
                 }
-                (_, rest) => matches!(rest, b"HEAD" | b"refs" | b"config"),
+                (None, rest) => matches!(rest, b"HEAD" | b"refs" | b"config"),
             },
             _ if spoilt.contains(path) => {
                 let known = !spoilt_there.contains(path)
@@ -169,6 +182,9 @@ pub fn mend(
                     mend.left.insert(path.clone());
                 }
                 known
+            }
+            (Some(_), Some(new)) if split(path.as_bytes()).0.is_some() => {
+                is_lost_of_worktree(path, text, new, source)
             }
             (Some(_), Some(new)) if role(path.as_bytes()) == Role::Setup => {
                 is_lost(path, text, new, source)
@@ -204,7 +220,8 @@ pub fn mend(
 fn is_misplaced(state: &State, path: &RelPath, folder: bool) -> bool {
     let (_, rest) = split(path.as_bytes());
     match role(path.as_bytes()) {
-        _ if is_folder_of_git(rest) => !folder,
+        // The folder of a work tree has no name in itself.
+        _ if is_folder_of_git(rest) || rest.is_empty() => !folder,
         Role::Head | Role::Refs | Role::Log if rest != b"packed-refs" => {
             !is_of_refs(state, path, folder)
         }
@@ -223,6 +240,14 @@ fn is_of_refs(state: &State, path: &RelPath, folder: bool) -> bool {
         true => state.refs.keys().any(|known| *known != name && known.is_within(&name)),
         false => state.refs.contains_key(&name),
     }
+}
+
+/// Whether a file of a linked work tree, which a restore leaves alone otherwise, has lost what it
+/// said.
+fn is_lost_of_worktree(path: &RelPath, text: Text<'_>, good: &Node, source: &dyn Source) -> bool {
+    let (_, rest) = split(path.as_bytes());
+    let (Some(now), Some(then)) = (text(path), bytes_of(source, good)) else { return false };
+    !linked::is_sound(rest, &now) && linked::is_sound(rest, &then)
 }
 
 /// Whether a file of the set-up, which a restore leaves alone otherwise, has lost what it said.

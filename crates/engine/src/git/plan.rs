@@ -202,6 +202,8 @@ impl Rappel {
         if let Some(touched) = wish.touched_at(there.path.as_ref()) {
             leaving = self.leaving(source, here, Some(there), (touched, left), place, planned)?;
             own.leaving = leaving.iter().map(|one| as_bytes(&one.name)).collect();
+            let sides = (here, there);
+            own.leaving.extend(planned.leaving_admins(sides, (touched, left), place, source));
             let mut refs: BTreeSet<RelPath> = touched.refs.iter().cloned().collect();
             if let Some(left) = left {
                 let moved: Vec<RelPath> = refs

@@ -5,6 +5,7 @@ use rappel_types::git::{RepositoryPlan, WorktreePlan};
 use rappel_types::{Action, ActionKind};
 
 use super::plan::GitPlanned;
+use super::take_back::admins;
 
 /// So many files are named.
 const NAMED: usize = 3;
@@ -41,9 +42,15 @@ impl GitPlanned {
         let worktrees = |is: fn(&WorktreePlan) -> bool| {
             all.iter().flat_map(|one| &one.worktrees).filter(move |one| is(one)).count()
         };
+        let admins = |comes: bool| -> usize {
+            let all = all.iter().flat_map(admins);
+            all.filter(|(_, one)| *one == comes).count()
+        };
         let parts = [
             (worktrees(|one| one.create), "made again"),
             (worktrees(|one| one.remove), "taken away"),
+            (admins(true), "with git's folder put back"),
+            (admins(false), "without git's folder again"),
             (worktrees(|one| one.relink), "linked again"),
             (worktrees(|one| one.unlink), "without its link again"),
             (worktrees(|one| !one.actions.is_empty()), "with files that change"),

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
 use rappel_capture::git::apply::path_of;
-use rappel_capture::git::{Place, State, folder_of, remove, status};
+use rappel_capture::git::folder::{is_of_a_ref, split};
+use rappel_capture::git::{Place, State, folder_of, linked, remove, status};
 use rappel_store::document::{UndoGit, UndoWorktree};
 use rappel_store::sink::Source;
 use rappel_types::git::{GitPlan, RepositoryPlan, WorktreePlan};
 use rappel_types::path::escape;
 use rappel_types::plan::Conflict;
-use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
+use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, Node, RelPath};
 
 use super::describe::named;
 use super::plan::{GitPlanned, GitPresent, GitWish};
@@ -25,12 +26,53 @@ pub(crate) fn touched(plan: &GitPlan) -> Vec<UndoGit> {
     repositories
         .map(|one| UndoGit {
             path: one.path.clone(),
-            refs: one.refs.iter().map(|step| step.name.clone()).collect(),
+            refs: refs_of(one),
             whole: one.create || one.remove,
             link: one.relink || one.unlink,
-            worktrees: one.worktrees.iter().map(of_worktree).collect(),
+            worktrees: worktrees_of(one),
         })
         .collect()
+}
+
+/// The other work trees that a plan changes.
+fn worktrees_of(plan: &RepositoryPlan) -> Vec<UndoWorktree> {
+    let mut found: Vec<UndoWorktree> = plan.worktrees.iter().map(of_worktree).collect();
+    for (name, _) in admins(plan) {
+        match found.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.admin = true,
+            None => found.push(UndoWorktree {
+                name,
+                whole: false,
+                link: false,
+                admin: true,
+                paths: Vec::new(),
+            }),
+        }
+    }
+    found
+}
+
+/// The work trees of which nothing but git's own folder comes or goes, and whether it comes.
+pub(super) fn admins(plan: &RepositoryPlan) -> Vec<(String, bool)> {
+    let is_folder = |node: Option<&Node>| matches!(node, Some(Node::Directory { .. }));
+    let found = plan.files.iter().filter_map(|action| {
+        let (Some(name), b"") = split(action.path.as_bytes()) else { return None };
+        let (old, new) = (is_folder(action.old.as_ref()), is_folder(action.new.as_ref()));
+        let name = escape(name);
+        let is_whole = |one: &WorktreePlan| one.name == name && (one.create || one.remove);
+        (old != new && !plan.worktrees.iter().any(is_whole)).then_some((name, new))
+    });
+    found.collect()
+}
+
+/// The refs that a plan changes: those that git moves, and those that change as files because git
+/// cannot read what they are on one of the two sides.
+fn refs_of(plan: &RepositoryPlan) -> Vec<RelPath> {
+    let moved = plan.refs.iter().map(|step| &step.name);
+    let written = plan.files.iter().map(|action| &action.path);
+    let written = written.filter(|path| is_of_a_ref(path.as_bytes()));
+    let names: BTreeSet<&RelPath> = moved.chain(written).collect();
+    names.into_iter().cloned().collect()
 }
 
 /// What stands at `.git` and goes by a plan.
@@ -50,6 +92,7 @@ fn of_worktree(plan: &WorktreePlan) -> UndoWorktree {
         name: plan.name.clone(),
         whole: plan.create || plan.remove,
         link: plan.relink || plan.unlink,
+        admin: false,
         paths: plan.actions.iter().map(|action| action.path.clone()).collect(),
     }
 }
@@ -188,6 +231,48 @@ impl Rappel {
 }
 
 impl GitPlanned {
+    /// Git's own folders of work trees that a restore put back while their files stayed. They go,
+    /// unless somebody has worked there since.
+    pub(super) fn leaving_admins(
+        &mut self,
+        (here, there): (&State, &State),
+        (touched, left): (&UndoGit, Option<&State>),
+        place: &Place,
+        source: &dyn Source,
+    ) -> Vec<Vec<u8>> {
+        let mut leaving = Vec::new();
+        for one in touched.worktrees.iter().filter(|one| one.admin && !one.whole) {
+            let name = path_of(&one.name).as_os_str().as_bytes().to_vec();
+            if !linked::is_there(here, &name) || linked::is_there(there, &name) {
+                continue;
+            }
+            let own = [b"worktrees/", &*name, b"/"].concat();
+            let worked_in = left.is_some_and(|left| {
+                let stands = |state: &State| {
+                    let part = worktree_of(state, &one.name);
+                    part.map(|part| (part.branch.clone(), part.commit.clone()))
+                };
+                stands(here) != stands(left) || index_differs(here, left, &own, place, source)
+            });
+            match (worked_in, linked::folder_of(&name)) {
+                (true, Some(path)) => {
+                    let reason = format!(
+                        "git's folder of the work tree {} was put back by the restore, and is kept: \
+                         it was worked in since",
+                        one.name
+                    );
+                    self.edited.push(Conflict { path, reason });
+                }
+                _ => {
+                    let name = &one.name;
+                    self.details.push(format!("work tree {name}: without git's folder, as it was"));
+                    leaving.push(path_of(name).as_os_str().as_bytes().to_vec());
+                }
+            }
+        }
+        leaving
+    }
+
     pub(super) fn say_leaving(&mut self, leaving: &[WorktreePlan]) {
         self.details.extend(leaving.iter().map(|one| {
             format!("work tree {} in {}: taken away, the restore made it", one.name, one.path)

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use rappel_capture::git::folder::{Role, role, split};
 use rappel_capture::git::program::Git;
 use rappel_capture::git::refs::Target;
-use rappel_capture::git::spoilt::{Mend, live_text, mend};
-use rappel_capture::git::{Place, State};
+use rappel_capture::git::spoilt::{Mend, Text, live_text, mend};
+use rappel_capture::git::status::stages_the_same;
+use rappel_capture::git::{Place, State, linked};
 use rappel_store::content;
 use rappel_store::sink::Source;
 use rappel_types::plan::Conflict;
@@ -35,20 +36,31 @@ impl Unread {
         (wish, left): (&GitWish, Option<&State>),
     ) -> Self {
         let own = there.part.linked.as_ref().map(|name| name.as_bytes().to_vec());
-        let concerns = |name: &[u8]| own.as_deref() == Some(name) || worktrees.contains(name);
         let mut live = live_text(&place.common_dir);
+        let mut stored = |path: &RelPath| match there.files.get(path)? {
+            Node::File { size, content, .. } => content::read(source, content, *size, *size).ok(),
+            _ => None,
+        };
+        let common = same_worktrees((here, there), &mut live, &mut stored);
+        let concerns = |name: &[u8]| {
+            own.as_deref() == Some(name) || worktrees.contains(name) || common.contains(name)
+        };
         let mend_now = mend(here, there, &concerns, &mut live, source);
         let mut found = Self { mend: mend_now, ..Self::default() };
         if wish.touched.is_none() {
             return found;
         }
-        let mut stored = |path: &RelPath| match there.files.get(path)? {
-            Node::File { size, content, .. } => content::read(source, content, *size, *size).ok(),
-            _ => None,
-        };
         let then = mend(there, here, &concerns, &mut stored, source).paths;
-        let is_left =
-            |path: &RelPath| left.is_none_or(|left| left.files.get(path) == here.files.get(path));
+        let is_left = |path: &RelPath| {
+            let left = left.map(|left| left.files.get(path));
+            match (left, here.files.get(path)) {
+                // Where git only looked at the files again, nobody changed anything.
+                (Some(Some(left)), Some(here)) if path.name() == b"index" => {
+                    left == here || stages_the_same(left, here, place.hash, source)
+                }
+                (left, here) => left.is_none_or(|left| left == here),
+            }
+        };
         (found.spoil, found.edited) = then.into_iter().partition(is_left);
         // An undo puts back what git could not read; that mends nothing.
         found.mend.paths.retain(|path| !found.spoil.contains(path));
@@ -104,6 +116,31 @@ impl Unread {
     pub fn paths(&self) -> BTreeSet<RelPath> {
         self.mend.paths.union(&self.spoil).cloned().collect()
     }
+}
+
+/// The linked work trees that both sides have in the same place, as far as they say where: one that
+/// was made anew elsewhere gets nothing of what it was.
+fn same_worktrees(
+    (here, there): (&State, &State),
+    live: Text<'_>,
+    stored: Text<'_>,
+) -> BTreeSet<Vec<u8>> {
+    let names = here.files.keys().filter_map(|path| match split(path.as_bytes()) {
+        (Some(name), b"") => Some(name),
+        _ => None,
+    });
+    let names = names.filter(|name| linked::is_there(here, name) && linked::is_there(there, name));
+    let is_same = |name: &&[u8]| {
+        let Ok(path) = RelPath::new([b"worktrees/", *name, b"/gitdir"].concat()) else {
+            return false;
+        };
+        let says =
+            |bytes: Option<Vec<u8>>| bytes.is_some_and(|bytes| linked::is_sound(b"gitdir", &bytes));
+        here.files.get(&path) == there.files.get(&path)
+            || !says(live(&path))
+            || !says(stored(&path))
+    };
+    names.filter(is_same).map(<[u8]>::to_vec).collect()
 }
 
 impl GitPlanned {

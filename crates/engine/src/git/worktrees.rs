@@ -6,10 +6,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rappel_capture::git::State;
 use rappel_capture::git::apply::path_of;
+use rappel_capture::git::{State, linked};
 use rappel_capture::restore::{RootProbe, Scope, Side, plan_files};
 use rappel_store::beneath::Root;
+use rappel_store::document::UndoWorktree;
 use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_store::tree::{self, Change};
@@ -49,11 +50,18 @@ impl Rappel {
             let asked = match touched {
                 // One of which nothing but the link is named was not asked for.
                 Some(touched) => {
-                    touched.is_some_and(|one| one.whole || !one.paths.is_empty() || !one.link)
+                    let only_linked = |one: &UndoWorktree| one.link || one.admin;
+                    touched
+                        .is_some_and(|one| one.whole || !one.paths.is_empty() || !only_linked(one))
                 }
                 None => wish.worktrees.iter().any(|name| name == "all" || *name == part.name),
             };
             let linked = touched.map(|touched| touched.is_some_and(|one| one.link));
+            let was_admin = touched.map(|touched| touched.is_some_and(|one| one.admin));
+            let own = path_of(&part.name);
+            let lost_admin = !here.files.is_empty()
+                && !linked::is_there(here, own.as_os_str().as_bytes())
+                && was_admin.unwrap_or(true);
             let known = here.part.worktrees.iter().find(|now| now.name == part.name);
             let is_known = known.is_some_and(|now| now.path == part.path);
             // Where a folder stood empty, there is nothing to bring back to it.
@@ -64,6 +72,7 @@ impl Rappel {
                 create: false,
                 relink: false,
                 unlink: false,
+                admin: false,
                 asked,
                 now: known.and_then(|now| now.files.clone()),
                 paths: touched.flatten().filter(|one| !one.whole).map(|one| {
@@ -72,6 +81,19 @@ impl Rappel {
                 }),
             };
             let (name, place) = (&part.name, &part.path);
+            // Its HEAD and index would be those of another one.
+            let elsewhere = known.filter(|now| now.path != part.path && touched.is_none());
+            if let Some(now) = elsewhere {
+                let reason = format!(
+                    "the work tree {name} was in {place}; one of that name is in {} now",
+                    now.path
+                );
+                match linked::folder_of(own.as_os_str().as_bytes()) {
+                    Some(path) if asked => planned.conflicts.push(Conflict { path, reason }),
+                    _ => planned.warnings.push(format!("{reason}, and it is left as it is")),
+                }
+                continue;
+            }
             match stands {
                 Stands::Gone => {
                     returning.create = touched.is_none() || asked;
@@ -79,6 +101,20 @@ impl Rappel {
                     if !returning.create || empty {
                         continue;
                     }
+                }
+                // Its files lead to a folder of git's that is gone: that comes back, with what is
+                // staged there. The files themselves are in no safety checkpoint and stay.
+                Stands::Linked if lost_admin => {
+                    if asked && touched.is_none() {
+                        planned.warnings.push(format!(
+                            "the work tree {name} in {place} had lost git's folder of it when the \
+                             restore began, so its files stay as they are; restore again to bring \
+                             them back too"
+                        ));
+                    }
+                    returning.asked = true;
+                    returning.admin = true;
+                    returning.paths = Some(HashSet::new());
                 }
                 Stands::Linked | Stands::Unlinked if is_known => {
                     let is_linked = stands == Stands::Linked;
@@ -137,7 +173,7 @@ impl Rappel {
         one: &mut RepositoryPlan,
         planned: &mut GitPlanned,
     ) -> Result<()> {
-        let Returning { part, files, create, relink, unlink, now, paths, .. } = returning;
+        let Returning { part, files, create, relink, unlink, admin, now, paths, .. } = returning;
         let mut actions = Vec::new();
         if let (false, Some(now)) = (*create, now) {
             let folder = path_of(&part.path);
@@ -159,6 +195,9 @@ impl Rappel {
         let mut what = Vec::new();
         if *create {
             what.push(format!("made again with {} files", files.count));
+        }
+        if *admin {
+            what.push("git's folder of it is put back".into());
         }
         if *relink {
             what.push("linked again to its repository".into());
@@ -262,7 +301,13 @@ impl Stands {
                 let real = |path: &Path| path.canonicalize().ok();
                 let is_ours =
                     leads == admin || real(&leads).is_some_and(|at| Some(at) == real(admin));
-                if is_ours { Self::Linked } else { Self::Taken("another repository's work tree") }
+                match is_ours {
+                    true => Self::Linked,
+                    false if !text.starts_with(b"gitdir: ") => {
+                        Self::Taken("a folder whose .git file leads nowhere (move that file aside)")
+                    }
+                    false => Self::Taken("another repository's work tree"),
+                }
             }
             Err(_) => Self::Taken("another repository"),
         }
@@ -277,6 +322,8 @@ pub(super) struct Returning {
     create: bool,
     relink: bool,
     unlink: bool,
+    /// Whether git's own folder of it comes back.
+    admin: bool,
     /// Whether HEAD, index and files come with it.
     pub asked: bool,
     now: Option<FilesPart>,

@@ -121,7 +121,9 @@ fn take_out_git(one: &mut UndoGit, undone: &UndoGit) -> bool {
 fn take_out_worktree(one: &mut UndoWorktree, undone: &UndoWorktree) -> bool {
     one.paths.retain(|path| !undone.paths.contains(path));
     one.whole &= !undone.whole;
-    one.whole || !one.paths.is_empty()
+    one.link &= !undone.link;
+    one.admin &= !undone.admin;
+    one.whole || one.link || one.admin || !one.paths.is_empty()
 }
 
 impl Rappel {

@@ -8,7 +8,7 @@ use rappel::{Health, Rappel, RecoverOptions, RestoreOptions};
 use rappel_testing::project::Snapshot;
 use rappel_testing::{Fault, FaultDisk, Loss, snapshot};
 
-use crate::bench::{Bench, assert_same, attempt};
+use crate::bench::{Bench, arg, assert_same, attempt};
 use crate::support::reference;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -329,6 +329,34 @@ fn the_log_of_the_stash() {
 #[test]
 fn what_is_ignored() {
     each_way("info/exclude", |_| ());
+}
+
+fn with_other(bench: &Bench) {
+    let other = bench.outside("other");
+    bench.git(&["worktree", "add", "-q", "-b", "other", arg(&other)]);
+}
+
+#[test]
+fn the_head_of_a_linked_work_tree() {
+    each_way("worktrees/other/HEAD", with_other);
+}
+
+#[test]
+fn the_links_of_a_linked_work_tree() {
+    each_way("worktrees/other/commondir", with_other);
+    each_way("worktrees/other/gitdir", with_other);
+}
+
+#[test]
+fn the_index_of_a_linked_work_tree() {
+    each_way("worktrees/other/index", with_other);
+}
+
+#[test]
+fn git_s_folder_of_a_linked_work_tree() {
+    for kind in ["worktrees", "worktrees/other"] {
+        each_of(kind, &[Way::Empty, Way::Garbage, Way::Missing], with_other);
+    }
 }
 
 /// Objects that a checkpoint holds are brought back, whatever became of the file they were in.

@@ -285,9 +285,18 @@ pub(crate) fn locate(folder: &Path, reader: &mut Reader) -> Option<Place> {
     } else {
         path_in(reader.read(&dot_git)?.strip_prefix(b"gitdir: ")?, folder)?
     };
-    let common_dir = match reader.read(&git_dir.join("commondir")) {
-        Some(bytes) => path_in(&bytes, &git_dir)?,
-        None => git_dir.clone(),
+    let said = match reader.read(&git_dir.join("commondir")) {
+        Some(bytes) => path_in(&bytes, &git_dir),
+        None => Some(git_dir.clone()),
+    };
+    let common_dir = match said.filter(|at| reader.exists(&at.join("objects"))) {
+        Some(common_dir) => common_dir,
+        // Git's folder of a linked work tree lies in the common one, whatever became of the file
+        // that says so.
+        None => match git_dir.parent().filter(|above| above.ends_with("worktrees")) {
+            Some(above) => above.parent()?.to_owned(),
+            None => git_dir.clone(),
+        },
     };
     let parts = [git_dir.join("HEAD"), common_dir.join("objects"), common_dir.join("refs")];
     let there = parts.iter().filter(|part| reader.exists(part)).count();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rappel_store::Error as StoreError;
 use rappel_store::held;
+use rappel_types::Node;
 use rappel_types::git::RepositoryPlan;
 
 use super::super::folder::split;
@@ -71,7 +72,8 @@ impl Drop for GitDrive<'_> {
 fn comes_or_goes(plan: &RepositoryPlan, worktree: &[u8]) -> bool {
     let folder = [b"worktrees/", worktree].concat();
     let mut own = plan.files.iter().filter(|action| action.path.as_bytes() == folder);
-    own.any(|action| action.old.is_none() || action.new.is_none())
+    let is_folder = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
+    own.any(|action| !is_folder(&action.old) || !is_folder(&action.new))
 }
 
 fn lock_mark(id: IntentId) -> String {
