@@ -8,7 +8,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use rappel_testing::git::git;
+use rappel_testing::git::{attempt, git};
 use rappel_testing::project::Snapshot;
 use rappel_testing::{Project, snapshot};
 use support::World;
@@ -340,6 +340,31 @@ fn a_save_says_which_linked_work_tree_git_cannot_read() {
     }
 }
 
+/// It is said once, as of a repository that is gone.
+#[test]
+fn a_save_says_that_a_linked_work_tree_has_lost_git_s_folder() {
+    for kind in ["worktrees", "worktrees/linked"] {
+        let (world, linked) = with_linked();
+        world.save("whole");
+        spoil(&world.project.path(format!(".git/{kind}")), "missing");
+        let made = world.json(&["save", "lost"]);
+        let words = format!("the work tree linked in {} has lost git's folder", linked.display());
+        assert!(made["partial_reasons"].to_string().contains(&words), "{kind}: {made}");
+        assert_eq!(world.json_at_any_exit(&["status"])["state"], "degraded", "{kind}");
+        assert_eq!(world.json(&["save", "again"])["partial"], false, "{kind}");
+        assert_eq!(world.json(&["status"])["state"], "protected", "{kind}");
+    }
+}
+
+#[test]
+fn a_linked_work_tree_that_was_removed_is_no_loss() {
+    let (world, linked) = with_linked();
+    world.save("whole");
+    let path = linked.to_str().unwrap();
+    git(world.project.root(), &["worktree", "remove", "--force", path]);
+    assert_eq!(world.json(&["save", "removed"])["partial"], false);
+}
+
 /// The files of a work tree that git did not know are in no safety checkpoint: they come back when
 /// it is known again.
 #[test]
@@ -394,6 +419,34 @@ fn a_work_tree_of_the_same_name_elsewhere_gets_nothing_of_the_checkpoint_s() {
     world.write("file", "changed");
     run(&world, &["restore", &saved, "--confirm"], "restored");
     assert_eq!(snapshot(&world.project.path(".git/worktrees")), before);
+}
+
+/// Where refs are kept in tables, the HEAD of a linked work tree is in its own.
+#[test]
+fn a_linked_work_tree_of_a_repository_with_tables() {
+    let world = World::of(Project::new());
+    let root = world.project.root();
+    if !attempt(root, &["init", "-q", "--ref-format=reftable"]).status.success() {
+        rappel_testing::cannot_run("this git has no reftable");
+        return;
+    }
+    commit(&world, "one");
+    let linked = world.project.outside().join("linked");
+    git(root, &["worktree", "add", "-q", linked.to_str().unwrap()]);
+    std::fs::write(linked.join("file"), "theirs").unwrap();
+    git(&linked, &["commit", "-qam", "theirs"]);
+    let saved = world.save("whole");
+    let (there, files) = (portrait_of(&linked), snapshot(&linked));
+    for kind in ["", "/linked", "/linked/reftable", "/linked/HEAD", "/linked/commondir"] {
+        let place = world.project.path(format!(".git/worktrees{kind}"));
+        spoil(&place, "missing");
+        run(&world, &["restore", &saved, "--confirm"], kind);
+        assert_eq!((portrait_of(&linked), snapshot(&linked)), (there.clone(), files.clone()));
+        run(&world, &["undo"], kind);
+        assert!(!place.exists(), "{kind}");
+        run(&world, &["redo"], kind);
+        assert_eq!(portrait_of(&linked), there, "{kind}, redone");
+    }
 }
 
 /// The workspace is the linked one.

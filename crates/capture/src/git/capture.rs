@@ -16,10 +16,12 @@ use rappel_types::manifest::{Facet, FacetState, FilesPart, PartialReason};
 use rappel_types::path::escape;
 use rappel_types::{Entry, Node, ObjectId, RelPath};
 
+use super::apply::path_of;
 use super::bundles::Failure;
 use super::contents::Contents;
 use super::extra::Extra;
 use super::folder::{self, Item, Role};
+use super::linked;
 use super::lists::{self, Ask, below};
 use super::live;
 use super::memo::{Memo, RepositoryMemo};
@@ -517,6 +519,16 @@ impl Work<'_> {
             }
             let prefix = [b"worktrees/", &*name, b"/"].concat();
             found.push((escape(&name), prefix, folder));
+        }
+        let memo =
+            self.request.memo.and_then(|memo| memo.part.repository(done.state.path.as_ref()));
+        for part in memo.iter().flat_map(|part| &part.worktrees).filter(|_| own.is_none()) {
+            let folder = path_of(&part.path);
+            if linked::leads_to_nothing(&folder, &place.common_dir, &path_of(&part.name)) {
+                let (name, path) = (&part.name, &part.path);
+                let reason = format!("the work tree {name} in {path} has lost git's folder of it");
+                self.trouble(done.state.path.as_ref(), reason);
+            }
         }
         for (name, prefix, folder) in found {
             let known = before.iter().find(|known| known.name == name);

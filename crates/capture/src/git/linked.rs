@@ -2,17 +2,21 @@
 //! of them. A power loss or a stray command spoils them like any other, and git then refuses to work
 //! in that work tree, or takes it for one that is gone and prunes it.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use gix_index::hash::{Kind, hasher};
+use rappel_store::held;
+use rappel_types::{Node, RelPath};
 
 use super::folder::split;
 use super::state::State;
-use rappel_types::{Node, RelPath};
 
 /// Whether git makes a file with each linked work tree, and never takes it away while that is
 /// there. `rest` is its path in git's folder of the work tree.
 pub(super) fn is_always_there(rest: &[u8]) -> bool {
     let names = [&b"HEAD"[..], b"ORIG_HEAD", b"commondir", b"gitdir", b"index", b"logs"];
-    names.contains(&rest) || matches!(rest, b"logs/HEAD" | b"refs")
+    names.contains(&rest) || matches!(rest, b"logs/HEAD" | b"refs" | b"reftable")
 }
 
 /// Whether git cannot work in a work tree without this file.
@@ -82,6 +86,17 @@ pub fn folder_of(name: &[u8]) -> Option<RelPath> {
 pub fn is_there(state: &State, name: &[u8]) -> bool {
     let folder = folder_of(name).and_then(|path| state.files.get(&path));
     matches!(folder, Some(Node::Directory { .. }))
+}
+
+/// Whether a work tree leads to its folder of git's, and that is gone.
+pub(super) fn leads_to_nothing(work_tree: &Path, common_dir: &Path, name: &Path) -> bool {
+    let Ok(text) = held::read(work_tree.join(".git")) else { return false };
+    let leads = text.strip_prefix(b"gitdir: ").unwrap_or_default().trim_ascii_end();
+    let leads = work_tree.join(std::ffi::OsStr::from_bytes(leads));
+    let above = leads.ancestors().nth(2).and_then(|above| above.canonicalize().ok());
+    leads.ends_with(Path::new("worktrees").join(name))
+        && above.is_some_and(|above| above == *common_dir)
+        && !leads.is_dir()
 }
 
 /// The names of the linked work trees whose folders of git's are among these files.

@@ -119,6 +119,25 @@ fn what_a_damaged_one_left_beside_it_is_kept_and_comes_back_too() {
     comes_back(&world, "app.db", &["-wal", "-shm"]);
 }
 
+/// SQLite would delete it unread.
+#[test]
+fn the_journal_of_one_that_lost_its_pages_is_kept() {
+    let world = World::of(Project::new().file("code", "1\n"));
+    let (path, journal) = (world.project.path("app.db"), world.project.path("app.db-journal"));
+    make(&path, "DELETE");
+    let id = world.save("whole");
+    std::fs::write(&path, "").unwrap();
+    std::fs::write(&journal, "pages as they were").unwrap();
+    world.json(&["restore", &id, "--confirm"]);
+    for _ in 0..2 {
+        assert_eq!((rows(&path), journal.exists()), (ROWS, false));
+        world.json(&["undo", "--confirm"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        assert_eq!(std::fs::read(&journal).unwrap(), b"pages as they were");
+        world.json(&["redo", "--confirm"]);
+    }
+}
+
 #[test]
 fn save_says_that_a_file_was_a_database() {
     let world = World::of(Project::new().file("code", "1\n"));

@@ -177,7 +177,7 @@ impl Snapshot {
             return Ok(Err(Moved));
         }
         if length == 0 {
-            refuse_log_of_nothing(path, guard)?;
+            refuse_log_of_nothing(main, path, guard)?;
             return Ok(Ok(snapshot));
         }
         if length < HEADER as u64 {
@@ -349,7 +349,7 @@ pub(super) fn peek(path: &Path, hold: &Hold) -> Result<(Handle, u32)> {
     let opened = Guard::Holder(hold).open(path).map_err(unreadable(path))?;
     let main = opened.ok_or_else(|| absent(path))?;
     if main.metadata().map_err(unreadable(path))?.len() == 0 {
-        refuse_log_of_nothing(path, Guard::Holder(hold))?;
+        refuse_log_of_nothing(&main, path, Guard::Holder(hold))?;
         return Ok((main, 0));
     }
     let mut header = [0; HEADER];
@@ -358,11 +358,14 @@ pub(super) fn peek(path: &Path, hold: &Hold) -> Result<(Handle, u32)> {
     Ok((main, size))
 }
 
-/// A file that lost its pages is no empty database: SQLite would delete its log unread.
-fn refuse_log_of_nothing(path: &Path, guard: Guard<'_>) -> Result<()> {
+/// A file that lost its pages is no empty database: SQLite would delete its log or journal unread.
+fn refuse_log_of_nothing(main: &File, path: &Path, guard: Guard<'_>) -> Result<()> {
     let log = guard.open(&companion(path, "-wal")).map_err(unreadable(path))?;
-    match log.is_some_and(|log| log.metadata().is_ok_and(|meta| meta.len() > 0)) {
-        true => Err(damaged(path, "it is empty, and a log (-wal) lies beside it")),
+    if log.is_some_and(|log| log.metadata().is_ok_and(|meta| meta.len() > 0)) {
+        return Err(damaged(path, "it is empty, and a log (-wal) lies beside it"));
+    }
+    match is_hot(main, path).map_err(unreadable(path))? {
+        true => Err(damaged(path, "it is empty, and a -journal lies beside it")),
         false => Ok(()),
     }
 }
