@@ -523,11 +523,13 @@ impl Rappel {
             facets: facets_of(plan),
             git: touched(&plan.git),
             databases: databases.clone(),
-            sessions: Vec::new(),
+            sessions: self.store.look_up(|index| positions_now(index, &plan.agents))?,
             transcripts: plan.agents.transcripts.is_some(),
             paths,
+            stands: None,
             at: self.now(),
         };
+        let undo = Undo { stands: self.stands_after(&undo), ..undo };
         self.store.begin()?.commit(|moment| {
             let sessions = positions_now(moment.index, &plan.agents)?;
             let undo = Undo { sessions, ..undo };
@@ -557,8 +559,10 @@ impl Rappel {
             sessions: Vec::new(),
             transcripts: false,
             paths: Vec::new(),
+            stands: None,
             at: self.now(),
         };
+        let undo = Undo { stands: self.stands_after(&undo), ..undo };
         let record = new_document(Kind::Undo, workspace.to_string(), &undo)?;
         self.store.begin()?.commit(|_| Ok(vec![record]))?;
         Ok(())

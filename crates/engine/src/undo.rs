@@ -6,6 +6,7 @@
 
 mod history;
 mod prompt;
+mod steps;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,8 +27,8 @@ use crate::git::{GitPresent, GitWish};
 use crate::rappel::Rappel;
 use crate::restore::{Course, Limit, RestoreOptions, RestoreReport};
 use crate::save::parent_of;
-use history::Past;
 pub use prompt::PromptStep;
+use steps::Past;
 
 /// What an undo or redo would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -113,8 +114,7 @@ impl Rappel {
     /// undone yet.
     pub fn next_undo_over(&self, overwrite: bool) -> Result<Step> {
         self.refuse_if_unfinished()?;
-        let mut history = self.history()?;
-        let after = history.last();
+        let after = self.last_step()?;
         let newest = match self.workspace_id() {
             Some(id) => self.store.look_up(|index| index.newest(id))?,
             None => None,
@@ -125,12 +125,13 @@ impl Rappel {
                 hint: "rappel save makes the first checkpoint".into(),
             });
         }
-        let news = self.last_news(&history)?;
-        while let Some(past) = history.restores.pop() {
+        let mut until = u64::MAX;
+        while let Some(past) = self.with_steps(|steps| steps.top(until))? {
             let Some(row) = self.store.checkpoint(&past.undo.from)? else { break };
-            if news.is_some_and(|news| news > past.birth) {
+            if self.has_news_since(past.birth)? {
                 break;
             }
+            until = past.birth - 1;
             let description = match (&past.restored, past.is_rest) {
                 (Some(restored), false) => format!("takes back the restore of {restored}"),
                 (Some(restored), true) => {
@@ -248,8 +249,10 @@ impl Rappel {
     /// What `redo` would do now.
     pub fn next_redo(&self) -> Result<Step> {
         self.refuse_if_unfinished()?;
-        let history = self.history()?;
-        let Some(Past { undo: last, restored, birth, .. }) = history.undone.last() else {
+        let after = self.last_step()?;
+        let Some(Past { undo: last, restored, birth, .. }) =
+            self.with_steps(|steps| steps.undone())?
+        else {
             return Err(Error::Nothing { message: "there is nothing to redo".into(), hint: None });
         };
         let Some(row) = self.store.checkpoint(&last.from)? else {
@@ -262,9 +265,9 @@ impl Rappel {
             Some(restored) => format!("takes back the undo: {restored} is restored again"),
             None => format!("takes back the undo that went to {}", last.to),
         };
-        let mut step = Step::of(last.clone(), UndoKind::Redo, description, &row, history.last());
+        let mut step = Step::of(last, UndoKind::Redo, description, &row, after);
         // What was saved since would be set back with it.
-        step.asks = self.news_since(&history, *birth)?.is_some();
+        step.asks = self.has_news_since(birth)?;
         Ok(step)
     }
 

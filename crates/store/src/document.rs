@@ -97,6 +97,10 @@ pub struct Undo {
     /// Whether it put transcripts back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transcripts: bool,
+    /// Of an undo: the commit after which the same could be undone as after this one; 0 is nothing.
+    /// So nothing in between has to be read. Absent: it follows from what was done before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands: Option<u64>,
     /// Those of the paths that were left with something else than `to` holds: chosen hunks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<Entry>,

@@ -1,194 +1,78 @@
-//! What the documents of past restores, undos and redos say can be undone and redone, and whether a
-//! checkpoint since holds anything else than the last of them left.
+//! Whether a checkpoint holds anything else than the restore, undo or redo before it left.
 
 use rappel_capture::git::State;
-use rappel_store::document::{Undo, UndoGit, UndoKind, UndoWorktree};
-use rappel_store::index::{CheckpointRow, Meant};
+use rappel_store::document::{Undo, UndoGit};
+use rappel_store::index::{CheckpointRow, DocumentRow, Meant};
 use rappel_store::record::Kind;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::git::WorktreePart;
 use rappel_types::{CheckpointId, Manifest, Node, ObjectId, RelPath, Trigger};
 
+use super::steps::{Page, Steps};
 use crate::diff::git;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
-/// A restore, undo or redo of the past.
-pub(super) struct Past {
-    /// The commit it was born with.
-    pub birth: u64,
-    /// What it did; of a restore that was undone in part, what is left of that.
-    pub undo: Undo,
-    /// The checkpoint that the user restored, if that is what stands by it or was taken back by it.
-    pub restored: Option<CheckpointId>,
-    /// Whether it was undone in part.
-    pub is_rest: bool,
-}
-
-/// What the documents say can be undone and redone.
-#[derive(Default)]
-pub(super) struct History {
-    /// Restores that were not undone, oldest first.
-    pub restores: Vec<Past>,
-    /// Undos that were not redone, oldest first.
-    pub undone: Vec<Past>,
-    /// Everything that was done, oldest first, each with the commit it was born with.
-    steps: Vec<(u64, Undo)>,
-}
-
-impl History {
-    /// The commit of the last thing that was done; 0 is none.
-    pub fn last(&self) -> u64 {
-        self.steps.last().map_or(0, |(birth, _)| *birth)
-    }
-
-    fn add(&mut self, birth: u64, undo: Undo) {
-        // A restore that had nothing to do is nothing to take back. It was remembered once.
-        if undo.kind == UndoKind::Restore && did_nothing(&undo) {
-            return;
-        }
-        self.steps.push((birth, undo.clone()));
-        match undo.kind {
-            UndoKind::Restore => {
-                let restored = Some(undo.to.clone());
-                self.restores.push(Past { birth, undo, restored, is_rest: false });
-                self.undone.clear();
-            }
-            UndoKind::Undo => {
-                let mut restored = None;
-                if let Some(mut past) = self.restores.pop_if(|last| last.undo.from == undo.to) {
-                    restored.clone_from(&past.restored);
-                    past.is_rest = true;
-                    // One that found nothing to do has ended the step: there is no rest of it.
-                    if !did_nothing(&undo) && take_out(&mut past.undo, &undo) {
-                        self.restores.push(past);
-                    }
-                }
-                if !did_nothing(&undo) {
-                    self.undone.push(Past { birth, undo, restored, is_rest: false });
-                }
-            }
-            UndoKind::Redo => {
-                if let Some(redone) = self.undone.pop().filter(|_| !did_nothing(&undo)) {
-                    // What was undone stands again, and can be undone again.
-                    self.restores.push(Past {
-                        birth: redone.birth.max(birth),
-                        undo: Undo { from: redone.undo.to, ..undo },
-                        restored: redone.restored,
-                        is_rest: false,
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// Takes out of a restore what an undo took back; false if nothing is left.
-fn take_out(restore: &mut Undo, undo: &Undo) -> bool {
-    restore.paths.retain(|path| undo.paths.binary_search(path).is_err());
-    restore.git.retain_mut(|one| match undo.git.iter().find(|undone| undone.path == one.path) {
-        Some(undone) => take_out_git(one, undone),
-        None => true,
-    });
-    let undone = |name: &str| undo.databases.iter().any(|one| one.name == name);
-    restore.databases.retain(|one| !undone(&one.name));
-    restore.sessions.retain(|one| undo.sessions.iter().all(|undone| undone.id != one.id));
-    restore.transcripts &= !undo.transcripts;
-    !did_nothing(restore)
-}
-
-/// Whether a restore, undo or redo changed nothing.
-fn did_nothing(undo: &Undo) -> bool {
-    undo.paths.is_empty()
-        && undo.git.is_empty()
-        && undo.databases.is_empty()
-        && undo.sessions.is_empty()
-        && !undo.transcripts
-}
-
-fn take_out_git(one: &mut UndoGit, undone: &UndoGit) -> bool {
-    one.refs.retain(|name| !undone.refs.contains(name));
-    one.whole &= !undone.whole;
-    one.link &= !undone.link;
-    one.worktrees.retain_mut(|worktree| {
-        let undone = undone.worktrees.iter().find(|undone| undone.name == worktree.name);
-        undone.is_none_or(|undone| take_out_worktree(worktree, undone))
-    });
-    !one.refs.is_empty() || one.whole || one.link || !one.worktrees.is_empty()
-}
-
-fn take_out_worktree(one: &mut UndoWorktree, undone: &UndoWorktree) -> bool {
-    one.paths.retain(|path| !undone.paths.contains(path));
-    one.whole &= !undone.whole;
-    one.link &= !undone.link;
-    one.admin &= !undone.admin;
-    one.whole || one.link || one.admin || !one.paths.is_empty()
-}
-
 impl Rappel {
-    pub(super) fn history(&self) -> Result<History> {
+    /// Asks what was done here before.
+    pub(super) fn with_steps<T>(
+        &self,
+        question: impl FnOnce(&Steps<'_>) -> Result<T>,
+    ) -> Result<T> {
         let id = match self.require_known() {
-            Err(Error::NoCheckpoint { .. }) => return Ok(History::default()),
-            known => known?,
+            Err(Error::NoCheckpoint { .. }) => None,
+            known => Some(known?.to_string()),
         };
-        let rows = self.store.look_up(|i| i.documents(Kind::Undo, Some(&id.to_string())))?;
-        let mut history = History::default();
-        for row in rows {
-            if let Ok(undo) = serde_json::from_str::<Undo>(&row.json) {
-                history.add(row.birth, undo);
-            }
-        }
-        Ok(history)
+        let read = |until: u64, limit: usize| -> Result<Page> {
+            let rows = match &id {
+                Some(id) => self
+                    .store
+                    .look_up(|index| index.documents_back(Kind::Undo, id, until, limit))?,
+                None => Vec::new(),
+            };
+            let parse =
+                |row: &DocumentRow| Some((row.birth, serde_json::from_str(&row.json).ok()?));
+            let mut steps: Vec<(u64, Undo)> = rows.iter().filter_map(parse).collect();
+            steps.dedup();
+            Ok(Page { steps, is_last: rows.len() < limit })
+        };
+        question(&Steps(&read))
+    }
+
+    /// What a new step is to say of [`Undo::stands`]. Without it, more is read later.
+    pub(crate) fn stands_after(&self, undo: &Undo) -> Option<u64> {
+        self.with_steps(|steps| steps.stands_after(undo)).ok().flatten()
     }
 
     /// The commit of the last restore, undo or redo, by whatever process; 0 is none.
     pub(crate) fn last_step(&self) -> Result<u64> {
         self.store.refresh()?;
-        let id = match self.require_known() {
-            Err(Error::NoCheckpoint { .. }) => return Ok(0),
-            known => known?,
-        };
-        let newest =
-            self.store.look_up(|index| index.newest_document(Kind::Undo, &id.to_string()))?;
-        match newest.map(|row| (row.birth, serde_json::from_str::<Undo>(&row.json))) {
-            Some((birth, Ok(_))) => Ok(birth),
-            Some((_, Err(_))) => Ok(self.history()?.last()),
-            None => Ok(0),
-        }
+        let newest = self.with_steps(|steps| steps.newest(u64::MAX))?;
+        Ok(newest.map_or(0, |(birth, _)| birth))
     }
 
-    /// The commit of the newest checkpoint that holds anything else than the restore, undo or redo
-    /// before it left: by then, something else had happened. None older than the last restore is
-    /// looked at.
-    pub(super) fn last_news(&self, history: &History) -> Result<Option<u64>> {
-        match history.restores.first() {
-            Some(oldest) => self.news_since(history, oldest.birth),
-            None => Ok(None),
-        }
-    }
-
-    /// The same, among those that were committed after `oldest`.
-    pub(super) fn news_since(&self, history: &History, oldest: u64) -> Result<Option<u64>> {
+    /// Whether a checkpoint that was committed after `oldest` holds anything else than the restore,
+    /// undo or redo before it left: by then, something else had happened.
+    pub(super) fn has_news_since(&self, oldest: u64) -> Result<bool> {
         let id = self.require_known()?;
         let mut meant = Meant { except: Some(Trigger::PreRestore.as_str()), ..Meant::WITH_FILES };
         while let Some(row) = self.store.look_up(|index| index.newest_of(id, meant))?
             && row.birth > oldest
         {
             meant.before = Some(row.sequence);
-            let before = history.steps.partition_point(|(birth, _)| *birth < row.birth);
-            let Some((_, step)) = before.checked_sub(1).map(|at| &history.steps[at]) else {
-                return Ok(Some(row.birth));
+            let Some(step) = self.with_steps(|steps| steps.before(row.birth))? else {
+                return Ok(true);
             };
-            match self.is_as_left(&row, step) {
+            match self.is_as_left(&row, &step) {
                 Ok(true) => {}
-                Ok(false) => return Ok(Some(row.birth)),
+                Ok(false) => return Ok(true),
                 // What cannot be compared counts as something else.
-                Err(error) if error.is_unreadable() => return Ok(Some(row.birth)),
+                Err(error) if error.is_unreadable() => return Ok(true),
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Whether a checkpoint holds just what a step left.

@@ -61,7 +61,7 @@ impl Rappel {
         let step = Step {
             description: format!("goes back to before the prompt {title:?}"),
             asks: other.is_some(),
-            ..Self::step_to(&row, self.history()?.last())
+            ..Self::step_to(&row, self.last_step()?)
         };
         let prompt = self.words_of(&manifest)?.unwrap_or(title);
         let session = manifest.session_id.and_then(|id| id.parse().ok());

@@ -170,6 +170,30 @@ impl Index {
         rows.collect::<Result<Vec<_>, _>>().map_err(&fail)
     }
 
+    /// So many documents of a kind about `key`, from those born with this commit back, without a
+    /// look at the others. One of which gc made a copy may be among them twice.
+    pub fn documents_back(
+        &self,
+        kind: Kind,
+        key: &str,
+        until: u64,
+        limit: usize,
+    ) -> Result<Vec<DocumentRow>> {
+        let fail = self.fail();
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT key, birth, body FROM document
+                 WHERE kind = ?1 AND key = ?2 AND birth <= ?3
+                 ORDER BY birth DESC, id DESC LIMIT ?4",
+            )
+            .map_err(&fail)?;
+        let until = i64::try_from(until).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![kind as u8, key, until, limit], document);
+        rows.map_err(&fail)?.collect::<Result<Vec<_>, _>>().map_err(&fail)
+    }
+
     /// The newest document of a kind about `key`, without a look at the others.
     pub fn newest_document(&self, kind: Kind, key: &str) -> Result<Option<DocumentRow>> {
         self.connection
