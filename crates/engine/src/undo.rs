@@ -251,7 +251,7 @@ impl Rappel {
         self.refuse_if_unfinished()?;
         let after = self.last_step()?;
         let Some(Past { undo: last, restored, birth, .. }) =
-            self.with_steps(|steps| steps.undone())?
+            self.with_steps(|steps| steps.undone(u64::MAX))?
         else {
             return Err(Error::Nothing { message: "there is nothing to redo".into(), hint: None });
         };

@@ -103,14 +103,13 @@ impl Steps<'_> {
         }
     }
 
-    /// What redo would take back now.
-    pub fn undone(&self) -> Result<Option<Past>> {
-        let (mut until, mut redone) = (u64::MAX, 0_u32);
+    /// What redo would take back after this commit.
+    pub fn undone(&self, until: u64) -> Result<Option<Past>> {
+        let (mut until, mut redone) = (until, 0_u32);
         while let Some((birth, undo)) = self.newest(until)? {
             match undo.kind {
-                UndoKind::Restore if did_nothing(&undo) => {}
+                UndoKind::Restore | UndoKind::Undo if did_nothing(&undo) => {}
                 UndoKind::Restore => return Ok(None),
-                UndoKind::Undo if did_nothing(&undo) => {}
                 UndoKind::Undo if redone > 0 => redone -= 1,
                 UndoKind::Undo => {
                     let before = self.top(birth - 1)?;
@@ -328,7 +327,7 @@ mod tests {
         }
 
         fn redo(&mut self) {
-            if let Some(undone) = self.ask(|steps| steps.undone()) {
+            if let Some(undone) = self.ask(|steps| steps.undone(u64::MAX)) {
                 self.add(UndoKind::Redo, undone.undo.from, &["a", "b"]);
             }
         }
@@ -343,7 +342,8 @@ mod tests {
         }
 
         fn assert_same(&self, when: &str) {
-            let found = (self.ask(|steps| steps.top(u64::MAX)), self.ask(|steps| steps.undone()));
+            let found =
+                (self.ask(|steps| steps.top(u64::MAX)), self.ask(|steps| steps.undone(u64::MAX)));
             assert_eq!(found, self.all(), "{when}");
         }
     }
@@ -387,7 +387,7 @@ mod tests {
                     memory.assert_same(what);
                     memory.ask(|steps| steps.top(u64::MAX));
                     let top = memory.read.get();
-                    memory.ask(|steps| steps.undone());
+                    memory.ask(|steps| steps.undone(u64::MAX));
                     let undone = memory.read.get();
                     let undo = Undo { kind: UndoKind::Undo, ..memory.steps[0].1.clone() };
                     memory.ask(|steps| steps.stands_after(&undo));
