@@ -139,7 +139,7 @@ fn the_report_of_a_restore_has_the_checkpoints_own_words() {
     assert_eq!(report["restored_to"], first["id"]);
     assert_eq!(report["timestamp"], first["created_at"]);
     assert_eq!(report["message"], "Before adding Stripe");
-    assert_eq!(report["text"], "0 created, 1 overwritten, 0 deleted");
+    assert_eq!(report["text"], "0 new, 1 changed, 0 deleted");
     assert!(report["finished_at"].as_str().unwrap() >= first["created_at"].as_str().unwrap());
 }
 
@@ -203,7 +203,7 @@ fn folders_are_counted_the_same_everywhere() {
     assert_eq!(plan["summary"]["files"]["delete"], 2);
     let done = world.json(&["restore", &first, "-y"]);
     assert_eq!(done["summary"]["files"]["delete"], 2);
-    assert_eq!(done["text"], "0 created, 0 overwritten, 2 deleted");
+    assert_eq!(done["text"], "0 new, 0 changed, 2 deleted");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_finished_restore_names_what_it_left_alone() {
     assert!(report["summary"]["files"]["skip"].as_u64().unwrap() > 0, "{report}");
     assert_eq!(world.code(&["undo"]), 0);
     let text = said(&world.run(&["restore", &first, "-y"]));
-    assert!(text.contains("Left as they are") && text.contains("cache"), "{text}");
+    assert!(text.contains("Left as they were") && text.contains("cache"), "{text}");
 }
 
 #[test]
