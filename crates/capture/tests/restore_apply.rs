@@ -170,7 +170,7 @@ fn a_disk_without_room_is_refused_before_anything_changes() {
     let node = Node::File { mode: 0o644, size: 1 << 45, content };
     scene.target.push(rappel_types::Entry { path: rel("huge"), node });
     let error = scene.restore().unwrap_err();
-    assert!(error.to_string().contains("more bytes are needed"), "{error}");
+    assert!(error.to_string().contains("more needed"), "{error}");
     assert_eq!(scene.now(), scene.before);
     scene.assert_tidy();
 }

@@ -49,7 +49,7 @@ pub struct Flags {
     /// Answer with one JSON document
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print only the answer
+    /// Print only the result
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// When to use colours

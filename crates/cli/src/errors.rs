@@ -136,7 +136,9 @@ impl Failure {
         let first = paragraphs.next().unwrap_or_default();
         let message = match error.kind() {
             // What clap answers then is the help text.
-            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "it needs a verb",
+            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                "a subcommand is required"
+            }
             _ => first.strip_prefix("error: ").unwrap_or(first),
         };
         let tip = paragraphs
@@ -151,13 +153,21 @@ impl Failure {
                     .or_else(|| hint_of_value(error))
                     .or_else(|| unquoted_message(error, command))
                     .or_else(|| nearest_command(error))
-                    .or_else(|| tip.map(str::to_owned))
+                    .or_else(|| tip.map(in_our_words))
                     .unwrap_or_else(|| match command {
                         Some(name) if !is_unknown(error, name) => format!("rappel help {name}"),
                         _ => "rappel help".into(),
                     }),
             ),
         }
+    }
+}
+
+/// `a similar value exists: 'zsh'` as `did you mean 'zsh'?`.
+fn in_our_words(tip: &str) -> String {
+    match tip.split_once(": ") {
+        Some((words, names)) if words.contains("similar") => format!("did you mean {names}?"),
+        _ => tip.to_owned(),
     }
 }
 

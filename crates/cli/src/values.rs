@@ -74,13 +74,13 @@ pub fn when(text: &str) -> Result<When, BadValue> {
     When::parse(text).map_err(|error| BadValue::new(&error, error.hint()))
 }
 
+const LIMIT_HINT: &str = "write a number from 1 up, as in `rappel list 50`";
+
 /// How many to list.
 pub fn limit(text: &str) -> Result<u64, BadValue> {
     match text.parse() {
-        Ok(0) | Err(_) => Err(BadValue::new(
-            &format!("{text:?} is not how many to show"),
-            "write a number from 1 on, as in `rappel list 50`",
-        )),
+        Ok(0) => Err(BadValue::new(&"0 would list nothing", LIMIT_HINT)),
+        Err(_) => Err(BadValue::new(&format!("{text:?} is not a number"), LIMIT_HINT)),
         Ok(limit) => Ok(limit),
     }
 }

@@ -357,7 +357,7 @@ fn a_restore_of_agents_alone_tells_of_nothing_else_and_undo_names_what_it_takes_
     assert!(!restored.contains("Files"), "{restored}");
     let named = format!("Set back to: {first}");
     assert!(set_back().contains(&named));
-    let takes_back = format!("Undo: takes back the restore of {first}, ");
+    let takes_back = format!("Undone: the restore of \"first\"  {first}  (");
     for _ in 0..2 {
         let undone = world.must(&["undo"]);
         assert!(undone.starts_with(&takes_back), "{undone}");
@@ -365,7 +365,7 @@ fn a_restore_of_agents_alone_tells_of_nothing_else_and_undo_names_what_it_takes_
         assert!(!undone.contains("Files"), "{undone}");
         assert!(!set_back().contains("Set back to"), "{}", set_back());
         let redone = world.must(&["redo"]);
-        assert!(redone.contains(&format!("{first} is restored again")), "{redone}");
+        assert!(redone.starts_with(&format!("Redone: back to \"first\"  {first}  (")), "{redone}");
         assert!(set_back().contains(&named), "{}", set_back());
     }
     let again = world.must(&["restore", &first, "--only", "agents", "--dry-run"]);
@@ -396,10 +396,7 @@ fn a_list_is_about_what_differs_and_all_counts_say_what_they_count() {
     }
     world.must(&["save", "by hand"]);
     let list = world.must(&["list"]);
-    assert!(
-        list.starts_with("Checkpoints (14 total, and 3 of agent state or single tool calls)\n"),
-        "{list}"
-    );
+    assert!(list.starts_with("Checkpoints (14 total, and 3 state-only)\n"), "{list}");
     let automatic =
         "and 12 automatic ones before, down to 1, with the same files (--all shows them)";
     assert!(list.contains(automatic), "{list}");
@@ -407,7 +404,7 @@ fn a_list_is_about_what_differs_and_all_counts_say_what_they_count() {
     let all = world.must(&["list", "--all"]);
     assert!(all.starts_with("Checkpoints (17 total)\n"), "{all}");
     assert_eq!(all.matches("Auto-checkpoint").count(), 16, "{all}");
-    let counted = "Checkpoints  17, 3 of them of agent state or single tool calls\n";
+    let counted = "  17, 3 of them state-only\n";
     for command in ["status", "stats"] {
         let text = world.must(&[command]);
         assert!(text.contains(counted), "{command}: {text}");

@@ -176,3 +176,81 @@ fn what_the_pages_say_in_passing_is_known_too() {
     }
     assert!(count > 60, "only {count} commands were found");
 }
+
+/// Every Rust file of the project, by its path from the root.
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|ending| ending == "rs") {
+                let name = entry.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                found.push((name, std::fs::read_to_string(entry).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_test_that_a_page_names_is_there() {
+    let sources = sources();
+    let mut count = 0;
+    let claims = ["features.md", "guarantees.md", "threat-model.md"];
+    for (name, page) in pages().into_iter().filter(|(name, _)| claims.contains(&name.as_str())) {
+        for code in page.split('`').skip(1).step_by(2) {
+            let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+            let is_name = code.bytes().all(|byte| is_word(byte) || byte == b'_');
+            if is_name && code.matches('_').count() >= 3 {
+                let begins = format!("fn {code}(");
+                let is_there = sources.iter().any(|(_, text)| text.contains(&begins));
+                assert!(is_there, "{name} names the test {code}, and there is none");
+                count += 1;
+            } else if let Some(file) = code.strip_suffix(".rs").filter(|_| !code.contains(' ')) {
+                let ending = format!("/{}.rs", file.trim_start_matches("crates/"));
+                let is_there =
+                    sources.iter().any(|(path, _)| format!("/{path}").ends_with(&ending));
+                assert!(is_there, "{name} names {code}, and there is no such file");
+            }
+        }
+    }
+    assert!(count > 100, "only {count} tests are named");
+}
+
+#[test]
+fn the_format_names_all_that_lies_in_a_home() {
+    let world = scratch();
+    world.json(&["restore", "latest", "--yes"]);
+    world.json(&["gc"]);
+    world.write(
+        "rappel.toml",
+        "[[command]]\nname = \"c\"\ncapture = [\"true\"]\nrestore = [\"true\"]\n",
+    );
+    world.trust();
+    let mut hook =
+        world.command(&["hook", "claude"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let root = world.project.root().to_str().unwrap();
+    let event = format!(
+        r#"{{"hook_event_name":"SessionStart","session_id":"s","cwd":"{root}","source":"startup"}}"#
+    );
+    std::io::Write::write_all(&mut hook.stdin.take().unwrap(), event.as_bytes()).unwrap();
+    assert!(hook.wait().unwrap().success());
+    let format = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
+    let page = std::fs::read_to_string(format).unwrap();
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&world.home).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let shown = name.trim_end_matches("-wal").trim_end_matches("-shm");
+        let is_named = page
+            .lines()
+            .any(|line| line.strip_prefix(shown).is_some_and(|rest| rest.starts_with(['/', ' '])));
+        assert!(is_named, "docs/format.md does not name {name}");
+        names.push(name);
+    }
+    for name in ["hooks", "trust", "restoring", "cache"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+}

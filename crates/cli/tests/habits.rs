@@ -415,8 +415,8 @@ fn a_git_at_work_is_told_apart_from_a_busy_store() {
     world.write(".git/index.lock", "");
     let (code, said) = refused(&world.run(&["restore", "latest", "--yes"]));
     assert_eq!(code, 5);
-    assert!(said.contains("git is at work") && said.contains(".git/index.lock"), "{said}");
-    assert!(!said.contains("store") && said.contains("that file can be removed"), "{said}");
+    assert!(said.contains("git's index is locked") && said.contains(".git/index.lock"), "{said}");
+    assert!(!said.contains("store") && said.contains("delete that file"), "{said}");
     assert_eq!(world.read("a.txt"), "changed\n");
 }
 
@@ -451,4 +451,49 @@ fn sixty_folders_need_few_open_files() {
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("Too many open files") && said.contains("ulimit -n"), "{said}");
     assert!(names.iter().all(|name| world.read(name) == "after\n"));
+}
+
+/// `latest` passes over safety checkpoints; steps back follow the parents that were recorded, and
+/// after an undo a safety checkpoint is one.
+#[test]
+fn steps_back_follow_the_recorded_parents_across_safety_checkpoints() {
+    let world = World::new();
+    let first = world.save("first");
+    world.write("a.txt", "second");
+    let second = world.save("second");
+    world.write("a.txt", "unsaved");
+    let restored = world.json(&["restore", &first, "--yes"]);
+    let safety = restored["safety_checkpoint"].as_str().unwrap().to_owned();
+    let id = |reference: &str| world.json(&["show", reference])["id"].clone();
+    assert_eq!(id("latest"), second.as_str(), "not the safety checkpoint");
+    assert_eq!(id("latest^"), first.as_str());
+
+    // After a restore the work goes on from what was restored.
+    world.write("a.txt", "third");
+    let third = world.save("third");
+    assert_eq!(world.json(&["show", &third])["parent"], first.as_str());
+    assert_eq!(id("latest^"), first.as_str());
+    assert_eq!(id(&format!("{safety}^")), second.as_str());
+
+    // After an undo it goes on from the safety checkpoint, which holds what was there.
+    assert_eq!(refused(&world.run(&["restore", &second, "--yes"])).0, 0);
+    assert_eq!(refused(&world.run(&["undo"])).0, 0);
+    world.write("a.txt", "fourth");
+    let fourth = world.save("fourth");
+    for (reference, of) in
+        [("latest^", fourth.clone()), ("latest~2", id("latest^").as_str().unwrap().to_owned())]
+    {
+        assert_eq!(id(reference), world.json(&["show", &of])["parent"], "{reference}");
+    }
+    assert_eq!(world.json(&["show", "latest^"])["trigger"], "pre-restore");
+}
+
+#[test]
+fn a_message_repeats_a_time_as_the_user_wrote_it() {
+    let world = three();
+    for written in ["10 years ago", "1h30m ago", "2019-01-02", "2019-01-02 14:30"] {
+        let (code, said) = refused(&world.run(&["show", &format!("@{{{written}}}")]));
+        let named = format!("no checkpoint \"@{{{written}}}\" in this workspace");
+        assert_eq!((code, said.contains(&named)), (3, true), "{said}");
+    }
 }

@@ -139,7 +139,7 @@ fn the_report_of_a_restore_has_the_checkpoints_own_words() {
     assert_eq!(report["restored_to"], first["id"]);
     assert_eq!(report["timestamp"], first["created_at"]);
     assert_eq!(report["message"], "Before adding Stripe");
-    assert_eq!(report["text"], "0 created, 1 overwritten, 0 deleted");
+    assert_eq!(report["text"], "0 new, 1 changed, 0 deleted");
     assert!(report["finished_at"].as_str().unwrap() >= first["created_at"].as_str().unwrap());
 }
 
@@ -203,7 +203,7 @@ fn folders_are_counted_the_same_everywhere() {
     assert_eq!(plan["summary"]["files"]["delete"], 2);
     let done = world.json(&["restore", &first, "-y"]);
     assert_eq!(done["summary"]["files"]["delete"], 2);
-    assert_eq!(done["text"], "0 created, 0 overwritten, 2 deleted");
+    assert_eq!(done["text"], "0 new, 0 changed, 2 deleted");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_finished_restore_names_what_it_left_alone() {
     assert!(report["summary"]["files"]["skip"].as_u64().unwrap() > 0, "{report}");
     assert_eq!(world.code(&["undo"]), 0);
     let text = said(&world.run(&["restore", &first, "-y"]));
-    assert!(text.contains("Left as they are") && text.contains("cache"), "{text}");
+    assert!(text.contains("Left as they were") && text.contains("cache"), "{text}");
 }
 
 #[test]
@@ -328,4 +328,59 @@ fn a_dry_run_names_the_session_whose_transcript_went_on() {
     // And so it is.
     let done = world.json(&["restore", "latest", "--confirm"]);
     assert_eq!(done["summary"]["agents"], "1 session set back", "{done}");
+}
+
+/// A SQLite file is a database for checkpoints and a file for git. Whatever it becomes, the dirty
+/// files of a checkpoint are those that `git status` lists.
+#[test]
+fn dirty_files_are_those_of_git_where_a_sqlite_file_changes() {
+    let world = World::new();
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git")
+            .args(["-c", "user.name=n", "-c", "user.email=e"])
+            .args(arguments)
+            .current_dir(world.project.root())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let row = |name: &str| {
+        let database = rusqlite::Connection::open(world.project.path(name)).unwrap();
+        database
+            .execute_batch("create table if not exists t(x); insert into t values (1)")
+            .unwrap();
+    };
+    row("app.db");
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "one"]);
+    world.save("clean");
+    let step = |what: &str, dirty: &[&str]| {
+        let status = git(&["status", "--short"]);
+        let listed: Vec<&str> = status.lines().map(|line| &line[3..]).collect();
+        assert_eq!(listed, dirty, "{what}");
+        let saved = world.json_at_any_exit(&["save", what]);
+        assert_eq!(saved["git"]["dirty_files"], json!(dirty), "{what}");
+        let again = world.json(&["diff", "latest"]);
+        assert_eq!(again["summary"], "no difference in files", "{what}");
+        assert_eq!(world.json(&["status"])["unsaved"], 0, "{what}");
+    };
+    row("app.db");
+    step("a new row", &["app.db"]);
+    row("new.db");
+    step("a new database", &["app.db", "new.db"]);
+    world.write("new.db", "no database any more\n");
+    step("a database became a file", &["app.db", "new.db"]);
+    world.write("app.db", "no database either\n");
+    step("the tracked one too", &["app.db", "new.db"]);
+    world.remove("new.db");
+    row("new.db");
+    step("and a database again", &["app.db", "new.db"]);
+    world.remove("app.db");
+    step("the tracked one is gone", &["app.db", "new.db"]);
+    world.remove("new.db");
+    step("and the new one", &["app.db"]);
 }

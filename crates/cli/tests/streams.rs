@@ -101,7 +101,7 @@ fn a_terminal_is_asked() {
     assert_eq!(world.read("a.txt"), "changed\n");
     let shown = world.on_terminal(&["restore", "latest"], &[("[y/N]", "y\n")]);
     assert_eq!(shown.code, 0, "{}", shown.text);
-    assert!(shown.text.contains("Overwrite:\n  ~ a.txt"), "{}", shown.text);
+    assert!(shown.text.contains("Changed:\n  ~ a.txt"), "{}", shown.text);
     assert_eq!(world.read("a.txt"), "one\ntwo\nthree\n");
 }
 

@@ -147,7 +147,7 @@ impl Diff {
             (0, 0, 0) if !options.wants(Facet::Files) => "no difference in knowledge".to_owned(),
             (0, 0, 0) => "no difference in files".to_owned(),
             (added, modified, deleted) => {
-                let counts = format!("{added} added, {modified} modified, {deleted} deleted");
+                let counts = format!("{added} new, {modified} changed, {deleted} deleted");
                 match renamed.len() {
                     0 => counts,
                     renamed => format!("{counts} ({renamed} renamed)"),

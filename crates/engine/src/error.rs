@@ -64,7 +64,7 @@ pub enum Error {
         error: rappel_capture::databases::Error,
     },
     /// Somebody else restores the same workspace and did not end in time.
-    #[error("another restore of {} is under way{}; nothing was changed", root.display(), waited(*waited_ms))]
+    #[error("another restore of {} is under way{}; nothing was changed", root.display(), rappel_store::error::waited(*waited_ms))]
     Restoring {
         /// The workspace's folder.
         root: PathBuf,
@@ -101,7 +101,7 @@ pub enum Error {
         root: String,
     },
     /// The workspace's folder is gone, and what was asked for needs it.
-    #[error("{} is gone: only its checkpoints are left", root.display())]
+    #[error("{} does not exist any more: only its checkpoints are left", root.display())]
     NoFolder {
         /// Where it was.
         root: PathBuf,
@@ -189,7 +189,7 @@ pub enum Error {
         hint: String,
     },
     /// A question about time says nothing of the time.
-    #[error("which moment is meant?")]
+    #[error("name a moment")]
     InvalidQuery,
     /// No workspace is meant by the path or id.
     #[error("no workspace is known as {old}")]
@@ -417,7 +417,7 @@ impl Error {
                 Some("rappel save makes the first one".into())
             }
             Self::NoCheckpoint { nearest, .. } => {
-                Some(format!("rappel list shows them all; near it are {}", nearest.join(", ")))
+                Some(format!("did you mean {}? rappel list shows them all", nearest.join(" or ")))
             }
             Self::Deleted { checkpoint } => Some(format!("rappel undelete {checkpoint}")),
             Self::Lost { checkpoint } => {
@@ -503,8 +503,7 @@ impl Error {
                 store_hint(error)
             }
             Self::Restore(error) if error.is_git_busy() => Some(
-                "try again when it has ended; if no git command runs any more, one has crashed \
-                 and that file can be removed"
+                "try again when git has ended; if no git is running, delete that file"
                     .into(),
             ),
             Self::Restore(error) => match restore_cause(error) {
@@ -542,13 +541,6 @@ fn is_about_open_files(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let limits = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| limits.contains(&code))
-}
-
-fn waited(milliseconds: u64) -> String {
-    match milliseconds {
-        0 => String::new(),
-        waited => format!(" (waited {waited} ms)"),
-    }
 }
 
 /// What made a restore fail, if that was the store.

@@ -449,7 +449,7 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
     for part in &manifest.databases {
         let hint = match part.kind {
             DatabaseKind::Command => "correct `restore` in rappel.toml, and save again",
-            _ => "connect as who may restore it, or grant that",
+            _ => "connect as a role that may restore it, or grant that",
         };
         for reason in not_restorable(std::slice::from_ref(part)) {
             status.worsen(Health::Degraded, &reason, hint);

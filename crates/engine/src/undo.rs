@@ -41,6 +41,14 @@ pub struct Step {
     pub moment: Timestamp,
     /// Whether the user has to be asked.
     pub asks: bool,
+    /// The checkpoint whose restore it takes back or does again.
+    pub restored: Option<CheckpointId>,
+    /// An earlier undo took back the rest of that restore.
+    #[serde(skip)]
+    pub is_rest: bool,
+    /// The checkpoint that the undo went to which a redo takes back.
+    #[serde(skip)]
+    pub undone: Option<CheckpointId>,
     /// The paths it is about; `None` is all.
     #[serde(skip)]
     paths: Option<HashSet<RelPath>>,
@@ -82,6 +90,9 @@ impl Step {
             to: undo.from,
             moment: Timestamp::from_millis(row.created_at),
             asks: false,
+            restored: None,
+            is_rest: false,
+            undone: None,
             paths: Some(undo.paths.into_iter().collect()),
             left_as: Some(undo.to),
             mixed: undo.mixed,
@@ -139,7 +150,8 @@ impl Rappel {
                 }
                 (None, _) => format!("goes back to {} again", past.undo.from),
             };
-            let step = Step::of(past.undo, UndoKind::Undo, description, &row, after);
+            let mut step = Step::of(past.undo, UndoKind::Undo, description, &row, after);
+            (step.restored, step.is_rest) = (past.restored, past.is_rest);
             if !past.is_rest || self.changes_something(&step, overwrite)? {
                 return Ok(step);
             }
@@ -154,6 +166,9 @@ impl Rappel {
             to: row.id.clone(),
             moment: Timestamp::from_millis(row.created_at),
             asks: true,
+            restored: None,
+            is_rest: false,
+            undone: None,
             paths: None,
             left_as: None,
             mixed: Vec::new(),
@@ -261,11 +276,13 @@ impl Rappel {
                 hint: Some(format!("rappel undelete {} brings it back", last.from)),
             });
         };
-        let description = match restored {
+        let description = match &restored {
             Some(restored) => format!("takes back the undo: {restored} is restored again"),
             None => format!("takes back the undo that went to {}", last.to),
         };
+        let undone = last.to.clone();
         let mut step = Step::of(last, UndoKind::Redo, description, &row, after);
+        (step.restored, step.undone) = (restored, Some(undone));
         // What was saved since would be set back with it.
         step.asks = self.has_news_since(birth)?;
         Ok(step)

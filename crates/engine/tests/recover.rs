@@ -70,7 +70,7 @@ fn what_a_restore_had_not_come_to_is_not_told_as_taken_back() {
         let recovered = world.open().recover(&RecoverOptions::rollback()).unwrap();
         let expected = match swapped {
             0 => "nothing changed",
-            _ => "0 created, 1 overwritten, 0 deleted",
+            _ => "0 new, 1 changed, 0 deleted",
         };
         assert_eq!(recovered.message, expected, "{number}");
         assert_eq!(world.snapshot(), before);

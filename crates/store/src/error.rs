@@ -3,10 +3,20 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rappel_types::duration::format_duration;
+use rappel_types::size::format_size;
 use rappel_types::{CheckpointId, ObjectId};
 
 /// Shorthand for this crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// ` (waited 5s)`; nothing for less than a second.
+pub fn waited(milliseconds: u64) -> String {
+    match milliseconds {
+        ..1000 => String::new(),
+        long => format!(" (waited {})", format_duration(long)),
+    }
+}
 
 /// Something went wrong in the store.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +33,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Somebody else holds the lock and did not let go in time.
-    #[error("the store is busy: {holder} (waited {waited_ms} ms)")]
+    #[error("the store is busy: {holder}{}", waited(*waited_ms))]
     Busy {
         /// Who, as the lock file tells.
         holder: String,
@@ -71,7 +81,7 @@ pub enum Error {
         reason: String,
     },
     /// The disk has no room for what is about to be written.
-    #[error("not enough space on the disk of {}: {missing} more bytes are needed", path.display())]
+    #[error("not enough space on the disk of {}: {} more needed", path.display(), format_size(*missing))]
     NoSpace {
         /// A path on that disk.
         path: PathBuf,

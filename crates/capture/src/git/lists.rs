@@ -165,7 +165,10 @@ impl Ask<'_> {
                 Some((self.own(at)?, node.as_ref().is_some_and(is_file)))
             }));
         moved.extend(self.nested.iter().map(|(at, _)| (at.clone(), false)));
-        moved.extend(self.moved_databases());
+        // A database that is a plain file by now is there, and so is a file that became a database.
+        for (path, is_there) in self.moved_databases() {
+            *moved.entry(path).or_default() |= is_there;
+        }
         if known.same_index {
             return Ok(Some(moved));
         }

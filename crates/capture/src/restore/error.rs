@@ -20,6 +20,9 @@ pub enum Error {
     /// A git command is at work in the repository, as a lock of git's says.
     #[error("git is at work: {0}")]
     GitBusy(String),
+    /// A git command holds `index.lock`, or one crashed and left it behind.
+    #[error("git's index is locked ({})", .0.display())]
+    IndexLocked(PathBuf),
     /// The plan cannot be carried out as things are. Nothing was changed.
     #[error("{}", describe(.0))]
     Conflicts(Vec<Conflict>),
@@ -115,7 +118,7 @@ impl Error {
     /// Whether git's own locks stopped it (exit 5).
     pub fn is_git_busy(&self) -> bool {
         match self {
-            Self::GitBusy(_) => true,
+            Self::GitBusy(_) | Self::IndexLocked(_) => true,
             Self::RolledBack { cause, .. }
             | Self::Interrupted { cause, .. }
             | Self::MustFinish { cause, .. } => cause.is_git_busy(),
@@ -125,7 +128,7 @@ impl Error {
 
     /// Git's lock on an index is there already.
     pub fn index_locked(lock: &std::path::Path) -> Self {
-        Self::GitBusy(format!("{} is held by a git command", lock.display()))
+        Self::IndexLocked(lock.to_owned())
     }
 
     /// A conflict at one path.

@@ -87,11 +87,7 @@ fn special_and_oversize_files_are_listed_every_time() {
             scanned.skipped.iter().map(|s| format!("{}: {}", s.path, s.reason)).collect();
         assert_eq!(
             skipped,
-            [
-                "big: larger than 100 bytes (max_file_size)",
-                "pipe: a named pipe",
-                "socket: a socket"
-            ]
+            ["big: larger than 100 B (max_file_size)", "pipe: a named pipe", "socket: a socket"]
         );
         assert!(scanned.partial.is_empty());
         assert_eq!(scanned.count, 1);

@@ -443,7 +443,7 @@ fn a_changed_configuration_is_noticed() {
     // Rule files are needed to understand the rest, so their size does not count.
     let scanned = project.save_checked();
     assert_eq!(scanned.skipped.iter().map(|s| s.path.to_string()).collect::<Vec<_>>(), ["x"]);
-    assert!(scanned.skipped[0].reason.contains("larger than 3 bytes"));
+    assert!(scanned.skipped[0].reason.contains("larger than 3 B"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::face;
 use crate::process::Context;
 use crate::values::{self, BadValue};
 
-/// What the agent knew at a time: believed, suspected, open, tried
+/// Show what an agent knew at a time: hypotheses, beliefs, gaps, approaches
 ///
 /// By time, as precise as what was recorded; or as a checkpoint, an event or a tag has it. A time
 /// beats a number, that beats a checkpoint's name; a tag says which checkpoints count.

@@ -22,7 +22,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     if context.output.json {
-        return Err(Failure::usage("completions are no JSON", "leave out --json"));
+        return Err(Failure::usage("completions have no JSON form", "leave out --json"));
     }
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "rappel", &mut script);

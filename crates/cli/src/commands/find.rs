@@ -11,8 +11,8 @@ use crate::process::{Context, quote};
 
 /// Find the checkpoints where something happened
 ///
-/// Of what agents said and did, each event is shown with the first checkpoint that holds it.
-/// Several conditions must all hold.
+/// Shows each matching event of an agent with the first checkpoint that contains it. Several
+/// conditions must all hold.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,19 +24,19 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     limit: Limit,
-    /// Where this tool was called
+    /// Checkpoints where this tool was called
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Where this was said, in whatever case
+    /// Checkpoints with events that contain this text; case does not matter
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// Where this file, or something in this folder, changed
+    /// Checkpoints that changed this file, or something in this folder
     #[arg(long, value_name = "PATH")]
     path: Option<OsString>,
-    /// Those with this tag
+    /// Checkpoints with this tag
     #[arg(long)]
     tag: Option<String>,
-    /// Those of this agent session
+    /// Checkpoints of this agent session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// The same as --path
@@ -49,7 +49,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let path = args.path.as_ref().or(args.plain_path.as_ref());
     if given.into_iter().all(Option::is_none) && path.is_none() {
         return Err(Failure::usage(
-            "nothing to look for was given",
+            "name something to find",
             "say --tool NAME, --text TEXT, --path PATH, --tag TAG or --session ID",
         ));
     }

@@ -203,7 +203,7 @@ pub fn did_you_mean(words: &[&str]) -> Option<String> {
 
 fn print(text: &str, output: &Output) -> Result {
     if output.json {
-        return Err(Failure::usage("help is no JSON", "leave out --json"));
+        return Err(Failure::usage("help has no JSON form", "leave out --json"));
     }
     output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(Exit::Done)

@@ -25,37 +25,37 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     pub limit: Limit,
-    /// Only those with this tag
+    /// Only checkpoints with this tag
     #[arg(long)]
     pub tag: Option<String>,
-    /// Only those of this agent session
+    /// Only checkpoints of this agent session
     #[arg(long)]
     pub session: Option<String>,
-    /// Only those that are the first to hold a call of this tool
+    /// Only the first checkpoint that contains a call of this tool
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Only those that are the first to hold an event that says this
+    /// Only the first checkpoint that contains a matching event
     #[arg(long, value_name = "TEXT")]
     pub text: Option<String>,
-    /// Only those that changed this file, or something in this folder
+    /// Only checkpoints that changed this file, or something in this folder
     #[arg(long, value_name = "PATH")]
     pub path: Option<OsString>,
-    /// Only those made for this reason
+    /// Only checkpoints with this trigger
     #[arg(long, value_parser = values::trigger)]
     pub trigger: Option<Trigger>,
-    /// Only those made then or later
+    /// Only checkpoints made at this time or later
     #[arg(long, value_name = "WHEN", value_parser = values::when)]
     pub since: Option<When>,
-    /// Only those made then or earlier
+    /// Only checkpoints made at this time or earlier
     #[arg(long, value_name = "WHEN", value_parser = values::when)]
     pub until: Option<When>,
-    /// Also those of agent state alone and of single tool calls, which are counted otherwise
+    /// Also show state-only checkpoints; without this they are only counted
     #[arg(long)]
     pub all: bool,
-    /// Those of every workspace
+    /// List the checkpoints of every workspace
     #[arg(long)]
     pub all_workspaces: bool,
-    /// Those that were deleted and can still be brought back
+    /// List deleted checkpoints that can still be brought back
     #[arg(long, conflicts_with_all = ["all", "all_workspaces"])]
     pub deleted: bool,
     /// The same as --path
@@ -134,7 +134,7 @@ fn nothing(args: &Args, context: &Context, rappel: &rappel::Rappel) -> String {
     if !filters(args).replace(" --all", "").is_empty() {
         let meant = args.tag.as_ref().and_then(|tag| rappel.nearest_tag(tag).ok().flatten());
         return format!(
-            "No checkpoint is like that.\n{}See all of them with: {}\n",
+            "No checkpoints match.\n{}See all of them with: {}\n",
             meant.map(|tag| format!("Did you mean --tag {}?\n", quote(&tag))).unwrap_or_default(),
             context.suggest("list")
         );

@@ -111,7 +111,7 @@ fn insert(chosen: &mut BTreeMap<RelPath, Choice>, path: &PathHunks, taken: Vec<u
 
 fn whole(path: &PathHunks) -> String {
     let what = match path.action {
-        ActionKind::Create => "would be created",
+        ActionKind::Create => "would be new",
         ActionKind::Delete => "would be deleted",
         ActionKind::Overwrite | ActionKind::Skip => "would be replaced as a whole",
     };

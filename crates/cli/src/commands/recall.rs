@@ -7,7 +7,7 @@ use crate::errors::{Exit, Result};
 use crate::process::Context;
 use crate::values;
 
-/// A brief for an agent that has lost its context
+/// Print a brief for an agent that has lost its context
 ///
 /// What it was to do, what it found out and ruled out, what is open, what it did last, and where it
 /// can be brought back to.

@@ -17,8 +17,8 @@ use crate::values;
 
 /// Record what happens in a session
 ///
-/// What is recorded is safe on disk when this returns. Each call prints the id of what it recorded.
-/// Secrets are taken out before anything is written.
+/// The event is safe on disk when this returns. Each call prints the id of what it recorded. Secrets
+/// are taken out before anything is written.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,10 +29,10 @@ Examples:
   rappel record command \"cargo test\" --exit-code 1 --stderr @err.log
   echo '{\"kind\": \"note\", \"text\": \"half-way\"}' | rappel record --stdin")]
 pub struct Args {
-    /// The session [default: RAPPEL_SESSION, else the one that runs]
+    /// The session [default: RAPPEL_SESSION, else the only running one]
     #[arg(long, value_name = "ID", global = true, value_parser = values::session)]
     session: Option<SessionId>,
-    /// Read one JSON event a line, and acknowledge each
+    /// Read one JSON event per line, and acknowledge each
     #[arg(long)]
     stdin: bool,
     #[command(subcommand)]
@@ -41,50 +41,50 @@ pub struct Args {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Kind {
-    /// Something the agent thought
+    /// A thought of the agent
     #[command(
         after_help = "Examples:\n  rappel record thought \"the cache is never emptied\" --type observation --confidence 0.8"
     )]
     Thought(Thought),
-    /// A call of a tool, in one go or as it starts and finishes
+    /// A tool call, in one go or as it starts and finishes
     #[command(
         after_help = "Examples:\n  rappel record tool Bash --input '{\"command\": \"ls\"}' --output @out.txt\n  X=$(rappel record tool Build --started); …; rappel record tool --id $X --finished"
     )]
     Tool(Tool),
-    /// A guess, or a change of one
+    /// A hypothesis, or a change of one
     #[command(
         after_help = "Examples:\n  rappel record hypothesis \"the index is stale\" --confidence 0.6\n  rappel record hypothesis --id h3 --status rejected --reason \"it is new\""
     )]
     Hypothesis(Hypothesis),
-    /// What speaks for or against a guess
+    /// Evidence for or against a hypothesis
     #[command(
         after_help = "Examples:\n  rappel record evidence \"rebuilding it helps\" --for h3 --supports --weight 0.8"
     )]
     Evidence(Evidence),
-    /// Something held to be so, or a change of it
+    /// A belief, or a change of one
     #[command(
         after_help = "Examples:\n  rappel record belief \"the cache is shared\" --confidence 0.9\n  rappel record belief --id b2 --depends-on b1 --as contradicts"
     )]
     Belief(Belief),
-    /// Something not known, or what fills it
+    /// A gap: something not known, or the answer to it
     #[command(
         after_help = "Examples:\n  rappel record gap \"who empties the cache?\"\n  rappel record gap --id g1 --filled \"the timer in main.rs\""
     )]
     Gap(Gap),
-    /// Something that was checked
+    /// A verification: a check, and whether it passed
     #[command(
         after_help = "Examples:\n  rappel record verification \"the tests of login\" --failed --for h3 --output @test.log"
     )]
     Verification(Verification),
-    /// A way that is tried
+    /// An approach: begun, switched to or merged
     #[command(
         after_help = "Examples:\n  rappel record branch without-cache --switch\n  rappel record branch without-cache --merge-into main"
     )]
     Branch(Branch),
-    /// Words to keep
+    /// A note
     #[command(after_help = "Examples:\n  rappel record note \"the staging server is slow today\"")]
     Note(Text),
-    /// What the user asked
+    /// A prompt of the user
     #[command(after_help = "Examples:\n  rappel record prompt \"make the login work again\"")]
     Prompt(Text),
     /// A command that was run
@@ -97,31 +97,31 @@ enum Kind {
         after_help = "Examples:\n  rappel record context target=staging\n  rappel record context --unset target"
     )]
     Context(ContextValue),
-    /// How far the work is
+    /// Progress of the work
     #[command(after_help = "Examples:\n  rappel record progress \"tests run\" --step 4")]
     Progress(Progress),
-    /// What a request to the model cost
+    /// Tokens that a request to the model used
     #[command(
         after_help = "Examples:\n  rappel record tokens --input 1200 --output 340 --model opus"
     )]
     Tokens(Tokens),
-    /// That the agent's context is about to be cut
+    /// A compaction: the agent's context is about to be cut
     #[command(after_help = "Examples:\n  rappel record compaction \"the context is 90 % full\"")]
     Compaction(OptionalText),
-    /// That source code was changed
+    /// A change of source code
     #[command(after_help = "Examples:\n  rappel record code src/main.rs src/cache.rs")]
     Code(Code),
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct Text {
-    /// The words
+    /// The text
     text: String,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct OptionalText {
-    /// The words
+    /// The text
     text: Option<String>,
 }
 
@@ -145,44 +145,44 @@ struct Tool {
     /// The tool
     #[arg(required_unless_present = "finished")]
     name: Option<String>,
-    /// What it was given, as JSON or text (or `-`, or `@FILE`)
+    /// The call's input, as JSON or text (or `-`, or `@FILE`)
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
-    /// What it gave, as JSON or text (or `-`, or `@FILE`)
+    /// The call's output, as JSON or text (or `-`, or `@FILE`)
     #[arg(long, value_name = "JSON")]
     output: Option<String>,
     /// Why it failed
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// It has only begun; the id that is printed ends it
+    /// The call has only started; finish it later with the printed id
     #[arg(long, conflicts_with_all = ["finished", "output", "error"])]
     started: bool,
-    /// The call of this id is done
+    /// The call with this id has finished
     #[arg(long, requires = "id")]
     finished: bool,
     /// The call's id
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Nobody waits for it
+    /// Do not wait for it
     #[arg(long, requires = "started")]
     background: bool,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct Hypothesis {
-    /// The guess
+    /// The hypothesis
     #[arg(required_unless_present = "id")]
     text: Option<String>,
-    /// The guess that changes
+    /// The hypothesis to change
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// What became of it: open, testing, confirmed, rejected
+    /// Its status: open, testing, confirmed, rejected
     #[arg(long, value_parser = values::word::<HypothesisStatus>)]
     status: Option<HypothesisStatus>,
     /// How sure, from 0 to 1
     #[arg(long, allow_negative_numbers = true, value_parser = values::confidence)]
     confidence: Option<Confidence>,
-    /// New words for it
+    /// Its new text
     #[arg(long = "text", value_name = "TEXT", requires = "id")]
     new_text: Option<String>,
     /// Why
@@ -195,35 +195,35 @@ struct Hypothesis {
 struct Evidence {
     /// What was found
     text: String,
-    /// The guess it is about
+    /// The hypothesis that it is about
     #[arg(long = "for", value_name = "ID")]
     hypothesis: String,
-    /// It speaks for the guess
+    /// It supports the hypothesis
     #[arg(long)]
     supports: bool,
-    /// It speaks against the guess
+    /// It refutes the hypothesis
     #[arg(long)]
     refutes: bool,
-    /// How much, from 0 to 1
+    /// How strongly, from 0 to 1
     #[arg(long, allow_negative_numbers = true, value_parser = values::confidence, default_value = "0.5")]
     weight: Confidence,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct Belief {
-    /// What is held to be so
+    /// The belief
     #[arg(required_unless_present = "id")]
     text: Option<String>,
-    /// The belief that changes
+    /// The belief to change
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// How sure, from 0 to 1
     #[arg(long, allow_negative_numbers = true, value_parser = values::confidence)]
     confidence: Option<Confidence>,
-    /// New words for it
+    /// Its new text
     #[arg(long = "text", value_name = "TEXT", requires = "id")]
     new_text: Option<String>,
-    /// The belief that it has to do with
+    /// The belief that it depends on
     #[arg(long, value_name = "ID", requires_all = ["id", "kind"])]
     depends_on: Option<String>,
     /// How: requires, supports, contradicts
@@ -240,7 +240,7 @@ struct Gap {
     /// The gap that is filled
     #[arg(long, value_name = "ID", requires = "filled")]
     id: Option<String>,
-    /// What fills it
+    /// The answer
     #[arg(long, value_name = "ANSWER", requires = "id")]
     filled: Option<String>,
 }
@@ -250,28 +250,28 @@ struct Gap {
 struct Verification {
     /// What was checked
     text: String,
-    /// It holds
+    /// The check passed
     #[arg(long)]
     passed: bool,
-    /// It does not hold
+    /// The check failed
     #[arg(long)]
     failed: bool,
-    /// The guess it is about
+    /// The hypothesis that it is about
     #[arg(long = "for", value_name = "ID")]
     hypothesis: Option<String>,
-    /// What the check said (or `-`, or `@FILE`)
+    /// The check's output (or `-`, or `@FILE`)
     #[arg(long, value_name = "TEXT")]
     output: Option<String>,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct Branch {
-    /// The way's name
+    /// The approach's name
     name: String,
-    /// Go on there; it is made if it is not there
+    /// Switch to it; it is begun if it does not exist
     #[arg(long, conflicts_with = "merge_into")]
     switch: bool,
-    /// It becomes one with another
+    /// Merge it into another approach
     #[arg(long, value_name = "OTHER")]
     merge_into: Option<String>,
 }
@@ -287,10 +287,10 @@ struct Command {
     /// Where it ran
     #[arg(long, value_name = "DIR")]
     dir: Option<String>,
-    /// What it wrote (or `-`, or `@FILE`)
+    /// Its standard output (or `-`, or `@FILE`)
     #[arg(long, value_name = "TEXT")]
     stdout: Option<String>,
-    /// What it complained of (or `-`, or `@FILE`)
+    /// Its standard error (or `-`, or `@FILE`)
     #[arg(long, value_name = "TEXT")]
     stderr: Option<String>,
 }
@@ -300,16 +300,16 @@ struct ContextValue {
     /// The variable and its value
     #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", value_parser = values::key_value)]
     value: Option<(String, Value)>,
-    /// Take a variable away
+    /// Remove a variable
     #[arg(long, value_name = "KEY", conflicts_with = "value")]
     unset: Option<String>,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 struct Progress {
-    /// What the step is
+    /// The step
     text: Option<String>,
-    /// The step's number; one more otherwise
+    /// The step's number [default: the next one]
     #[arg(long, value_name = "N")]
     step: Option<u64>,
 }
@@ -322,10 +322,10 @@ struct Tokens {
     /// Tokens that were written
     #[arg(long, value_name = "N", default_value_t)]
     output: u64,
-    /// Tokens that came from the cache
+    /// Tokens read from the cache
     #[arg(long, value_name = "N", default_value_t)]
     cache_read: u64,
-    /// Tokens that went to the cache
+    /// Tokens written to the cache
     #[arg(long, value_name = "N", default_value_t)]
     cache_write: u64,
     /// The model

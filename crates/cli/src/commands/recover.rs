@@ -9,7 +9,7 @@ use crate::face;
 use crate::process::Context;
 use crate::{progress, values};
 
-/// Show and end what is unfinished
+/// Show and resolve unfinished restores and sessions
 ///
 /// A restore that was interrupted is finished or taken back; the half-done state is saved first,
 /// and what was edited in it since is left alone and listed.

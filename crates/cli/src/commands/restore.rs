@@ -20,9 +20,9 @@ use crate::{confirm, face, progress, values};
 
 /// Go back to a checkpoint
 ///
-/// The present is saved first, and nothing that this save does not hold is overwritten or deleted;
-/// `rappel undo` takes the restore back. On a terminal the plan is shown and confirmed; elsewhere
-/// --confirm is needed.
+/// Rappel saves the present first. It overwrites or deletes nothing that this save does not hold,
+/// and `rappel undo` takes the restore back. On a terminal it shows the plan and asks; elsewhere it
+/// needs --confirm.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,13 +47,13 @@ pub struct Args {
 #[group(skip)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct How {
-    /// Show what would happen, and change nothing
+    /// Show the plan and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Go through with it without asking
+    /// Restore without asking
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
-    /// Go through with it only if the plan is still the one with this hash
+    /// Restore only if the plan still has this hash
     #[arg(long, value_name = "HASH")]
     pub plan: Option<String>,
     /// Restore only these facets: files, git, databases, agents, knowledge
@@ -68,36 +68,36 @@ pub struct How {
     /// Delete branches and other refs that were made after the checkpoint
     #[arg(long)]
     pub prune_refs: bool,
-    /// Restore this other work tree of the repository too, or `all`; one that is gone comes back
-    /// without being asked for; repeatable
+    /// Also restore this work tree, or `all`; a missing one is restored even without this flag;
+    /// repeatable
     #[arg(long = "worktree", value_name = "NAME")]
     pub worktrees: Vec<String>,
     /// Restore only this database; repeatable
     #[arg(long = "database", value_name = "NAME", conflicts_with_all = ["paths", "plain_paths"])]
     pub databases: Vec<String>,
-    /// Disconnect others from a database that they hold
+    /// Disconnect other programs from a database that they lock
     #[arg(long)]
     pub terminate_connections: bool,
-    /// End the processes of other agents' sessions that are at work here
+    /// End the processes of other agents that work in this workspace
     #[arg(long)]
     pub terminate_sessions: bool,
     /// Restore this database although it is on another machine; repeatable
     #[arg(long = "allow-remote-database", value_name = "NAME")]
     pub allow_remote_databases: Vec<String>,
-    /// Restore databases too that were read before the checkpoint was made
+    /// Also restore databases whose dump is older than the checkpoint
     #[arg(long)]
     pub allow_stale: bool,
     /// Run a database's dump although it came from elsewhere
     #[arg(long)]
     pub trust_dump: bool,
-    /// Restore the data of this [[command]] even if what it holds now cannot be saved first;
+    /// Restore the data of this [[command]] even if its present data cannot be saved first;
     /// repeatable
     #[arg(long = "allow-unsaved", value_name = "NAME")]
     pub allow_unsaved: Vec<String>,
-    /// Pick the changes to take back, one by one, on a terminal
+    /// Choose the changes one by one, on a terminal
     #[arg(long, conflicts_with_all = ["dry_run", "confirm"])]
     pub patch: bool,
-    /// Write the files of that moment into DIR, which is absent or empty, and leave the workspace
+    /// Write the checkpoint's files to DIR (new or empty); the workspace is not touched
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "plan", "patch"])]
     pub to: Option<PathBuf>,
     /// The same as --path
@@ -248,15 +248,19 @@ fn which(rappel: &Rappel, context: &Context) -> Failure {
     Failure::usage("restore goes back to a checkpoint; name one", hint)
 }
 
-/// `Restore chk_…  "Before adding Stripe"  (2 hours ago)`; no more than the id if that is all that
+/// `Restore "Before adding Stripe"  chk_…  (2 hours ago)`; no more than the id if that is all that
 /// can be read, since what was done is told in any case.
 fn head(verb: &str, id: &CheckpointId, rappel: &Rappel, context: &Context) -> String {
+    format!("{verb} {}", named(id, rappel, context))
+}
+
+/// A checkpoint by its message, id and age.
+pub fn named(id: &CheckpointId, rappel: &Rappel, context: &Context) -> String {
     let paint = context.output.paint();
-    let target = match rappel.show(&exactly(id)) {
+    match rappel.show(&exactly(id)) {
         Ok(checkpoint) => face::restore::target(&checkpoint, context.now(), paint),
         Err(_) => paint.id(id.as_str()),
-    };
-    format!("{verb} {target}")
+    }
 }
 
 /// Shows a plan and goes on (`None`) only if that is wanted: not in a dry run, not if it changes
@@ -297,7 +301,7 @@ pub fn approve(
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
     if how.dry_run {
         if !output.json && !output.quiet && !report.full_plan.is_empty() {
-            let text = format!("\n{promise}\nGo ahead with: {confirm_with}\n");
+            let text = format!("\n{promise}\nTo apply: {confirm_with}\n");
             output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
         }
         return would_leave(&report.conflicts).map(Some);

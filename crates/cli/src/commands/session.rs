@@ -14,8 +14,8 @@ use crate::values;
 
 /// Begin, pause, end and look at agents' sessions
 ///
-/// A session is one agent's run. What happens in it is recorded with `rappel record`, and every
-/// checkpoint knows how far it was.
+/// A session is one agent's run. `rappel record` records what happens in it, and every checkpoint
+/// knows how far it was.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,10 +35,10 @@ enum Verb {
         after_help = "Example:\n  export RAPPEL_SESSION=$(rappel session start --task \"fix the login\" --provider claude)"
     )]
     Start(Start),
-    /// Say that a session waits
+    /// Pause a session
     #[command(after_help = "Example:\n  rappel session pause")]
     Pause(Which),
-    /// Say that a session goes on, and print the command that resumes its agent
+    /// Resume a session, and print the command that resumes its agent
     #[command(after_help = "Example:\n  rappel session resume ses_20261115_143022_k7f3 --exec")]
     Resume(Resume),
     /// End a session
@@ -56,22 +56,22 @@ enum Verb {
 
 #[derive(Debug, Clone, clap::Args)]
 struct Start {
-    /// Its id; one is made up otherwise
+    /// Its id [default: a new one]
     #[arg(long, value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
-    /// Whose agent it is: claude, codex, gemini …
+    /// The agent: claude, codex, gemini …
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// What it is to do
+    /// The task
     #[arg(long, value_name = "TEXT")]
     task: Option<String>,
-    /// What the agent calls the conversation
+    /// The agent's own id of the conversation
     #[arg(long, value_name = "ID")]
     conversation_id: Option<String>,
-    /// What the agent calls the session
+    /// The agent's own id of the session
     #[arg(long, value_name = "ID")]
     assistant_session_id: Option<String>,
-    /// The session that began it (subagents) [default: RAPPEL_SESSION, while that runs]
+    /// The session that started it (subagents) [default: RAPPEL_SESSION, while it is running]
     #[arg(long, value_name = "ID", value_parser = values::session)]
     parent: Option<SessionId>,
     /// The agent's process
@@ -81,7 +81,7 @@ struct Start {
 
 #[derive(Debug, Clone, clap::Args)]
 struct Which {
-    /// Which [default: RAPPEL_SESSION, else the one that runs]
+    /// The session [default: RAPPEL_SESSION, else the only running one]
     #[arg(value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
 }
@@ -157,7 +157,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
                 Some(words) => {
                     words.iter().map(|word| process::quote(word)).collect::<Vec<_>>().join(" ")
                 }
-                None => format!("Session {} goes on", view.id),
+                None => format!("Session {} resumed", view.id),
             };
             context.output.answer(|out| Ok(writeln!(out, "{}", clean(&line))?))?;
             Ok(Exit::Done)
@@ -208,10 +208,10 @@ fn process_of(pid: u32) -> Result<ProcessId> {
 fn no_command(view: &SessionView) -> Failure {
     let message = match &view.provider {
         Some(provider) if view.assistant_session_id.is_none() => {
-            format!("session {} does not say what {provider} calls it", view.id)
+            format!("no {} session id was recorded for {}", face::capitalised(provider), view.id)
         }
-        Some(provider) => format!("it is not known how {provider} resumes a session"),
-        None => format!("session {} does not say whose agent it is", view.id),
+        Some(provider) => format!("Rappel does not know how {provider} resumes a session"),
+        None => format!("no provider was recorded for {}", view.id),
     };
     Failure::usage(message, "rappel recall gives its agent what it needs to go on")
 }

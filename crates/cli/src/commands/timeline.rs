@@ -19,7 +19,7 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     limit: Limit,
-    /// Also those of agent state alone and of single tool calls, which are counted otherwise
+    /// Also show state-only checkpoints; without this they are only counted
     #[arg(long)]
     all: bool,
 }

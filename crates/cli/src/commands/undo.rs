@@ -1,8 +1,8 @@
 //! `rappel undo`.
 
 use rappel::{Rappel, RestoreReport, Step};
+use rappel_types::Facet;
 use rappel_types::agents::SessionId;
-use rappel_types::{Facet, time};
 use serde::Serialize;
 
 use super::patch;
@@ -15,12 +15,12 @@ use crate::progress;
 
 /// Take back the last restore, or go back one checkpoint
 ///
-/// If a restore is the last thing that happened, just what it touched is put back, without a
-/// question. Otherwise the nearest earlier checkpoint of this line of work that differs from now is
-/// restored, after a confirmation. Again goes further back; `rappel redo` goes forward.
+/// If the last thing that happened is a restore, undo reverses just what that restore touched,
+/// without asking. Otherwise undo restores the nearest earlier checkpoint that differs from now, and
+/// asks first. Another undo goes further back; `rappel redo` goes forward.
 ///
-/// --prompt goes to before the last thing that you asked an agent for. The agent's conversation stays as
-/// it is, unless you add --conversation.
+/// --prompt goes back to before your last prompt to an agent. The agent's conversation stays as it
+/// is, unless you add --conversation.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(after_help = "\
@@ -34,13 +34,13 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     pub step: StepArgs,
-    /// Go to before the last prompt of the agent that asks, or of --session
+    /// Go back to before the last prompt of the asking agent, or of --session
     #[arg(long)]
     pub prompt: bool,
     /// Set the agent's conversation back too
     #[arg(long, requires = "prompt")]
     pub conversation: bool,
-    /// Whose prompt
+    /// The session whose last prompt is meant
     #[arg(long, value_name = "ID", requires = "prompt")]
     pub session: Option<SessionId>,
 }
@@ -138,13 +138,7 @@ fn take_words(
         return patch::run(&restore::exactly(&step.to), &options, &mut rappel, context);
     }
     let back = if verb == "undo" { "redo" } else { "undo" };
-    let head = format!(
-        "{}: {}, to how it was {} ({})",
-        face::capitalised(verb),
-        step.description,
-        time::age(context.now(), step.moment),
-        face::checkpoint::local(step.moment, &context.zone())
-    );
+    let plan_head = words_before(verb, step, &rappel, context);
     if args.how.dry_run || (step.asks && !args.how.confirm) {
         let mut report = progress::spinner(context, "Comparing", || {
             rappel.plan_step(step, args.overwrite, &options)
@@ -153,7 +147,7 @@ fn take_words(
         let words = format!("{words}{overwrite}");
         report.confirm_with = Some(args.how.confirm_with(&words, context));
         let answer = Answer { step, report: &report };
-        let approved = restore::approve(&head, &answer, &report, back, &args.how, context)?;
+        let approved = restore::approve(&plan_head, &answer, &report, back, &args.how, context)?;
         if let Some(exit) = approved {
             return Ok(exit);
         }
@@ -164,5 +158,54 @@ fn take_words(
         rappel.step(step, args.overwrite, &options)
     })?;
     let answer = Answer { step, report: &report };
+    let head = match restore::did_something(&report) {
+        true => words_after(verb, step, &report, options.is_partial(), &rappel, context),
+        false => plan_head,
+    };
     restore::tell(&head, &answer, &report, back, context)
+}
+
+/// `Undo the restore of "first"  chk_…  (2 hours ago), back to 2026-11-15 18:26:03`: what a step
+/// would do.
+fn words_before(verb: &str, step: &Step, rappel: &Rappel, context: &Context) -> String {
+    let verb = face::capitalised(verb);
+    let named = |id| restore::named(id, rappel, context);
+    let text = match (&step.restored, &step.undone) {
+        (Some(id), _) if step.is_rest => format!("{verb} the rest of the restore of {}", named(id)),
+        (Some(id), _) => format!("{verb} the restore of {}", named(id)),
+        (None, Some(id)) => format!("{verb}: take back the undo to {}", named(id)),
+        (None, None) => return format!("{verb}: go back to {}", named(&step.to)),
+    };
+    format!("{text}, back to {}", face::checkpoint::local(step.moment, &context.zone()))
+}
+
+/// `Undone: the restore of "first"  chk_…  (2 hours ago)`, and to what moment that led: what a step
+/// has done. Where a part was left out, no sentence says that the workspace is as it was.
+fn words_after(
+    verb: &str,
+    step: &Step,
+    report: &RestoreReport,
+    is_partial: bool,
+    rappel: &Rappel,
+    context: &Context,
+) -> String {
+    let done = if verb == "undo" { "Undone" } else { "Redone" };
+    let named = |id| restore::named(id, rappel, context);
+    let text = match (&step.restored, &step.undone) {
+        (Some(id), None) if step.is_rest => {
+            format!("{done}: the rest of the restore of {}", named(id))
+        }
+        (Some(id), None) => format!("{done}: the restore of {}", named(id)),
+        (Some(id), Some(_)) => return format!("{done}: back to {}", named(id)),
+        (None, Some(id)) => format!("{done}: the undo to {} is taken back", named(id)),
+        (None, None) => return format!("{done}: back to {}", named(&step.to)),
+    };
+    let is_whole = !is_partial && !step.is_rest && report.conflicts.is_empty();
+    match is_whole && report.summary.files.skip == 0 {
+        true => format!(
+            "{text}\nThe workspace is as it was before it, at {}.",
+            face::checkpoint::local(step.moment, &context.zone())
+        ),
+        false => text,
+    }
 }

@@ -6,7 +6,7 @@ use crate::errors::Result;
 use crate::process::Context;
 use crate::values;
 
-/// No longer keep a checkpoint for good
+/// Unpin a checkpoint
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:

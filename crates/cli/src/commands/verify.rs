@@ -9,10 +9,10 @@ use crate::{face, progress, values};
 
 /// Read and check everything, or one checkpoint
 ///
-/// Exits with 6 if something is damaged and names the checkpoints that it hurts. --repair brings
-/// back what other records or the workspace's files still have, and never removes anything; damage
-/// that it has seen and that no checkpoint needs any more is told and no failure. A checkpoint that
-/// is lost as a whole is named until `rappel delete` lets go of it.
+/// Exits with 6 if something is damaged, and names the checkpoints that the damage affects. --repair
+/// brings back what other records or the workspace's files still have, and removes nothing. Known
+/// damage that no checkpoint needs is reported but is not an error. A checkpoint that is lost as a
+/// whole is named until `rappel delete` removes it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -173,9 +173,9 @@ impl Page {
             found.sort_by(|a, b| b.confidence.get().total_cmp(&a.confidence.get()));
             found.into_iter().map(|one| hypothesis(one, say)).collect::<Vec<_>>()
         };
-        self.section("Confirmed", &status(&[HypothesisStatus::Confirmed]), 0);
+        self.section("Confirmed hypotheses", &status(&[HypothesisStatus::Confirmed]), 0);
         let open = status(&[HypothesisStatus::Open, HypothesisStatus::Testing]);
-        self.section("Suspected", &open, 0);
+        self.section("Open hypotheses", &open, 0);
         self.section("Ruled out", &status(&[HypothesisStatus::Rejected]), 0);
         let mut beliefs: Vec<_> = state.beliefs.iter().collect();
         beliefs.sort_by(|a, b| b.confidence.get().total_cmp(&a.confidence.get()));
@@ -183,7 +183,7 @@ impl Page {
             .iter()
             .map(|one| row(&one.id, sure(one.confidence.get(), &say(&one.text))))
             .collect();
-        self.section("Believed", &beliefs, 0);
+        self.section("Beliefs", &beliefs, 0);
         let clash =
             |one: &rappel::types::agents::Contradiction| row("", clean(&one.what.to_string()));
         let clashes: Vec<Row> = state.contradictions.iter().map(clash).collect();
@@ -192,11 +192,11 @@ impl Page {
             let gaps = state.gaps.iter().filter(move |gap| gap.filled == filled);
             gaps.map(|gap| question(gap, say)).collect::<Vec<_>>()
         };
-        self.section("Open questions", &gaps(false), 0);
-        self.section("Answered", &gaps(true), 0);
-        self.newest("Verified", &state.verification_results, verification);
+        self.section("Open gaps", &gaps(false), 0);
+        self.section("Filled gaps", &gaps(true), 0);
+        self.newest("Verifications", &state.verification_results, verification);
         self.newest("Evidence", &state.evidence, evidence);
-        self.section("Ways tried", &branches(state), 0);
+        self.section("Approaches", &branches(state), 0);
         self.newest("Thoughts", &state.thought_chain, thought);
         let running: Vec<Row> = state.tool_state.running.iter().map(|one| call(one, say)).collect();
         self.section("Running", &running, 0);

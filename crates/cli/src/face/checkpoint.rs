@@ -69,7 +69,7 @@ pub fn list(
 fn besides(listing: &Listing) -> String {
     match listing.folded_total as u64 {
         0 => String::new(),
-        more => format!(", and {} of agent state or single tool calls", thousands(more)),
+        more => format!(", and {} state-only", thousands(more)),
     }
 }
 
@@ -92,12 +92,9 @@ fn runs(listing: &Listing, all: bool) -> impl Iterator<Item = &[Checkpoint]> {
     })
 }
 
-/// `3 of agent state or single tool calls before (--all shows them)`: what belongs to a checkpoint in a list.
+/// `3 state-only before (--all shows them)`: what belongs to a checkpoint in a list.
 pub fn folded(count: usize, when: &str) -> String {
-    format!(
-        "{} of agent state or single tool calls {when} (--all shows them)",
-        thousands(count as u64)
-    )
+    format!("{} state-only {when} (--all shows them)", thousands(count as u64))
 }
 
 /// Says which checkpoints are there and cannot be read.

@@ -6,7 +6,7 @@ use rappel::{Diff, FileText};
 use rappel_types::Node;
 use rappel_types::path::escape;
 
-use super::{count, git, thousands};
+use super::{change_word, count, git, thousands};
 use crate::output::{Output, Paint, clean};
 
 /// How many paths that are left out are named.
@@ -33,7 +33,7 @@ pub fn others(diff: &Diff) -> Vec<String> {
     for database in &diff.databases {
         let name = clean(&database.name);
         if database.tables.is_empty() || database.change != "modified" {
-            lines.push(format!("database {name}: {}", database.change));
+            lines.push(format!("database {name}: {}", change_word(database.change)));
         }
         if database.change != "modified" {
             continue;
@@ -43,8 +43,8 @@ pub fn others(diff: &Diff) -> Vec<String> {
             let change = match (table.change, rows(table.from), rows(table.to)) {
                 ("added", _, Some(rows)) => format!("new, {rows}"),
                 ("added", _, None) => "new".to_owned(),
-                ("removed", Some(rows), _) => format!("gone, had {rows}"),
-                ("removed", None, _) => "gone".to_owned(),
+                ("removed", Some(rows), _) => format!("deleted, had {rows}"),
+                ("removed", None, _) => "deleted".to_owned(),
                 (_, Some(_), Some(rows)) => {
                     format!("{} to {rows}", thousands(table.from.unwrap_or_default()))
                 }

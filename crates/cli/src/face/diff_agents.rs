@@ -52,12 +52,12 @@ fn learnt_lines(diff: &AgentsDiff, paint: Paint) -> String {
     add("Beliefs", changes(&diff.belief_changes));
     add("Evidence", both(&diff.evidence_added, &diff.evidence_removed, evidence, paint));
     let (checked, unchecked) = (&diff.verifications_added, &diff.verifications_removed);
-    add("Verified", both(checked, unchecked, verification, paint));
-    // One that was answered as well is told once.
+    add("Verifications", both(checked, unchecked, verification, paint));
+    // One that was filled as well is told once.
     let opened: Vec<&Gap> = diff.gaps_opened.iter().filter(|gap| !gap.filled).collect();
     let gone: Vec<&Gap> = diff.gaps_removed.iter().collect();
-    add("Questions", both(&opened, &gone, |gap, say| question(gap, say), paint));
-    add("Answered", both(&diff.gaps_filled, &diff.gaps_reopened, question, paint));
+    add("Gaps", both(&opened, &gone, |gap, say| question(gap, say), paint));
+    add("Filled gaps", both(&diff.gaps_filled, &diff.gaps_reopened, question, paint));
     add("Notes", both(&diff.notes_added, &diff.notes_removed, note, paint));
     add("Thoughts", both(&diff.thoughts_added, &diff.thoughts_removed, thought, paint));
     add("Tool calls", both(&diff.tool_calls_added, &diff.tool_calls_removed, call, paint));

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use rappel::{FileLog, Found, FoundEvent};
 use rappel_types::{Timestamp, time};
 
-use super::{count, thousands, title};
+use super::{change_word, count, thousands, title};
 use crate::output::{Paint, clean};
 
 /// How many events of each checkpoint are shown.
@@ -14,7 +14,7 @@ const SHOWN: usize = 5;
 /// The checkpoints, each with its events.
 pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
     if found.total == 0 && found.events.is_empty() {
-        return "Nothing like that was found.\n".into();
+        return "No checkpoints match.\n".into();
     }
     let mut text = paint.strong(&count(found.total as u64, "checkpoint", "checkpoints"));
     if found.events_total > 0 {
@@ -52,10 +52,10 @@ pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
 /// The history of a file, each change with what agents did about it.
 pub fn log(log: &FileLog, now: Timestamp, paint: Paint) -> String {
     if log.total == 0 {
-        return format!("No checkpoint has {} changed.\n", log.path);
+        return format!("No checkpoint changed {}.\n", log.path);
     }
-    let times = count(log.total as u64, "checkpoint has it changed", "checkpoints have it changed");
-    let mut text = format!("{}: {times}\n", paint.strong(&log.path.to_string()));
+    let times = count(log.total as u64, "checkpoint", "checkpoints");
+    let mut text = format!("{}: changed in {times}\n", paint.strong(&log.path.to_string()));
     for change in &log.changes {
         let (id, number) = (paint.id(&change.checkpoint), change.sequence);
         let mut facts = vec![time::age(now, change.created_at), clean(&change.trigger)];
@@ -64,7 +64,7 @@ pub fn log(log: &FileLog, now: Timestamp, paint: Paint) -> String {
         _ = writeln!(
             text,
             "\n  {:8}  {id} {}  {facts}",
-            change.change,
+            change_word(change.change),
             paint.faint(&format!("#{number}"))
         );
         let did: Vec<&FoundEvent> = change.events.iter().collect();

@@ -132,7 +132,7 @@ fn moved_ref(one: &RefDiff) -> String {
         (Some(from), Some(to)) if from == to => "older entries differ".to_owned(),
         (Some(from), Some(to)) => format!("{} to {}", value(from), value(to)),
         (None, Some(to)) => format!("new, at {}", value(to)),
-        (Some(from), None) => format!("gone, was at {}", value(from)),
+        (Some(from), None) => format!("deleted, was at {}", value(from)),
         (None, None) => "differs".to_owned(),
     };
     format!("{}: {change}", one.name)

@@ -78,11 +78,7 @@ fn checkpoints(all: usize, of_state: usize) -> String {
     match of_state as u64 {
         0 => thousands(all as u64),
         of_state => {
-            format!(
-                "{}, {} of them of agent state or single tool calls",
-                thousands(all as u64),
-                thousands(of_state)
-            )
+            format!("{}, {} of them state-only", thousands(all as u64), thousands(of_state))
         }
     }
 }
@@ -128,7 +124,7 @@ pub fn stats(stats: &Stats, paint: Paint) -> String {
         0 => String::new(),
         bytes => format!(", {} of it databases", format_size(bytes)),
     };
-    fields.add("They hold", format!("{}{databases}", format_size(stats.logical_bytes)));
+    fields.add("Logical size", format!("{}{databases}", format_size(stats.logical_bytes)));
     let ratio = match stats.ratio >= 1.05 {
         true => format!(" ({:.1} times less)", stats.ratio),
         false => String::new(),
@@ -164,7 +160,7 @@ pub fn stats(stats: &Stats, paint: Paint) -> String {
 fn agents(stats: &AgentStats, paint: Paint) -> String {
     let mut text = String::new();
     if stats.checkpoints_per_hour > 0.0 {
-        let hours = format!("{:.1} in an hour that had any", stats.checkpoints_per_hour);
+        let hours = format!("{:.1} per active hour", stats.checkpoints_per_hour);
         text.push_str(&format!("\n{}\n  {hours}\n", paint.strong("Checkpoints")));
     }
     if !stats.executions.is_empty() {

@@ -156,6 +156,16 @@ impl Fields {
     }
 }
 
+/// What became of a file, a table or a database, in the words that every command uses.
+pub fn change_word(change: &str) -> &str {
+    match change {
+        "added" => "new",
+        "modified" => "changed",
+        "removed" => "deleted",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

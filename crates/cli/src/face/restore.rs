@@ -11,12 +11,12 @@ use crate::output::{Output, Paint, clean};
 /// How many paths of each kind a plan names on a terminal.
 const NAMED: usize = 10;
 
-/// `chk_…  "Before adding Stripe"  (2 hours ago)`.
+/// `"Before adding Stripe"  chk_…  (2 hours ago)`.
 pub fn target(checkpoint: &Checkpoint, now: Timestamp, paint: Paint) -> String {
     let manifest = &checkpoint.manifest;
-    let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
+    let title = title(checkpoint).map(|title| format!("{title}  ")).unwrap_or_default();
     let age = time::age(now, manifest.created_at);
-    format!("{}{title}  ({age})", paint.id(manifest.id.as_str()))
+    format!("{title}{}  ({age})", paint.id(manifest.id.as_str()))
 }
 
 /// What a restore would do.
@@ -98,11 +98,8 @@ fn with_knowledge(text: String, report: &RestoreReport) -> String {
 }
 
 fn planned(counts: ActionCounts) -> Option<String> {
-    let planned = [
-        (counts.create, "to create"),
-        (counts.overwrite, "to overwrite"),
-        (counts.delete, "to delete"),
-    ];
+    let planned =
+        [(counts.create, "new"), (counts.overwrite, "changed"), (counts.delete, "deleted")];
     let left = match counts.skip {
         0 => None,
         1 => Some("1 left as it is".into()),
@@ -121,10 +118,10 @@ fn changed(counts: &[(u64, &str)]) -> Option<String> {
 /// obvious.
 fn actions(report: &RestoreReport, kind: ActionKind, named: usize, paint: Paint) -> String {
     let (heading, mark) = match kind {
-        ActionKind::Create => ("Create", paint.good("+")),
-        ActionKind::Overwrite => ("Overwrite", paint.warning("~")),
-        ActionKind::Delete => ("Delete", paint.bad("-")),
-        ActionKind::Skip => ("Leave as they are", "=".to_owned()),
+        ActionKind::Create => ("New", paint.good("+")),
+        ActionKind::Overwrite => ("Changed", paint.warning("~")),
+        ActionKind::Delete => ("Deleted", paint.bad("-")),
+        ActionKind::Skip => ("Left as they are", "=".to_owned()),
     };
     let is_shown = |action: &&ShownAction| {
         action.action == kind && (is_path(action) || kind == ActionKind::Skip)
@@ -137,7 +134,7 @@ fn actions(report: &RestoreReport, kind: ActionKind, named: usize, paint: Paint)
 fn left(report: &RestoreReport, named: usize, paint: Paint) -> String {
     let is_left = |action: &&ShownAction| action.action == ActionKind::Skip;
     let found: Vec<_> = report.actions.iter().filter(is_left).collect();
-    listing("Left as they are", "=", &found, named, paint)
+    listing("Left as they were", "=", &found, named, paint)
 }
 
 fn is_path(action: &ShownAction) -> bool {
@@ -187,8 +184,8 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) ->
     let counts = report.summary.files;
     if report.conflicts.is_empty() {
         let files = changed(&[
-            (counts.create, "created"),
-            (counts.overwrite, "overwritten"),
+            (counts.create, "new"),
+            (counts.overwrite, "changed"),
             (counts.delete, "deleted"),
         ]);
         fields.add_some("Files", files.map(|text| with_knowledge(text, report)));
@@ -200,8 +197,8 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) ->
     let before = done.safety_checkpoint.as_ref();
     fields.add_some("Before", before.map(|id| format!("saved as {}", paint.id(id.as_str()))));
     if report.summary.files.skip > 0 {
-        let left = count(report.summary.files.skip, "path", "paths");
-        fields.add("Left", format!("{left} as they are"));
+        let left = count(report.summary.files.skip, "path as it was", "paths as they were");
+        fields.add("Left", left);
     }
     let sessions = report.sessions.iter().map(|line| format!("  {}\n", clean(line)));
     let sessions = sessions.collect::<String>();
@@ -235,7 +232,7 @@ pub fn warn(warnings: &[String], kept: &[KeptFile], output: &Output) {
 
 /// What was left as it is, as one message.
 pub fn conflicts(conflicts: &[Conflict]) -> String {
-    listed(conflicts, ["this was left as it is:", "were left as they are:"])
+    listed(conflicts, ["this was left as it was:", "were left as they were:"])
 }
 
 /// The same before it is done.

@@ -63,7 +63,7 @@ fn comes_back(world: &World, name: &str, beside: &[&str]) {
         // It is made anew: no file is lost.
         assert_eq!(plan["summary"]["files"]["delete"], 0, "{how}: {plan}");
         let shown = world.face(&["restore", &id, "--dry-run"]);
-        assert!(!shown.contains("Delete:"), "{how}: {shown}");
+        assert!(!shown.contains("Deleted:"), "{how}: {shown}");
         assert!(std::fs::read(&path).unwrap() == bytes, "{how}");
         let restored = world.json(&["restore", &id, "--confirm", "--plan", hash]);
         assert_eq!(rows(&path), ROWS, "{how}");

@@ -39,11 +39,11 @@ impl Rappel {
             let line = match one.decision {
                 Decision::Same => continue,
                 Decision::LeaveItGrew => {
-                    "is left alone: it only grew since (its session is set back all the same)"
+                    "left as it is (it only grew since; its session is set back all the same)"
                         .to_owned()
                 }
                 Decision::PutBack(_) if !is_replaceable(one) => {
-                    let said = "cannot be put back: something that is no file stands there";
+                    let said = "cannot be put back: a link or folder stands there";
                     planned.warnings.push(format!("{} {said}", place.display()));
                     continue;
                 }
@@ -53,11 +53,11 @@ impl Rappel {
                     if let Some(reason) = barred(&place, room) {
                         planned.conflicts.push(conflict(one, &reason));
                     }
-                    format!("is put back: {}", why.as_str())
+                    format!("put back ({})", why.as_str())
                 }
             };
             let provider = one.provider;
-            planned.details.push(format!("{provider} transcript {} {line}", place.display()));
+            planned.details.push(format!("{provider} transcript {}: {line}", place.display()));
         }
         for path in &plan.unknown {
             planned.warnings.push(format!("it is not known where the transcript {path} belongs"));
@@ -156,7 +156,7 @@ impl Rappel {
         let disk = &self.options.disk;
         let back = matches!(one.decision, Decision::PutBack(_));
         if back && !is_replaceable(one) {
-            return Ok(Some("something that is no file stands there; it is left as it is".into()));
+            return Ok(Some("a link or folder stands there; it is left as it is".into()));
         }
         if back {
             disk::create_dir(&**disk, &one.root)?;

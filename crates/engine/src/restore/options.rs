@@ -54,7 +54,7 @@ impl RestoreOptions {
     }
 
     /// Whether only some of it is asked for.
-    pub(crate) fn is_partial(&self) -> bool {
+    pub fn is_partial(&self) -> bool {
         self.only.is_some()
             || !self.paths.is_empty()
             || !self.skip.is_empty()

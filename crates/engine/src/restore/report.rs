@@ -195,7 +195,7 @@ pub(crate) fn describe(
 ) -> String {
     let counts = planned.filter(|_| outcome.is_clean()).unwrap_or(outcome.counts);
     let files = format!(
-        "{} created, {} overwritten, {} deleted",
+        "{} new, {} changed, {} deleted",
         thousands(counts.create),
         thousands(counts.overwrite),
         thousands(counts.delete)
@@ -210,9 +210,9 @@ pub(crate) fn describe(
     };
     if !outcome.conflicts.is_empty() {
         text.push_str(&match outcome.conflicts.len() {
-            1 => "; 1 left as it is because it changed meanwhile".to_owned(),
+            1 => "; 1 left as it was because it changed meanwhile".to_owned(),
             more => format!(
-                "; {} left as they are because they changed meanwhile",
+                "; {} left as they were because they changed meanwhile",
                 thousands(more as u64)
             ),
         });

@@ -50,7 +50,7 @@ impl<'a> RecordedRules<'a> {
     pub fn warning(&self) -> Option<String> {
         let path = self.unread.get()?;
         Some(format!(
-            "the checkpoint's {path} is damaged, so nobody knows which files it left out: none is deleted"
+            "the checkpoint's {path} is damaged, so it is not known which files it left out: none is deleted"
         ))
     }
 }

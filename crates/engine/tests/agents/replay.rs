@@ -128,7 +128,7 @@ fn agents_are_those_that_were_at_work_then() {
     let alone =
         |running: &[&str]| ("s1".to_owned(), running.iter().map(ToString::to_string).collect());
     assert_eq!(at("note: alone"), [alone(&[])]);
-    assert_eq!(at("Bash began: {}"), [alone(&["Bash"]), ("s2".into(), vec![])]);
+    assert_eq!(at("Bash started: {}"), [alone(&["Bash"]), ("s2".into(), vec![])]);
     assert_eq!(at("note: alone again"), [alone(&["Bash"])]);
     let nobody = "s9".parse().unwrap();
     assert!(rappel.replay(&reference(&saved), Some(&nobody)).is_err());

@@ -246,7 +246,7 @@ fn what_is_gone_or_cut_comes_back_and_what_grew_is_left_alone() {
 
     let plan = agents.open().plan_restore(&reference(&saved), &RestoreOptions::default()).unwrap();
     let said = plan.sessions.join("\n");
-    for (path, what) in [(&gone, "it is gone"), (&cut, "cut off"), (&grown, "only grew")] {
+    for (path, what) in [(&gone, "it was missing"), (&cut, "cut off"), (&grown, "only grew")] {
         let line = said.lines().find(|line| line.contains(path.to_str().unwrap()));
         assert!(line.is_some_and(|line| line.contains(what)), "{said}");
     }

@@ -150,7 +150,7 @@ fn a_restore_of_databases_alone_says_that_and_nothing_of_files() {
     assert_eq!(report.done.unwrap().text, "databases: app.db");
     assert_eq!(world.restore(&first).done.unwrap().text, "nothing changed");
     world.write("code", "2");
-    assert_eq!(world.restore(&first).done.unwrap().text, "0 created, 1 overwritten, 0 deleted");
+    assert_eq!(world.restore(&first).done.unwrap().text, "0 new, 1 changed, 0 deleted");
     let folder = world.project.outside().join("copy");
     let options = RestoreOptions {
         only: Some([Facet::Databases, Facet::Git].into()),

@@ -144,12 +144,12 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
         }
         Body::Restored(restored) => (
             match restored.taken_back {
-                true => "back to where it was before".into(),
+                true => "set back to where it was before the restore".into(),
                 false => format!("set back to {}", restored.checkpoint),
             },
             format!("The journal goes on from event {} of fork {}.", restored.to, restored.of),
         ),
-        Body::Prompt(prompt) => titled("asked", &prompt.text),
+        Body::Prompt(prompt) => titled("prompt", &prompt.text),
         Body::Thought(thought) => {
             let (title, mut detail) =
                 titled(&format!("thought ({})", thought.kind), &thought.content);
@@ -164,7 +164,7 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
             let mut changes = Vec::new();
             changes.extend(update.status.map(|status| status.to_string()));
             changes.extend(update.confidence.map(|sure| format!("confidence {sure}")));
-            changes.extend(update.text.as_ref().map(|_| "new words".to_owned()));
+            changes.extend(update.text.as_ref().map(|_| "new text".to_owned()));
             let detail =
                 [&update.text, &update.reason].into_iter().flatten().cloned().collect::<Vec<_>>();
             (format!("{}: {}", update.of, changes.join(", ")), detail.join("\n\n"))
@@ -178,22 +178,24 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
         Body::BeliefUpdated(update) => {
             let sure = update.confidence.map(|sure| format!("confidence {sure}"));
             (
-                format!("{}: {}", update.of, sure.unwrap_or_else(|| "new words".into())),
+                format!("{}: {}", update.of, sure.unwrap_or_else(|| "new text".into())),
                 said(update.text.as_deref()),
             )
         }
         Body::BeliefDependency(link) => {
             (format!("{} {} {}", link.of, link.kind, link.on), String::new())
         }
-        Body::Gap(gap) => titled("not known", &gap.text),
-        Body::GapFilled(filled) => titled(&format!("{} is known", filled.of), &filled.answer),
+        Body::Gap(gap) => titled("gap", &gap.text),
+        Body::GapFilled(filled) => titled(&format!("{} filled", filled.of), &filled.answer),
         Body::Verification(check) => {
-            let result = if check.passed { "verified" } else { "verification failed" };
+            let result = if check.passed { "verification passed" } else { "verification failed" };
             let (title, detail) = titled(result, &check.text);
             (title, join(&[&detail, &said(check.output.as_deref())]))
         }
-        Body::BranchCreated(branch) => (format!("branch {}", branch.name), String::new()),
-        Body::BranchSwitched(branch) => (format!("on branch {}", branch.name), String::new()),
+        Body::BranchCreated(branch) => (format!("approach {}", branch.name), String::new()),
+        Body::BranchSwitched(branch) => {
+            (format!("switched to approach {}", branch.name), String::new())
+        }
         Body::BranchMerged(merge) => {
             (format!("{} merged into {}", merge.name, merge.into), String::new())
         }
@@ -230,7 +232,7 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
 fn of_tool(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
     match body {
         Body::ToolStarted(call) => (
-            format!("{} began: {}", call.tool, brief_value(&call.arguments)),
+            format!("{} started: {}", call.tool, brief_value(&call.arguments)),
             pretty(&call.arguments),
         ),
         Body::Tool(call) => {
@@ -240,7 +242,7 @@ fn of_tool(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
         }
         Body::ToolFinished(done) => {
             let tool = tools.get(done.of.as_str()).copied().unwrap_or(&done.of);
-            let how = if done.success { "is done" } else { "failed" };
+            let how = if done.success { "finished" } else { "failed" };
             let said = done.error.clone().unwrap_or_else(|| brief_value(&done.result));
             (format!("{tool} {how}: {said}"), outcome("", &done.result, done.error.as_deref()))
         }

@@ -12,7 +12,11 @@ use super::Timestamp;
 
 /// A moment as a person named it: `2 hours ago`, `yesterday 14:00`, `2026-11-15 14:30`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct When(Kind);
+pub struct When {
+    kind: Kind,
+    /// As the person wrote it, for messages.
+    written: String,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
@@ -69,7 +73,7 @@ const MAX_LEN: usize = 80;
 impl When {
     /// Whether it is this very moment, whatever a clock says.
     pub fn is_now(&self) -> bool {
-        self.0 == Kind::Now
+        self.kind == Kind::Now
     }
 
     /// The accepted forms, in a sentence.
@@ -85,11 +89,11 @@ impl When {
             return Err(WhenError::Malformed(shown()));
         }
         if let Some(kind) = named(&lower).or_else(|| dated(&lower)) {
-            return Ok(Self(kind));
+            return Ok(Self { kind, written: shown() });
         }
         if let Some(span) = lower.strip_suffix("ago").filter(|span| span.ends_with(' ')) {
             let ago = ago(span).ok_or_else(|| WhenError::Malformed(shown()))?;
-            return Ok(Self(Kind::Ago(ago)));
+            return Ok(Self { kind: Kind::Ago(ago), written: shown() });
         }
         if ago(&lower).is_some() {
             return Err(WhenError::WithoutAgo(shown()));
@@ -109,7 +113,7 @@ impl When {
     /// Like [`resolve`](Self::resolve), but of a whole day its last moment: what `--until
     /// 2026-11-15` and "the newest at or before 2026-11-15" mean.
     pub fn resolve_end(&self, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, WhenError> {
-        let end = match self.0 {
+        let end = match self.kind {
             Kind::Day(day, None) => day
                 .date(now, zone)
                 .and_then(|date| date.tomorrow().ok())
@@ -122,7 +126,7 @@ impl When {
     }
 
     fn first_moment(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        match self.0 {
+        match self.kind {
             Kind::Now => Some(now),
             Kind::Moment(moment) => Some(moment),
             Kind::Ago(ago) => ago.before(now, zone),
@@ -291,38 +295,7 @@ impl FromStr for When {
 
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::Now => f.write_str("now"),
-            Kind::Ago(ago) => write!(f, "{ago} ago"),
-            Kind::Clock(time) => write!(f, "{time}"),
-            Kind::Day(day, time) => {
-                match day {
-                    Day::Today => f.write_str("today")?,
-                    Day::Yesterday => f.write_str("yesterday")?,
-                    Day::Date(date) => write!(f, "{date}")?,
-                }
-                time.map_or(Ok(()), |time| write!(f, " {time}"))
-            }
-            Kind::Moment(moment) => write!(f, "{}", moment.0),
-        }
-    }
-}
-
-impl fmt::Display for Ago {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [
-            (self.months, "month"),
-            (self.days, "day"),
-            (self.seconds / 3600, "hour"),
-            (self.seconds / 60 % 60, "minute"),
-            (self.seconds % 60, "second"),
-        ];
-        let mut space = "";
-        for (count, unit) in units.into_iter().filter(|(count, _)| *count > 0) {
-            write!(f, "{space}{count} {unit}{}", if count == 1 { "" } else { "s" })?;
-            space = " ";
-        }
-        if space.is_empty() { f.write_str("0 seconds") } else { Ok(()) }
+        f.write_str(&self.written)
     }
 }
 

@@ -71,13 +71,13 @@ Session s1: running, last event 1 minute ago, event 34
 Goal: Find out why login fails
 Last asked: and mend it
 Progress: step 4: narrowing down
-Experiment: retry
+Approach: retry
 Last checkpoint: chk_20261115_143022_k7f3 \"before the retry\", 1 minute ago; back to it: rappel restore chk_20261115_143022_k7f3
 
 Contradictions (1)
 - b10 (the server is right) contradicts b9 (the tests are right)
 
-Confirmed (1)
+Confirmed hypotheses (1)
 - h6 0.9 the cookie is not sent
 
 Open hypotheses (2)
@@ -96,10 +96,10 @@ Beliefs (2)
 - b9 0.9 the tests are right
 - b10 0.7 the server is right
 
-Not known yet (1)
+Open gaps (1)
 - g11 which browser
 
-Found out (1)
+Filled gaps (1)
 - g12 which version: 4.2
 
 Running (1)

@@ -45,18 +45,18 @@ fn everything_that_happened_is_a_step_that_says_so() {
         titles(&all),
         [
             "session started by an agent",
-            "asked: Mend login",
+            "prompt: Mend login",
             "thought (reasoning): look at the cookie",
-            "Bash began: cargo test",
+            "Bash started: cargo test",
             "Bash failed: exit 101",
             "Edit: src/a.rs",
             "hypothesis (open): the clock is wrong",
             "evidence against h5 (0.9): it is right",
             "h5: rejected, confidence 0.1",
-            "verified: logged in",
+            "verification passed: logged in",
             "[0] ls",
             "PORT = 8080",
-            "branch retry",
+            "approach retry",
         ]
     );
     assert_eq!(all[1].detail, "Mend\nlogin");

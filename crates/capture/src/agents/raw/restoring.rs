@@ -68,7 +68,7 @@ impl Why {
     /// For plans.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Missing => "it is gone",
+            Self::Missing => "it was missing",
             Self::Truncated => "its end was cut off",
             Self::Changed => "it was changed",
         }

@@ -189,7 +189,7 @@ pub fn unreadable(programs: &Programs) -> Error {
              WHERE granted AND locktype = 'relation' AND mode = 'AccessExclusiveLock' AND {HERE}"
         ),
     );
-    let mut message = format!("{}: somebody has a table to himself", programs.address);
+    let mut message = format!("{}: another program locks a table", programs.address);
     if let Ok(named @ [_, ..]) = in_the_way.as_deref() {
         let _ = write!(message, ": {}", named.join(", "));
     }

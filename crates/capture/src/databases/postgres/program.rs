@@ -188,7 +188,7 @@ impl Programs {
         let timed_out = has("canceling statement due to lock timeout")
             || has("canceling statement due to statement timeout");
         if timed_out && has("LOCK TABLE") {
-            return Error::Busy(format!("{place}: somebody holds a table: {said}"));
+            return Error::Busy(format!("{place}: another program locks a table: {said}"));
         }
         Error::Unavailable(if has("server version mismatch") {
             format!(

@@ -106,7 +106,7 @@ impl<F> Scratch<F> {
         let Spot { root, path: here } = &self.spot;
         if !self.spot.is(self.identity)? {
             return Err(Error::Conflict(format!(
-                "{} was replaced or removed by somebody; {} is left as it was",
+                "{} was replaced or removed by another program; {} is left as it was",
                 root.display(Some(here)).display(),
                 shown.display()
             )));
@@ -116,7 +116,7 @@ impl<F> Scratch<F> {
         match root.stat(path)? {
             Some(meta) if meta.identity == self.identity => Ok(()),
             _ => Err(Error::Unknown(format!(
-                "{} was put there, and is another file now: somebody replaced or removed it",
+                "{} was put there, and is another file now: another program replaced or removed it",
                 shown.display()
             ))),
         }

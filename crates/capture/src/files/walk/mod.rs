@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rappel_types::RelPath;
 use rappel_types::manifest::{ExtraRules, Facet, PartialReason, Skipped};
+use rappel_types::size::format_size;
 use rustix::io::Errno;
 
 use super::Environment;
@@ -246,5 +247,5 @@ impl Walk<'_> {
 
 /// Why a file of that size is not taken.
 pub(crate) fn oversize(limit: u64) -> String {
-    format!("larger than {limit} bytes (max_file_size)")
+    format!("larger than {} (max_file_size)", format_size(limit).replace(".0 ", " "))
 }

@@ -92,7 +92,7 @@ impl Drive<'_> {
     }
 
     fn keep(&mut self, step: &Step, name: &RelPath) {
-        self.outcome.keep(&step.path, name, "somebody wrote to it while the restore ran");
+        self.outcome.keep(&step.path, name, "another program wrote to it during the restore");
         self.outcome
             .conflict(&step.path, format!("it was changed while the restore ran; see {name}"));
     }

@@ -156,7 +156,7 @@ impl Brief {
         let lines = [
             ("Last asked", self.last_prompt.clone()),
             ("Progress", self.progress.clone()),
-            ("Experiment", experiment.cloned()),
+            ("Approach", experiment.cloned()),
             ("Set back to", back),
             ("Last checkpoint", last),
         ];
@@ -176,7 +176,7 @@ impl Brief {
         vec![
             self.head(),
             section("Contradictions", 0, 0, &self.contradictions, clash),
-            section("Confirmed", 1, 0, &self.confirmed, |one| guess(one, false)),
+            section("Confirmed hypotheses", 1, 0, &self.confirmed, |one| guess(one, false)),
             section("Open hypotheses", 2, 0, &self.open, |one| guess(one, true)),
             section("Ruled out", 3, 0, &self.ruled_out, |one| guess(one, true)),
             section(
@@ -189,10 +189,10 @@ impl Brief {
             section("Beliefs", 7, 0, &self.beliefs, |one| {
                 plain(|max| named(&one.id, Some(one.confidence), &one.text, max))
             }),
-            section("Not known yet", 6, 0, &self.gaps_open, |one| {
+            section("Open gaps", 6, 0, &self.gaps_open, |one| {
                 plain(|max| named(&one.id, None, &one.text, max))
             }),
-            section("Found out", 12, older.gaps_filled, &self.gaps_filled, |gap| {
+            section("Filled gaps", 12, older.gaps_filled, &self.gaps_filled, |gap| {
                 let answer = gap.answer.as_deref().unwrap_or_default();
                 plain(move |max| {
                     format!("{}: {}", named(&gap.id, None, &gap.text, max), clip(answer, max))
