@@ -9,6 +9,8 @@ use rappel_types::git::GitPart;
 use rappel_types::{Facet, Manifest, RelPath, Trigger};
 use serde_json::Value;
 
+use super::CAPTURED;
+
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
 pub struct SaveOptions {
@@ -72,6 +74,18 @@ impl SaveOptions {
     /// Whether a facet is asked for.
     pub fn wants(&self, facet: Facet) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    }
+
+    /// Whether nothing but the state of agents is asked for.
+    pub(super) fn is_about_agents_alone(&self) -> bool {
+        CAPTURED.iter().all(|one| *one == Facet::Agents || !self.wants(*one))
+    }
+
+    /// Whether the checkpoint takes transcripts along.
+    pub(super) fn takes_transcripts(&self) -> bool {
+        self.wants(Facet::Agents)
+            && self.trigger().takes_transcripts()
+            && !self.is_about_agents_alone()
     }
 
     /// The user's words, if they are any.
