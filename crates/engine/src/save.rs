@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::rappel::{Rappel, read_config};
 use crate::workspace;
 pub(crate) use draft::{manifest_base, parent_of, place};
-pub(crate) use files::{CapturedFiles, Leave};
+pub(crate) use files::{Ask, CapturedFiles, Leave};
 pub(crate) use look::Seen;
 pub use options::{Overtaken, SaveOptions};
 use prepared::Prepared;

@@ -29,6 +29,13 @@ pub(crate) struct Begun {
     pub(super) asking: Option<Live>,
 }
 
+impl Begun {
+    /// Whether a new checkpoint is made in any case, because what is stored may not be readable.
+    pub(super) fn takes_nothing_over(&self) -> bool {
+        self.damage.lost || self.distrust
+    }
+}
+
 impl Rappel {
     /// Begins a save. `distrust` says that no cache is to be believed.
     pub(crate) fn begin_save(&mut self, options: &SaveOptions, distrust: bool) -> Result<Begun> {

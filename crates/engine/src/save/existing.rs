@@ -25,7 +25,7 @@ impl Rappel {
         options: &SaveOptions,
         seen: &Seen,
     ) -> Result<Option<Saved>> {
-        if begun.damage.lost || begun.distrust {
+        if begun.takes_nothing_over() {
             return Ok(None);
         }
         let (Some(newest), Some(files), Some(git), Some(databases)) =
@@ -104,7 +104,7 @@ impl Rappel {
 
     /// The newest checkpoint, if it holds what was looked at just now. Databases that were not
     /// asked are not looked at.
-    fn unchanged(
+    pub(super) fn unchanged(
         &self,
         newest: &CheckpointRow,
         (files, git, databases): (&CapturedFiles, &CapturedGit, &CapturedDatabases),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
+use rappel_capture::files::{self, Cache, First, Identity, Progress, Request, Scanned};
 use rappel_store::sink::Sink;
 use rappel_store::tree;
 use rappel_types::manifest::FilesPart;
@@ -20,6 +20,16 @@ pub(crate) struct Leave<'a> {
     pub paths: &'a [RelPath],
     /// Databases of SQLite.
     pub databases: &'a [RelPath],
+}
+
+/// What a look at files is asked for besides.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ask<'a> {
+    /// Paths to take although the rules would not.
+    pub also: &'a [RelPath],
+    /// What was read before anything else.
+    pub first: Option<&'a First>,
+    pub progress: Option<&'a Progress>,
 }
 
 /// What a look at the files gave.
@@ -81,9 +91,8 @@ impl Rappel {
         sink: &dyn Sink,
         cache: Option<Cache>,
         also: &[RelPath],
-        progress: Option<&Progress>,
     ) -> Result<CapturedFiles> {
-        self.scan_beside(sink, cache, also, progress, Leave::default())
+        self.scan_beside(sink, cache, Ask { also, ..Ask::default() }, Leave::default())
     }
 
     /// The same, leaving out more: databases that a restore holds are not even opened.
@@ -91,8 +100,7 @@ impl Rappel {
         &self,
         sink: &dyn Sink,
         cache: Option<Cache>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
+        ask: Ask<'_>,
         more: Leave<'_>,
     ) -> Result<CapturedFiles> {
         self.require_folder()?;
@@ -101,13 +109,13 @@ impl Rappel {
         databases.sort();
         databases.dedup();
         // One that is asked for as a file is taken as a file.
-        databases.retain(|path| !also.contains(path));
+        databases.retain(|path| !ask.also.contains(path));
         let leave = Leave {
             excluded: &self.excluded(),
             paths: &[&self.staging_paths()?, more.paths].concat(),
             databases: &databases,
         };
-        Ok(self.scan_at(&self.root, sink, cache, leave, also, progress)?)
+        Ok(self.scan_at(&self.root, sink, cache, leave, ask)?)
     }
 
     /// Looks at a folder and makes the tree of what is there now.
@@ -117,8 +125,7 @@ impl Rappel {
         sink: &dyn Sink,
         cache: Option<Cache>,
         leave: Leave<'_>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
+        ask: Ask<'_>,
     ) -> rappel_capture::Result<CapturedFiles> {
         let base = cache.as_ref().map(|cache| *cache.base());
         let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
@@ -133,10 +140,11 @@ impl Rappel {
                 excluded_paths: leave.paths,
                 databases: leave.databases,
                 cache,
-                also,
+                also: ask.also,
+                first: ask.first,
                 maybe_changed: None,
                 cancel: &self.options.cancel,
-                progress,
+                progress: ask.progress,
             },
             sink,
         )?;

@@ -1,7 +1,7 @@
 //! Looking at everything that a checkpoint holds, beside each other where that is possible.
 
 use rappel_capture::databases::Watch;
-use rappel_capture::files::Progress;
+use rappel_capture::files::{First, Progress};
 use rappel_capture::restore::IntentId;
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
@@ -13,7 +13,7 @@ use rappel_types::{CheckpointId, Facet, ObjectId, RelPath, WorkspaceId};
 
 use super::SaveOptions;
 use super::begin::Begun;
-use super::files::{CapturedFiles, Leave};
+use super::files::{Ask, CapturedFiles, Leave};
 use crate::agents::CapturedTranscripts;
 use crate::databases::{CapturedDatabases, Holding, Holdings, Reading};
 use crate::error::Result;
@@ -24,6 +24,7 @@ use crate::rappel::Rappel;
 const LOOKS: usize = 2;
 
 /// What a save looks at, and what it may know beforehand.
+#[derive(Clone, Copy)]
 struct Look<'a> {
     /// Paths of databases that a restore holds.
     pub held: &'a [RelPath],
@@ -32,6 +33,10 @@ struct Look<'a> {
     pub newest: Option<&'a CheckpointRow>,
     pub progress: Option<&'a Progress>,
     pub distrust: bool,
+    /// What was read before anything else.
+    pub first: Option<&'a First>,
+    /// Whether databases are asked only once something else is found to have changed.
+    pub databases_last: bool,
 }
 
 /// Everything that a save saw: what the manifest says of it, and what the next save is to know.
@@ -121,10 +126,17 @@ impl Rappel {
         let transcripts = begun.transcripts.take();
         let newest = begun.newest.as_ref();
         let (id, distrust) = (begun.id, begun.distrust);
-        let look = Look { held: &held, id, options, newest, progress, distrust };
+        let first = options.first.as_deref();
+        // Where the newest checkpoint will do, and these events are none to read databases at.
+        let databases_last = options.if_changed
+            && !begun.takes_nothing_over()
+            && !self.config.capture.databases.contains(&options.trigger());
+        let look =
+            Look { held: &held, id, options, newest, progress, distrust, first, databases_last };
         let (all, transcripts) = std::thread::scope(|scope| {
-            let beside = transcripts
-                .map(|found| threads::beside(scope, || self.capture_transcripts(found, sink)));
+            let beside = transcripts.map(|found| {
+                threads::beside(scope, || self.capture_transcripts(found, options.care(), sink))
+            });
             let all =
                 (!options.is_about_agents_alone()).then(|| self.capture_all(&look, sink, holdings));
             let transcripts = beside.map(|beside| {
@@ -170,17 +182,19 @@ impl Rappel {
         sink: &dyn Sink,
         holdings: &mut Holdings,
     ) -> Result<Captured> {
-        let mut looks = 0;
+        let (mut looks, mut look) = (0, *look);
         loop {
             looks += 1;
             let before = self.restores_so_far(look.id)?;
-            let captured = self.capture_once(look, sink, holdings)?;
+            let captured = self.capture_once(&look, sink, holdings)?;
             let after = self.restores_so_far(look.id)?;
             if after == before || looks > LOOKS {
                 let restored = after != before || !after.open.is_empty();
                 return Ok(Captured { restored, ..captured });
             }
             tracing::debug!("a restore went by; looking at everything anew");
+            // What was read before it is of another state.
+            look.first = None;
         }
     }
 
@@ -195,8 +209,9 @@ impl Rappel {
         })
     }
 
-    /// Looks at everything once; at the databases that are known beforehand beside the files. What a restore
-    /// may change is held and read last, so that others wait for nothing else.
+    /// Looks at everything once; at the databases that are known beforehand beside the files, or not at
+    /// all where they wait for a change and there is none. What a restore may change is held and read
+    /// last, so that others wait for nothing else.
     fn capture_once(
         &self,
         look: &Look<'_>,
@@ -207,6 +222,38 @@ impl Rappel {
             let (files, git) = self.capture_files_and_git(look, sink)?;
             return Ok(Captured { files, git, databases: None, restored: false });
         }
+        let mut found = None;
+        if look.databases_last {
+            let (files, git) = self.capture_files_and_git(look, sink)?;
+            if self.is_unchanged(look, &files, git.as_ref())? {
+                let databases = Some(CapturedDatabases::default());
+                return Ok(Captured { files, git, databases, restored: false });
+            }
+            found = Some((files, git));
+        }
+        self.capture_with_databases(look, sink, holdings, found)
+    }
+
+    /// Whether the newest checkpoint holds these.
+    fn is_unchanged(
+        &self,
+        look: &Look<'_>,
+        files: &CapturedFiles,
+        git: Option<&CapturedGit>,
+    ) -> Result<bool> {
+        let (Some(newest), Some(git)) = (look.newest, git) else { return Ok(false) };
+        let held = self.unchanged(newest, (files, git, &CapturedDatabases::default()))?;
+        Ok(held.is_some())
+    }
+
+    /// Looks at the databases; beside files and git, unless they were `found` before.
+    fn capture_with_databases(
+        &self,
+        look: &Look<'_>,
+        sink: &dyn Sink,
+        holdings: &mut Holdings,
+        found: Option<(CapturedFiles, Option<CapturedGit>)>,
+    ) -> Result<Captured> {
         let reading = Reading {
             id: look.id,
             trigger: look.options.trigger(),
@@ -228,7 +275,10 @@ impl Rappel {
                     self.capture_databases(self.configured_databases(), sink, &reading, &held)
                 })
             });
-            let found = self.capture_files_and_git(look, sink);
+            let found = match found {
+                Some(found) => Ok(found),
+                None => self.capture_files_and_git(look, sink),
+            };
             let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
                 beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
@@ -250,7 +300,7 @@ impl Rappel {
         look: &Look<'_>,
         sink: &dyn Sink,
     ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
-        let Look { held, id, options, newest, progress, distrust } = *look;
+        let Look { held, id, options, newest, progress, distrust, mut first, .. } = *look;
         let knowledge: &[RelPath] = match options.wants(Facet::Knowledge) {
             true => &[],
             false => &self.config.knowledge.paths,
@@ -265,7 +315,9 @@ impl Rappel {
             before.wanted.clone_from(&options.also_git);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
-            let scan = || self.scan_beside(sink, cache, &options.also, progress, leave);
+            let scan = || {
+                self.scan_beside(sink, cache, Ask { also: &options.also, first, progress }, leave)
+            };
             let files = match is_first && looks == 1 {
                 true => std::thread::scope(|scope| {
                     let taking = threads::beside(scope, || self.early_objects(id, sink));
@@ -278,6 +330,7 @@ impl Rappel {
             before.early.clone_from(&early);
             // A restore that began or ended meanwhile: its staged files are not the user's.
             if self.intents().mark() != mark && looks <= LOOKS {
+                first = None;
                 continue;
             }
             if !options.wants(Facet::Git) {

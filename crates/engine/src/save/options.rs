@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use rappel_capture::agents::raw::Care;
+use rappel_capture::files::First;
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
 use rappel_types::{Facet, Manifest, RelPath, Trigger};
@@ -44,6 +46,8 @@ pub struct SaveOptions {
     pub if_changed: bool,
     /// What the checkpoint is to come before, if that may not wait for it.
     pub overtaken: Option<Overtaken>,
+    /// What was read before anything else, because a call is about to change it.
+    pub first: Option<Arc<First>>,
     /// Believe no cache: read everything, and store again what the store cannot give back.
     pub anew: bool,
 }
@@ -79,6 +83,15 @@ impl SaveOptions {
     /// Whether nothing but the state of agents is asked for.
     pub(super) fn is_about_agents_alone(&self) -> bool {
         CAPTURED.iter().all(|one| *one == Facet::Agents || !self.wants(*one))
+    }
+
+    /// What is believed of a transcript that grew. A restore may put another one in its place, and
+    /// nobody waits for the last checkpoint of a session: those read all of it.
+    pub(super) fn care(&self) -> Care {
+        match self.trigger() {
+            Trigger::PreRestore | Trigger::SessionEnd => Care::Whole,
+            _ => Care::Growth,
+        }
     }
 
     /// Whether the checkpoint takes transcripts along.
