@@ -133,6 +133,9 @@ def settle(agent):
     for _ in range(2):
         agent.prompt()
         agent.post()
+    said = json.loads(agent.call("show", "latest", "--json")[1])
+    if said["partial"]:
+        raise Failed(f"the checkpoint is partial: {said['partial_reasons']}")
     disk.sync()
 
 
