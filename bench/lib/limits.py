@@ -32,6 +32,8 @@ def check(results):
         trees["a session"] = {"class": "session", "columns": {"rappel": results["sessions"]}}
     if results.get("past"):
         trees["a long past"] = {"class": "past", "columns": {"rappel": results["past"]}}
+    for name, rows in (results.get("hooks") or {}).items():
+        trees[f"hooks with {name}"] = {"class": f"hooks_{name}", "columns": {"rappel": rows}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

@@ -148,7 +148,28 @@ def markdown(results):
         parts.append(f"Whole processes in a home with 1,000 checkpoints and as many deleted ones, and in one with {rows['checkpoints']:,} of each, "
                      "in turn. The deleted ones are not collected yet.")
         parts.append(past_table(rows))
+    if found := results.get("hooks"):
+        parts.append("## Agents' hooks")
+        parts.append("Whole processes in a git work tree with 8,000 files, each told one event that is durable when it ends, in turn with "
+                     "`git --no-optional-locks status --porcelain` of the same state. Times of git's time are in brackets.")
+        parts.append(hooks_table(found))
     return "\n\n".join(parts) + "\n"
+
+
+def hooks_table(found):
+    labels = {"post": ("Post, nothing changed", "git"), "pre": ("Pre, nothing changed", "git"), "prompt": ("prompt", "git"),
+              "post_changed": ("Post, 12 files changed", "git_changed"), "pre_changed": ("Pre, 12 files changed", "git_changed"),
+              "git": ("git's status", None), "git_changed": ("git's status, 12 files changed", None),
+              "status_short": ("`status --short`", None)}
+
+    def cell(rows, key, git):
+        against = f" [{limits.value(rows[key]) / limits.value(rows[git]):.2f}]" if git else ""
+        return time_cell(rows[key], 0, True) + against
+
+    lines = [f"| {label} | " + " | ".join(cell(rows, key, git) for rows in found.values()) + " |"
+             for key, (label, git) in labels.items()]
+    head = {"files": "8,000 files", "postgres": "200 MB of PostgreSQL configured", "transcripts": "a 200 MB transcript grows, 2,000 old ones"}
+    return f"| | {' | '.join(head[name] for name in found)} |\n|---|" + "---:|" * len(found) + "\n" + "\n".join(lines)
 
 
 def past_table(rows):

@@ -26,6 +26,7 @@ fn run(root: &Path, cache: Option<Cache>) -> Result<Scanned> {
         databases: &[],
         cache,
         also: &[],
+        first: None,
         maybe_changed: None,
         cancel: &AtomicBool::new(false),
         progress: None,

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use rappel_capture::agents::Provider;
 use rappel_capture::agents::locate::{self, Role, Surroundings, Transcript};
 use rappel_capture::agents::raw::{
-    self, Captured, Decision, Memo, Plan, Present, Standing, Why, decide,
+    self, Captured, Care, Decision, Memo, Plan, Present, Standing, Why, decide,
 };
 use rappel_capture::files::stamp::{Stamp, Trust};
 use rappel_store::sink::{Role as Kind, Sink, Source};
@@ -69,7 +69,14 @@ impl Place {
     }
 
     fn capture(&self, names: &[&str], memo: Option<&Memo>) -> Captured {
-        raw::capture(&self.store, &self.transcripts(names), memo, &AtomicBool::new(false)).unwrap()
+        raw::capture(
+            &self.store,
+            &self.transcripts(names),
+            memo,
+            Care::Growth,
+            &AtomicBool::new(false),
+        )
+        .unwrap()
     }
 
     fn stored(&self, tree: &ObjectId) -> Vec<(String, u32, Vec<u8>)> {
@@ -177,13 +184,20 @@ fn what_is_unchanged_is_not_read_again() {
     let counting = Meddling::with(&place.store, || {});
     let transcripts = place.transcripts(&["1.jsonl", "2.jsonl"]);
     let second =
-        raw::capture(&counting, &transcripts, Some(&memo), &AtomicBool::new(false)).unwrap();
+        raw::capture(&counting, &transcripts, Some(&memo), Care::Growth, &AtomicBool::new(false))
+            .unwrap();
     assert_eq!(*counting.puts.lock().unwrap(), 1);
     let afresh = place.capture(&["1.jsonl", "2.jsonl"], None);
     assert_eq!(second.tree, afresh.tree);
     let nothing = Meddling::with(&place.store, || panic!("nothing is to be stored"));
-    let third =
-        raw::capture(&nothing, &transcripts, Some(&second.memo), &AtomicBool::new(false)).unwrap();
+    let third = raw::capture(
+        &nothing,
+        &transcripts,
+        Some(&second.memo),
+        Care::Growth,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
     assert_eq!(third.tree, second.tree);
     let fewer = place.capture(&["2.jsonl"], Some(&second.memo));
     assert_eq!(fewer.tree, place.capture(&["2.jsonl"], None).tree);
@@ -194,11 +208,18 @@ fn a_file_too_young_to_be_believed_is_read_again() {
     let place = Place::new();
     let path = place.write_fresh("1.jsonl", "{\"a\":1}\n");
     let transcripts = place.transcripts(&["1.jsonl"]);
-    let first = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    let first =
+        raw::capture(&place.store, &transcripts, None, Care::Growth, &AtomicBool::new(false))
+            .unwrap();
     // The same stamp is given again, as if the clock had not moved on.
     std::fs::write(&path, "{\"a\":2}\n").unwrap();
-    let second =
-        raw::capture(&place.store, &transcripts, Some(&first.memo), &AtomicBool::new(false));
+    let second = raw::capture(
+        &place.store,
+        &transcripts,
+        Some(&first.memo),
+        Care::Growth,
+        &AtomicBool::new(false),
+    );
     assert_eq!(place.stored(&second.unwrap().tree)[0].2, b"{\"a\":2}\n");
 }
 
@@ -229,7 +250,8 @@ fn one_that_grows_while_it_is_read_is_taken_as_it_was() {
         freshen(&path);
     });
     let transcripts = place.transcripts(&["1.jsonl"]);
-    let captured = raw::capture(&sink, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    let captured =
+        raw::capture(&sink, &transcripts, None, Care::Growth, &AtomicBool::new(false)).unwrap();
     assert_eq!(place.stored(&captured.tree)[0].2, b"{\"a\":1}\n");
     let next = place.capture(&["1.jsonl"], Some(&captured.memo));
     assert_eq!(place.stored(&next.tree)[0].2, b"{\"a\":1}\n{\"a\":2}\n");
@@ -241,7 +263,8 @@ fn one_that_is_rewritten_while_it_is_read_is_read_again() {
     let path = place.write_settled("1.jsonl", "{\"a\":1}\n{\"a\":2}\n");
     let sink = Meddling::with(&place.store, || std::fs::write(&path, "{\"b\":1}\n").unwrap());
     let transcripts = place.transcripts(&["1.jsonl"]);
-    let captured = raw::capture(&sink, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    let captured =
+        raw::capture(&sink, &transcripts, None, Care::Growth, &AtomicBool::new(false)).unwrap();
     assert_eq!(place.stored(&captured.tree)[0].2, b"{\"b\":1}\n");
 }
 
@@ -255,7 +278,9 @@ fn what_cannot_be_taken_is_named_and_what_is_gone_is_not() {
     std::fs::remove_file(gone).unwrap();
     std::fs::remove_file(&linked).unwrap();
     symlink(place.at("1.jsonl"), linked).unwrap();
-    let captured = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    let captured =
+        raw::capture(&place.store, &transcripts, None, Care::Growth, &AtomicBool::new(false))
+            .unwrap();
     assert_eq!(captured.files, 1);
     let troubles: Vec<String> =
         captured.troubles.iter().map(|(path, _)| path.to_string()).collect();
@@ -268,7 +293,9 @@ fn a_home_that_went_away_is_named() {
     place.write("1.jsonl", "{}\n");
     let transcripts = place.transcripts(&["1.jsonl"]);
     std::fs::remove_dir_all(place.folder.path().join(".claude")).unwrap();
-    let captured = raw::capture(&place.store, &transcripts, None, &AtomicBool::new(false)).unwrap();
+    let captured =
+        raw::capture(&place.store, &transcripts, None, Care::Growth, &AtomicBool::new(false))
+            .unwrap();
     assert_eq!((captured.files, captured.troubles.len()), (0, 1));
 }
 
@@ -277,11 +304,12 @@ fn a_capture_can_be_stopped() {
     let place = Place::new();
     place.write("1.jsonl", "{}\n");
     let stop = AtomicBool::new(true);
-    let stopped = raw::capture(&place.store, &place.transcripts(&["1.jsonl"]), None, &stop);
+    let stopped =
+        raw::capture(&place.store, &place.transcripts(&["1.jsonl"]), None, Care::Growth, &stop);
     assert!(matches!(stopped, Err(rappel_capture::Error::Cancelled)));
     stop.store(false, Ordering::Relaxed);
     let sink = Meddling::with(&place.store, || stop.store(true, Ordering::Relaxed));
-    let stopped = raw::capture(&sink, &place.transcripts(&["1.jsonl"]), None, &stop);
+    let stopped = raw::capture(&sink, &place.transcripts(&["1.jsonl"]), None, Care::Growth, &stop);
     assert!(matches!(stopped, Err(rappel_capture::Error::Cancelled)));
 }
 
@@ -405,5 +433,142 @@ proptest! {
             Some(_) => Decision::PutBack(Why::Changed),
         };
         prop_assert_eq!(place.decisions(&captured), [expected]);
+    }
+}
+
+/// Lines that are all different, so that chunks end at many places.
+fn lines(count: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut text = Vec::new();
+    for number in 0..count {
+        let mut word = String::new();
+        for _ in 0..20 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            word.push_str(&format!("{:08x}", state >> 32));
+        }
+        text.extend(format!("{{\"n\":{number},\"text\":\"{word}\"}}\n").into_bytes());
+    }
+    text
+}
+
+fn append(path: &Path, bytes: &[u8]) {
+    std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(bytes).unwrap();
+}
+
+/// Some eight megabytes.
+const MANY: usize = 45_000;
+
+#[test]
+fn one_that_grew_costs_its_new_bytes() {
+    let place = Place::new();
+    let path = place.write_settled("1.jsonl", lines(MANY, 1));
+    let mut last = place.capture(&["1.jsonl"], None);
+    for (round, more) in [1, 3_000, 10, 1, 20_000].into_iter().enumerate() {
+        append(&path, &lines(more, 7 + round as u64));
+        settle(&path);
+        let counting = Meddling::with(&place.store, || {});
+        let transcripts = place.transcripts(&["1.jsonl"]);
+        let cancel = AtomicBool::new(false);
+        let memo = Memo::from_json(&serde_json::to_vec(&last.memo).unwrap()).unwrap();
+        last = raw::capture(&counting, &transcripts, Some(&memo), Care::Growth, &cancel).unwrap();
+        // A chunk has 64 KiB at least, and a line some 190 bytes.
+        let puts = *counting.puts.lock().unwrap();
+        assert!(puts <= 2 + more * 190 / (64 << 10), "{puts} pieces were stored for {more} lines");
+        assert_eq!(last.tree, place.capture(&["1.jsonl"], None).tree, "after {more} lines");
+        assert_eq!(place.stored(&last.tree)[0].2, std::fs::read(&path).unwrap());
+    }
+}
+
+/// What somebody does to a transcript.
+type Rewrite = Box<dyn Fn(&Path)>;
+
+#[test]
+fn one_that_was_rewritten_is_not_taken_for_one_that_grew() {
+    let before = lines(MANY, 1);
+    let other = lines(MANY, 2);
+    let half = before.len() / 2;
+    let changed = |at: usize| {
+        let mut bytes = before.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let grown = |bytes: &[u8]| [bytes, &other[..200_000]].concat();
+    let over = |bytes: Vec<u8>| -> Rewrite {
+        // In place: the same file, no byte of it cut off first.
+        Box::new(move |path| {
+            let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            file.write_all(&bytes).unwrap();
+        })
+    };
+    let anew =
+        |bytes: Vec<u8>| -> Rewrite { Box::new(move |path| std::fs::write(path, &bytes).unwrap()) };
+    let replaced = |bytes: Vec<u8>| -> Rewrite {
+        Box::new(move |path| {
+            let beside = path.with_extension("new");
+            std::fs::write(&beside, &bytes).unwrap();
+            std::fs::rename(beside, path).unwrap();
+        })
+    };
+    let ways: [(&str, Rewrite); 8] = [
+        ("rewritten in place with the same size", over(changed(half))),
+        ("its first line changed, and grown", over(grown(&changed(10)))),
+        ("its last line changed, and grown", over(grown(&changed(before.len() - 10)))),
+        ("cut, and grown again", anew([&before[..half], &other[..]].concat())),
+        ("emptied, and written with other lines", anew([&other[..], &before[..]].concat())),
+        (
+            "a line put in, and grown",
+            anew(grown(&[&before[..half], b"{}\n", &before[half..]].concat())),
+        ),
+        ("replaced by another file with another middle", replaced(grown(&changed(half)))),
+        ("cut, and not grown again", anew(before[..half].to_vec())),
+    ];
+    for (what, rewrite) in ways {
+        let place = Place::new();
+        let path = place.write_settled("1.jsonl", &before);
+        let first = place.capture(&["1.jsonl"], None);
+        rewrite(&path);
+        settle(&path);
+        let second = place.capture(&["1.jsonl"], Some(&first.memo));
+        assert!(place.stored(&second.tree)[0].2 == std::fs::read(&path).unwrap(), "{what}");
+    }
+}
+
+/// No file system tells an append from a change in place before it. Such a change is not missed for
+/// ever, and not at all where a restore may displace the file.
+#[test]
+fn a_change_in_the_middle_of_one_that_grew_is_noticed_in_turn_and_by_whoever_reads_all() {
+    let place = Place::new();
+    let mut bytes = lines(MANY, 1);
+    let path = place.write_settled("1.jsonl", &bytes);
+    let first = place.capture(&["1.jsonl"], None);
+    let half = bytes.len() / 2;
+    bytes[half] ^= 1;
+    bytes.extend(lines(1, 3));
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all(&bytes).unwrap();
+    settle(&path);
+    let transcripts = place.transcripts(&["1.jsonl"]);
+    let cancel = AtomicBool::new(false);
+    let taken = |memo: &Memo, care| {
+        raw::capture(&place.store, &transcripts, Some(memo), care, &cancel).unwrap()
+    };
+    let now = |captured: &Captured| place.stored(&captured.tree)[0].2 == bytes;
+    assert!(now(&taken(&first.memo, Care::Whole)));
+    let grown = taken(&first.memo, Care::Growth);
+    // Its stamp is believed now, but not by one that reads all.
+    assert!(now(&taken(&grown.memo, Care::Whole)));
+    let mut last = grown;
+    let mut turns = 0;
+    loop {
+        append(&path, &lines(1, 5));
+        settle(&path);
+        last = place.capture(&["1.jsonl"], Some(&last.memo));
+        turns += 1;
+        if place.stored(&last.tree)[0].2 == std::fs::read(&path).unwrap() {
+            break;
+        }
+        assert!(turns < 10, "a MiB is read again each time, and there are eight");
     }
 }

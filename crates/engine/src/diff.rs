@@ -353,7 +353,7 @@ impl Rappel {
         let asked = [Facet::Git, Facet::Databases].into_iter().any(|facet| options.wants(facet));
         let mut noticed = Vec::new();
         if options.wants_files() || asked {
-            let mut now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+            let mut now = self.scan(&scratch, self.load_cache(id)?, &[])?;
             noticed = std::mem::take(&mut now.scanned.databases);
             if options.wants(Facet::Git) && holds(from, Facet::Git) {
                 diff.git = self.git_since(from.git.as_ref(), &now, &scratch)?.0;

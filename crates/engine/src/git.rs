@@ -26,7 +26,7 @@ use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::save::{CapturedFiles, Leave};
+use crate::save::{Ask, CapturedFiles, Leave};
 use crate::workspace;
 
 pub(crate) use damaged::gone;
@@ -255,8 +255,7 @@ impl Rappel {
             sink,
             cache,
             Leave { excluded: &self.excluded(), ..Leave::default() },
-            &[],
-            None,
+            Ask::default(),
         )?;
         let part = looked.part();
         let scanned = looked.scanned;

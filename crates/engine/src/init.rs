@@ -37,7 +37,7 @@ impl Rappel {
         let path = self.root.join("rappel.toml");
         let mut databases = self.unprotected_databases();
         let scratch = Scratch::over(self.source());
-        let noticed = self.scan(&scratch, None, &[], None)?.scanned.databases;
+        let noticed = self.scan(&scratch, None, &[])?.scanned.databases;
         databases.extend(self.unprotected_files(&noticed));
         let state_folders: Vec<String> = STATE_FOLDERS
             .into_iter()

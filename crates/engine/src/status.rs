@@ -308,7 +308,7 @@ impl Rappel {
     fn judge_unsaved(&self, status: &mut Status, manifest: &Manifest) -> Result<()> {
         let (Some(files), Some(id)) = (&manifest.files, self.workspace_id()) else { return Ok(()) };
         let scratch = Scratch::over(self.source());
-        let now = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+        let now = self.scan(&scratch, self.load_cache(id)?, &[])?;
         let noticed = &now.scanned.databases;
         self.judge_unprotected(status, self.unprotected_files(noticed));
         let databases = self.unsaved_databases(manifest, noticed)?;

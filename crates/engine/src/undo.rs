@@ -234,7 +234,7 @@ impl Rappel {
     fn now_of_everything(&self) -> Result<Now<'_>> {
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
-        let files = self.scan(&scratch, self.load_cache(id)?, &[], None)?;
+        let files = self.scan(&scratch, self.load_cache(id)?, &[])?;
         let git = self.look_at_git(&files, None, &scratch)?;
         Ok(Now { tree: files.tree, git, databases: BTreeMap::new(), scratch })
     }
@@ -454,7 +454,7 @@ impl Rappel {
             also.sort();
             also
         };
-        let now = self.scan(&scratch, self.load_cache(id)?, &also, None)?;
+        let now = self.scan(&scratch, self.load_cache(id)?, &also)?;
         let mut changes = tree::diff(&scratch, &files.tree, &now.tree)?;
         changes.retain(|change| paths.contains(&change.path) && !only_folders(change));
         let target = match (changes.is_empty(), self.store.checkpoint(&step.to)?) {

@@ -213,7 +213,7 @@ impl Rappel {
 
     /// The workspace's files as they are now, with what they would be stored as.
     fn present_files(&self, trees: &Scratch<'_>) -> Result<Vec<(RelPath, Content, u64)>> {
-        let now = self.scan(trees, None, &[], None)?;
+        let now = self.scan(trees, None, &[])?;
         let files = now.scanned.changes.into_iter().filter_map(|(path, node)| match node? {
             Node::File { content, size, .. } => Some((path, content, size)),
             _ => None,

@@ -90,12 +90,37 @@ pub fn store(
         let id = sink.put(Role::Content, &buffer, base)?;
         return Ok((Content::Whole(id), buffer.len() as u64));
     }
-    let former = match base {
-        Some(Content::Chunked(id)) => ChunkList::load(sink, id).ok(),
+    store_chunks(sink, reader, buffer, ChunkList::default(), base)
+}
+
+/// Stores a file of which `kept` are the first chunks, but for the last one that was stored: the end
+/// of the file ended that one. `reader` gives what follows them. The content is the one that [`store`]
+/// gives for the whole file, because where a chunk ends follows from its own bytes alone.
+///
+/// Nothing here looks whether the file still begins with those chunks.
+pub fn store_on(
+    sink: &dyn Sink,
+    kept: Vec<Chunk>,
+    reader: &mut dyn Read,
+    base: &Content,
+) -> Result<(Content, u64)> {
+    store_chunks(sink, reader, Vec::new(), ChunkList(kept), Some(base))
+}
+
+/// Cuts `buffer` and what `reader` gives into chunks, behind those that `list` has.
+fn store_chunks(
+    sink: &dyn Sink,
+    reader: &mut dyn Read,
+    mut buffer: Vec<u8>,
+    mut list: ChunkList,
+    base: Option<&Content>,
+) -> Result<(Content, u64)> {
+    let base = match base {
+        Some(Content::Chunked(id)) => Some(id),
         _ => None,
     };
-    let mut list = ChunkList::default();
-    let mut length = 0u64;
+    let former = base.and_then(|id| ChunkList::load(sink, id).ok());
+    let mut length = list.size();
     let mut ended = false;
     while !ended || !buffer.is_empty() {
         if !ended {
@@ -123,11 +148,7 @@ pub fn store(
         }
         buffer.drain(..used);
     }
-    let former = match base {
-        Some(Content::Chunked(id)) => Some(id),
-        _ => None,
-    };
-    let id = sink.put(Role::Structure, &list.encode(), former)?;
+    let id = sink.put(Role::Structure, &list.encode(), base)?;
     Ok((Content::Chunked(id), length))
 }
 

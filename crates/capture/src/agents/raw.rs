@@ -4,12 +4,13 @@
 //! mode 0600 (`docs/format.md`, "Transcripts"), so that gc, verify and repair need to know nothing of
 //! transcripts.
 
+mod growth;
 mod memo;
 mod restoring;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +27,7 @@ use super::locate::{Role, Transcript};
 use crate::error::{Error, Result};
 use crate::files::stamp::{Kind, Stamp, Trust};
 
+use growth::Kept;
 pub use memo::Memo;
 use memo::Remembered;
 pub use restoring::{Decision, Plan, Planned, Present, Standing, Why, compare, decide, plan};
@@ -34,6 +36,15 @@ pub use restoring::{Decision, Plan, Planned, Present, Standing, Why, compare, de
 const MODE: u32 = 0o600;
 /// How often a file is read before it counts as one that does not stand still.
 const TRIES: usize = 3;
+
+/// How much of a transcript that grew is read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Care {
+    /// What is new, and enough of the rest to notice that it was written anew.
+    Growth,
+    /// All of it: something is about to take the file's place, or nobody waits.
+    Whole,
+}
 
 /// What was captured.
 #[derive(Debug, Clone)]
@@ -61,7 +72,7 @@ pub fn place(transcript: &Transcript) -> Result<RelPath> {
 }
 
 /// Captures the files that were located. What `memo` vouches for is not read again; it must be of a
-/// checkpoint that is still there.
+/// checkpoint that is still there. `care` says what is believed of a file that grew.
 ///
 /// A transcript that is being written is taken up to its last complete line. Not guaranteed: that
 /// transcripts agree with each other, or with the files of the workspace, to the moment.
@@ -69,6 +80,7 @@ pub fn capture(
     sink: &dyn Sink,
     transcripts: &[Transcript],
     memo: Option<&Memo>,
+    care: Care,
     cancel: &AtomicBool,
 ) -> Result<Captured> {
     let mut homes: BTreeMap<&PathBuf, Result<(Home, Trust)>> = BTreeMap::new();
@@ -87,11 +99,11 @@ pub fn capture(
         let path = place(transcript)?;
         let former = known.get(&path).copied();
         let outcome = match (former, homes.get(&transcript.root)) {
-            (Some(former), _) if former.vouches_for(&transcript.stamp) => {
+            (Some(former), _) if former.vouches_for(&transcript.stamp, care) => {
                 Outcome::Taken(former.clone())
             }
             (_, Some(Ok((home, trust)))) => {
-                Taking { sink, home, trust, transcript, cancel }.take(former)?
+                Taking { sink, home, trust, transcript, care, cancel }.take(former)?
             }
             (_, Some(Err(error))) => Outcome::Trouble(error.to_string()),
             (_, None) => Outcome::Gone,
@@ -156,6 +168,7 @@ struct Taking<'a> {
     home: &'a Home,
     trust: &'a Trust,
     transcript: &'a Transcript,
+    care: Care,
     cancel: &'a AtomicBool,
 }
 
@@ -189,13 +202,28 @@ impl Taking<'_> {
             };
             Ok((file, stamp, length))
         };
-        let (file, before, length) = match opened() {
-            Ok(opened) => opened,
+        let begun = opened().and_then(|(file, stamp, length)| {
+            let kept = self.kept(&file, &stamp, former)?;
+            // A last line that is not complete any more was rewritten.
+            let kept = kept.filter(|kept| kept.length < length);
+            if let Some(kept) = &kept {
+                (&*file).seek(SeekFrom::Start(kept.length))?;
+            }
+            Ok((file, stamp, length, kept))
+        });
+        let (file, before, length, kept) = match begun {
+            Ok(begun) => begun,
             Err(error) => return Ok(Err(error)),
         };
-        let mut reader = Noting { inner: (&*file).take(length), cancel: self.cancel, error: None };
-        let base = former.map(Remembered::content);
-        let stored = content::store(self.sink, &mut reader, length, base);
+        let rest = length - kept.as_ref().map_or(0, |kept| kept.length);
+        let grown = kept.as_ref().map(|kept| kept.grown);
+        let mut reader = Noting { inner: (&*file).take(rest), cancel: self.cancel, error: None };
+        let stored = match (kept, former.map(Remembered::content)) {
+            (Some(kept), Some(base)) => {
+                content::store_on(self.sink, kept.chunks, &mut reader, base)
+            }
+            (_, base) => content::store(self.sink, &mut reader, length, base),
+        };
         let (content, size) = match (stored, reader.error) {
             (_, _) if self.cancel.load(Ordering::Relaxed) => return Err(Error::Cancelled),
             (Ok(stored), _) => stored,
@@ -211,7 +239,22 @@ impl Taking<'_> {
             return Ok(Ok(None));
         }
         let believed = after == before && length == before.size && self.trust.believes(&before);
-        Ok(Ok(Some(Remembered::new(before, believed, size, content))))
+        Ok(Ok(Some(Remembered::new(before, believed, size, content).grown(grown))))
+    }
+
+    /// What of the file need not be read.
+    fn kept(
+        &self,
+        file: &File,
+        stamp: &Stamp,
+        former: Option<&Remembered>,
+    ) -> io::Result<Option<Kept>> {
+        match former {
+            Some(former) if self.care == Care::Growth && self.grows() => {
+                growth::kept(self.sink, file, former, stamp)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Whether lines are only ever added to it.

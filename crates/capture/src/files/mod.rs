@@ -60,6 +60,7 @@ pub mod cache;
 pub(crate) mod choose;
 mod compare;
 mod databases;
+mod first;
 pub(crate) mod git;
 pub(crate) mod globs;
 pub(crate) mod handle;
@@ -80,6 +81,7 @@ use rappel_types::manifest::{PartialReason, SelectionRules, Skipped};
 use rappel_types::{Node, ObjectId, RelPath};
 
 pub use cache::{Cache, CacheDraft, Restored};
+pub use first::First;
 pub use root::{check_outside, check_root};
 pub use scan::scan;
 pub use selector::Selector;
@@ -135,6 +137,8 @@ pub struct Request<'a> {
     /// Paths to take although the rules would not, each by itself, folders without their content.
     /// One that exists and cannot be taken is a partial reason.
     pub also: &'a [RelPath],
+    /// What was read before the scan began, and counts instead of what stands there by now.
+    pub first: Option<&'a First>,
     /// If given: nothing but these paths, and what lies below them, has changed since the scan
     /// that wrote the cache began. Without a cache it means nothing.
     pub maybe_changed: Option<&'a [RelPath]>,

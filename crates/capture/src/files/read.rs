@@ -17,6 +17,7 @@ use super::Progress;
 use super::cache::record::{Stored, What};
 use super::choose::PathSet;
 use super::databases;
+use super::first::{Before, First};
 use super::handle::Root;
 use super::stamp::{Kind, Stamp};
 use crate::databases::sqlite::COMPANIONS;
@@ -66,6 +67,8 @@ pub(crate) struct Job<'a> {
     pub limit: u64,
     /// What is taken although the rules would not.
     pub also: &'a PathSet<'a>,
+    /// What was read before the walk.
+    pub first: Option<&'a First>,
     pub cancel: &'a AtomicBool,
     pub progress: Option<&'a Progress>,
 }
@@ -122,7 +125,10 @@ impl Job<'_> {
         }
         let outcome = match task.stamp.kind() {
             Kind::Symlink => self.read_link(&task.path),
-            _ => self.read_file(task)?,
+            _ => match self.first.and_then(|first| first.at(&task.path)) {
+                Some(before) => self.take_first(task, before)?,
+                None => self.read_file(task)?,
+            },
         };
         if let Some(progress) = self.progress {
             progress.files_read.fetch_add(1, Ordering::Relaxed);
@@ -165,6 +171,19 @@ impl Job<'_> {
             Ok(last.unwrap_or(Outcome::Gone))
         };
         read().unwrap_or_else(failed)
+    }
+
+    /// Takes what stood at a path before the walk. Its stamp is that of then, so that the next scan
+    /// reads what stands there now.
+    fn take_first(&self, task: &Task, before: &Before) -> Result<Outcome> {
+        let Before::File { stamp, bytes } = before else { return Ok(Outcome::Gone) };
+        if !task.any_size && stamp.size > self.limit {
+            return Ok(Outcome::Oversize);
+        }
+        let (content, _) =
+            content::store(self.sink, &mut &bytes[..], stamp.size, task.base.as_ref())?;
+        let what = stored(stamp, &content, stamp.size);
+        Ok(Outcome::Read { what, stamp: *stamp, target: None, moving: false })
     }
 
     /// Reads a file until it stands still while it is read, a few times at most.
@@ -216,20 +235,25 @@ impl Job<'_> {
         let bound = limit.min(before.size.saturating_add(WHOLE_MAX as u64));
         let mut reader =
             Checked { inner: (&mut file).take(bound), cancel: self.cancel, error: None };
-        let stored = content::store(self.sink, &mut reader, before.size, task.base.as_ref());
-        let (content, size) = match (stored, reader.error) {
+        let result = content::store(self.sink, &mut reader, before.size, task.base.as_ref());
+        let (content, size) = match (result, reader.error) {
             (Ok(stored), _) => stored,
             (Err(_), Some(error)) if error == Errno::CANCELED => return Err(Error::Cancelled),
             (Err(_), Some(error)) => return Ok(failed(error)),
             (Err(error), None) => return Err(error.into()),
         };
         let moving = size != before.size || self.look(&task.path) != Ok(before);
-        let stored = Stored { size, ..Stored::new(&before, content.id().0) };
-        let what = match content {
-            Content::Whole(_) => What::Whole(stored),
-            Content::Chunked(_) => What::Chunked(stored),
-        };
+        let what = stored(&before, &content, size);
         Ok(Outcome::Read { what, stamp: before, target: None, moving })
+    }
+}
+
+/// What a file with this content is in the cache.
+fn stored(stamp: &Stamp, content: &Content, size: u64) -> What {
+    let stored = Stored { size, ..Stored::new(stamp, content.id().0) };
+    match content {
+        Content::Whole(_) => What::Whole(stored),
+        Content::Chunked(_) => What::Chunked(stored),
     }
 }
 

@@ -85,12 +85,13 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         sink,
         limit,
         also: &PathSet::new(request.also),
+        first: request.first,
         cancel: request.cancel,
         progress: request.progress,
     };
     let outcomes = job.read_all(&tasks)?;
     root.check_still_there()?;
-    settle(&mut found, &tasks, outcomes, trust, limit);
+    settle(&mut found, &tasks, outcomes, trust, &request);
 
     let drafts: Vec<Draft> = found.folders.into_iter().map(|folder| folder.draft).collect();
     let compared = compare(cache.as_ref(), &drafts);
@@ -184,7 +185,14 @@ fn tasks(found: &mut Found) -> Vec<Task> {
 }
 
 /// Puts what was read into the drafts.
-fn settle(found: &mut Found, tasks: &[Task], outcomes: Vec<Outcome>, trust: Trust, limit: u64) {
+fn settle(
+    found: &mut Found,
+    tasks: &[Task],
+    outcomes: Vec<Outcome>,
+    trust: Trust,
+    request: &Request<'_>,
+) {
+    let limit = request.config.max_file_size;
     let mut gone: Vec<(usize, usize)> = Vec::new();
     for (task, outcome) in tasks.iter().zip(outcomes) {
         let draft = &mut found.folders[task.draft].draft;
@@ -194,7 +202,9 @@ fn settle(found: &mut Found, tasks: &[Task], outcomes: Vec<Outcome>, trust: Trus
             Outcome::Read { what, stamp, target, moving } => {
                 held.what = what;
                 held.target = target;
-                if moving || !trust.believes(&stamp) {
+                // What was read before the walk was read before that trust began.
+                let early = request.first.is_some_and(|first| first.at(&task.path).is_some());
+                if moving || early || !trust.believes(&stamp) {
                     held.flags |= entry::YOUNG;
                 }
                 // It may be a database, and is one again when nobody asks for the file.

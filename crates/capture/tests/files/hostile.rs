@@ -246,6 +246,7 @@ fn a_scan_can_be_cancelled() {
         databases: &[],
         cache: None,
         also: &[],
+        first: None,
         maybe_changed: None,
         cancel: &cancel,
         progress: None,

@@ -9,6 +9,7 @@
 
 mod changes;
 mod databases;
+mod first;
 mod git_agrees;
 mod hostile;
 mod project;

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rappel_capture::Result;
-use rappel_capture::files::{Cache, Environment, Identity, Request, Scanned, Selector, scan};
+use rappel_capture::files::{
+    Cache, Environment, First, Identity, Request, Scanned, Selector, scan,
+};
 use rappel_store::content;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::sink::{Role, Sink, Source, id_of};
@@ -62,6 +64,7 @@ pub struct Project {
     pub excluded_paths: Vec<RelPath>,
     pub databases: Vec<RelPath>,
     pub also: Vec<RelPath>,
+    pub first: First,
     pub sink: Memory,
     pub tree: BTreeMap<RelPath, Node>,
 }
@@ -86,6 +89,7 @@ impl Project {
             excluded_paths: Vec::new(),
             databases: Vec::new(),
             also: Vec::new(),
+            first: First::default(),
             sink: Memory::default(),
             tree: BTreeMap::new(),
             dir,
@@ -142,6 +146,7 @@ impl Project {
             databases: &self.databases,
             cache,
             also: &self.also,
+            first: Some(&self.first),
             maybe_changed: maybe,
             cancel: &AtomicBool::new(false),
             progress: None,
@@ -202,6 +207,7 @@ impl Project {
             databases: &[],
             cache: None,
             also: &[],
+            first: None,
             maybe_changed: None,
             cancel: &AtomicBool::new(false),
             progress: None,

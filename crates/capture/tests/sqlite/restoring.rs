@@ -42,6 +42,7 @@ fn nothing_that_this_process_reads_takes_the_locks_of_a_restore_away() {
             databases: &[],
             cache: None,
             also: &[],
+            first: None,
             maybe_changed: None,
             cancel: never(),
             progress: None,

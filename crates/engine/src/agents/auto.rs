@@ -14,7 +14,7 @@ use super::capture::agents_part;
 use super::{Live, Notice, Snapshots};
 use crate::error::Result;
 use crate::rappel::Rappel;
-use crate::save::{self, SaveOptions};
+use crate::save::{self, SaveOptions, Seen};
 
 /// `time-passed` makes a checkpoint when the last one with files is older than this.
 const TIME_PASSED_MS: i64 = 5 * 60 * 1000;
@@ -85,7 +85,7 @@ impl Rappel {
         for Raised { trigger, tag } in raised.iter().filter(on) {
             let session = Some(live.state.session.to_string());
             let options = SaveOptions { session, ..automatic(*trigger, *tag) };
-            let mut manifest = self.draft(id, &options, (None, None, None), false);
+            let mut manifest = self.draft(id, &options, &Seen::default(), false);
             manifest.facets.insert(Facet::Agents, FacetState::Captured);
             save::place(&mut manifest, index, id, *trigger, now)?;
             if let Some(before) = made.last() {

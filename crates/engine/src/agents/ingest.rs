@@ -59,6 +59,7 @@ impl Transcripts {
 
 impl Rappel {
     /// Reads what is new in transcripts into the journals. What goes wrong is said, and tried again by the next save.
+    /// The caller writes the memo down; where it does not, the next save finds that there is nothing new.
     pub(crate) fn ingest(&mut self, id: WorkspaceId, found: &mut Transcripts) -> Vec<String> {
         let mut said = Vec::new();
         let unread: Vec<Transcript> = found.unread().cloned().collect();
@@ -81,7 +82,6 @@ impl Rappel {
                 Err(error) => said.push(format!("a silent session was not ended: {error}")),
             }
         }
-        self.save_transcripts_memo(id, found.memo.clone());
         said
     }
 

@@ -166,6 +166,19 @@ impl Rappel {
 
     /// One session, of whatever workspace.
     pub fn session(&self, session: &SessionId) -> Result<SessionView> {
+        let mut view = self.session_as_it_stands(session)?;
+        if view.task.is_none() {
+            let prompt = self.store.look_up(|index| index.first_prompt(session.as_str()))?;
+            if let Some(Body::Prompt(prompt)) = prompt.and_then(|row| Some(parse(&row).ok()?.body))
+            {
+                view.task = Some(prompt.text);
+            }
+        }
+        Ok(view)
+    }
+
+    /// The same, where nobody asks what a session without a task is about.
+    pub(crate) fn session_as_it_stands(&self, session: &SessionId) -> Result<SessionView> {
         let id = session.as_str();
         let (rows, events) = self
             .store
@@ -178,13 +191,6 @@ impl Rappel {
             state.apply(&event);
             if let Body::SessionEnded(end) = event.body {
                 end_reason = end.reason;
-            }
-        }
-        if state.task.is_none() {
-            let prompt = self.store.look_up(|index| index.first_prompt(id))?;
-            if let Some(Body::Prompt(prompt)) = prompt.and_then(|row| Some(parse(&row).ok()?.body))
-            {
-                state.task = Some(prompt.text);
             }
         }
         Ok(SessionView::of(state, events, end_reason))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rappel_capture::agents::Provider;
 use rappel_capture::agents::locate::{self, Located, Surroundings};
-use rappel_capture::agents::raw;
+use rappel_capture::agents::raw::{self, Care};
 use rappel_capture::agents::transcripts::Reader;
 use rappel_capture::files::stamp::Stamp;
 use rappel_store::disk;
@@ -26,14 +26,14 @@ const VERSION: u32 = 1;
 
 /// What is remembered of a workspace's transcripts. A view: without it they are searched for and read anew.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Memo {
+pub(crate) struct Memo {
     version: u32,
     /// Which files belong to the workspace.
     located: locate::Memo,
     /// Their bytes, as a checkpoint has them.
     raw: Option<raw::Memo>,
     /// How far each was read into a journal.
-    pub read: BTreeMap<String, Known>,
+    pub(super) read: BTreeMap<String, Known>,
 }
 
 /// A transcript that was read. Its reader is in a file of its own, which is only needed when there is more to read.
@@ -61,7 +61,7 @@ impl Memo {
 #[derive(Debug)]
 pub(crate) struct Transcripts {
     pub(super) located: Located,
-    pub(super) memo: Memo,
+    pub(crate) memo: Memo,
 }
 
 /// Their bytes, on the way into a checkpoint.
@@ -121,10 +121,11 @@ impl Rappel {
         Ok(if self.is_held(memo.as_ref())? { memo } else { None })
     }
 
-    /// Takes their bytes.
+    /// Takes their bytes. `care` says what is believed of one that grew.
     pub(crate) fn capture_transcripts(
         &self,
         found: Transcripts,
+        care: Care,
         sink: &dyn Sink,
     ) -> Result<CapturedTranscripts> {
         let Transcripts { located, mut memo } = found;
@@ -137,7 +138,7 @@ impl Rappel {
         }
         let base = memo.raw.as_ref().and_then(|memo| memo.checkpoint.clone());
         let cancel = &self.options.cancel;
-        let captured = raw::capture(sink, &located.transcripts, memo.raw.as_ref(), cancel)?;
+        let captured = raw::capture(sink, &located.transcripts, memo.raw.as_ref(), care, cancel)?;
         partial.extend(captured.troubles.into_iter().map(|(path, why)| reason(Some(path), why)));
         memo.raw = Some(captured.memo);
         let tree = (captured.files > 0).then_some(captured.tree);
@@ -171,7 +172,7 @@ impl Rappel {
     }
 
     /// Writes it down. Where that fails, the next save reads everything again.
-    pub(super) fn save_transcripts_memo(&self, id: WorkspaceId, mut memo: Memo) {
+    pub(crate) fn save_transcripts_memo(&self, id: WorkspaceId, mut memo: Memo) {
         memo.version = VERSION;
         let path = self.transcripts_path(id);
         if let Ok(bytes) = serde_json::to_vec(&memo)

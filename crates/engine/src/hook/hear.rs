@@ -1,10 +1,13 @@
 //! Hearing one event: into the journal, into a checkpoint, and an answer.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
+use rappel_capture::files::First;
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
-use rappel_types::{CheckpointId, Trigger, redact};
+use rappel_types::{CheckpointId, RelPath, Trigger, redact};
 use serde_json::Value;
 
 use super::memory::Memory;
@@ -42,6 +45,7 @@ impl Rappel {
         event: &Event,
         goes_on: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<Heard> {
+        let first = self.read_first(event);
         self.end_gone_sessions()?;
         let session = self.session_of(event)?;
         let (mut save, events) = self.meaning(event, &session)?;
@@ -49,6 +53,7 @@ impl Rappel {
             let id = call.id.as_deref().unwrap_or("no id");
             let call = format!("{} ({id} in session {session})", call.tool);
             options.overtaken = Some(Overtaken { call, has_begun: goes_on });
+            options.first = first;
         }
         // The checkpoint first: it is what cannot be made up for later. And what the agent is about
         // to do is not part of it.
@@ -78,6 +83,23 @@ impl Rappel {
             heard.answer.context = self.news(event, &session)?;
         }
         Ok(heard)
+    }
+
+    /// What an editor is about to change, as it is now: the agent may not wait for the checkpoint.
+    fn read_first(&self, event: &Event) -> Option<Arc<First>> {
+        let Moment::BeforeCall(Call { kind: CallKind::Edit(named), .. }) = &event.moment else {
+            return None;
+        };
+        let roots = [&self.root, &self.options.root];
+        let paths: Vec<RelPath> = named
+            .iter()
+            .filter_map(|path| {
+                roots.iter().find_map(|root| Path::new(path).strip_prefix(root).ok())
+            })
+            .filter_map(|path| RelPath::new(path.as_os_str().as_bytes()).ok())
+            .collect();
+        // What cannot be read now is read, or named, when its turn comes.
+        First::read(&self.root, &paths).ok().map(Arc::new)
     }
 
     /// What is saved, and what is recorded, for an event.
@@ -183,6 +205,7 @@ impl Rappel {
         let Some(id) = self.workspace_id() else { return Ok(()) };
         if let Some(mut found) = self.find_transcripts(id, false)? {
             self.ingest(id, &mut found);
+            self.save_transcripts_memo(id, found.memo);
         }
         Ok(())
     }

@@ -54,9 +54,13 @@ impl Rappel {
 
     /// The session of this workspace that runs or waits and that its provider calls so.
     pub(crate) fn live_session(&self, provider: &str, name: &str) -> Result<Option<SessionView>> {
-        for id in self.live_session_ids()? {
+        // Its usual id first: there may be thousands that only a transcript tells of.
+        let usual = format!("{provider}:{name}");
+        let mut live = self.live_session_ids()?;
+        live.sort_by_key(|id| *id != usual);
+        for id in live {
             let Ok(id) = id.parse() else { continue };
-            let view = self.session(&id)?;
+            let view = self.session_as_it_stands(&id)?;
             let is_named = [&view.assistant_session_id, &view.conversation_id]
                 .into_iter()
                 .any(|known| known.as_deref() == Some(name));
@@ -106,7 +110,7 @@ impl Rappel {
     pub(super) fn end_gone_sessions(&mut self) -> Result<()> {
         for id in self.live_session_ids()? {
             let Ok(id) = id.parse::<SessionId>() else { continue };
-            let view = self.session(&id)?;
+            let view = self.session_as_it_stands(&id)?;
             if view.assistant_session_id.is_none() || view.from_transcript {
                 continue;
             }

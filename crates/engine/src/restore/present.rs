@@ -116,7 +116,7 @@ impl Rappel {
         also.extend(self.beside_databases(limit)?);
         also.sort();
         loop {
-            let files = self.scan(scratch, self.load_cache(id)?, &also, None)?;
+            let files = self.scan(scratch, self.load_cache(id)?, &also)?;
             let tree = files.tree;
             let changes = changes_to(scratch, &tree, target)?;
             let unheld = self.unheld(&changes)?;

@@ -1,22 +1,21 @@
 //! Looking at everything that a checkpoint holds, beside each other where that is possible.
 
-use std::path::Path;
-use std::sync::PoisonError;
-use std::time::Instant;
-
 use rappel_capture::databases::Watch;
-use rappel_capture::files::{self, Cache, Identity, Progress, Request, Scanned};
+use rappel_capture::files::{First, Progress};
 use rappel_capture::restore::IntentId;
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::sink::Sink;
 use rappel_store::threads;
-use rappel_store::tree;
-use rappel_types::manifest::FilesPart;
-use rappel_types::{CheckpointId, Entry, Facet, ObjectId, RelPath, WorkspaceId};
+use rappel_types::knowledge::KnowledgePart;
+use rappel_types::manifest::PartialReason;
+use rappel_types::{CheckpointId, Facet, ObjectId, RelPath, WorkspaceId};
 
 use super::SaveOptions;
-use crate::databases::{CapturedDatabases, Holdings, Reading};
+use super::begin::Begun;
+use super::files::{Ask, CapturedFiles, Leave};
+use crate::agents::CapturedTranscripts;
+use crate::databases::{CapturedDatabases, Holding, Holdings, Reading};
 use crate::error::Result;
 use crate::git::{CapturedGit, Known};
 use crate::rappel::Rappel;
@@ -24,17 +23,9 @@ use crate::rappel::Rappel;
 /// How often a save looks again because a restore began or ended while it looked.
 const LOOKS: usize = 2;
 
-/// What a look at files leaves out because of what it is.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Leave<'a> {
-    pub excluded: &'a [Identity],
-    pub paths: &'a [RelPath],
-    /// Databases of SQLite.
-    pub databases: &'a [RelPath],
-}
-
 /// What a save looks at, and what it may know beforehand.
-pub(super) struct Look<'a> {
+#[derive(Clone, Copy)]
+struct Look<'a> {
     /// Paths of databases that a restore holds.
     pub held: &'a [RelPath],
     pub id: WorkspaceId,
@@ -42,31 +33,64 @@ pub(super) struct Look<'a> {
     pub newest: Option<&'a CheckpointRow>,
     pub progress: Option<&'a Progress>,
     pub distrust: bool,
+    /// What was read before anything else.
+    pub first: Option<&'a First>,
+    /// Whether databases are asked only once something else is found to have changed.
+    pub databases_last: bool,
 }
 
-/// What a look at the files gave.
-pub(crate) struct CapturedFiles {
-    pub tree: ObjectId,
-    /// The tree that the changes are relative to.
-    pub base: Option<ObjectId>,
-    pub base_checkpoint: Option<CheckpointId>,
-    pub scanned: Scanned,
+/// Everything that a save saw: what the manifest says of it, and what the next save is to know.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub files: Option<CapturedFiles>,
+    pub git: Option<CapturedGit>,
+    pub databases: Option<CapturedDatabases>,
+    pub transcripts: Option<CapturedTranscripts>,
+    pub knowledge: Option<KnowledgePart>,
+    /// Databases that were noticed among the files.
+    pub noticed: Vec<RelPath>,
+    /// Whether a restore of the workspace was under way, so that the parts may be of different states.
+    pub restored: bool,
 }
 
-impl CapturedFiles {
-    /// As a manifest has it.
-    pub fn part(&self) -> FilesPart {
-        let scanned = &self.scanned;
-        FilesPart {
-            tree: self.tree,
-            count: scanned.count,
-            bytes: scanned.bytes,
-            added: scanned.added,
-            modified: scanned.modified,
-            deleted: scanned.deleted,
-            skipped: scanned.skipped.clone(),
-            rules: scanned.rules.clone(),
-        }
+impl Seen {
+    /// Why the files, git or the databases are not complete.
+    pub fn files_git_and_databases(&self) -> impl Iterator<Item = &PartialReason> {
+        let files = self.files.iter().flat_map(|files| &files.scanned.partial);
+        let git = self.git.iter().flat_map(|git| &git.captured.partial);
+        files.chain(git).chain(self.databases.iter().flat_map(|databases| &databases.partial))
+    }
+
+    /// Whether something is missing.
+    pub fn is_partial(&self) -> bool {
+        let transcripts = self.transcripts.as_ref();
+        self.files_git_and_databases().next().is_some()
+            || transcripts.is_some_and(|transcripts| !transcripts.partial.is_empty())
+    }
+
+    /// The tree of the transcripts, if there are any.
+    pub fn transcripts_tree(&self) -> Option<ObjectId> {
+        self.transcripts.as_ref().and_then(|transcripts| transcripts.tree)
+    }
+
+    /// Everything that a manifest with this refers to.
+    pub fn trees(&self) -> impl Iterator<Item = ObjectId> {
+        let files = self.files.iter().map(|captured| captured.tree);
+        files
+            .chain(self.git.iter().flat_map(CapturedGit::trees))
+            .chain(self.databases.iter().flat_map(CapturedDatabases::trees))
+            .chain(self.transcripts_tree())
+            .chain(self.knowledge.iter().map(|knowledge| knowledge.index))
+    }
+
+    /// The checkpoints on which all depends that was taken over without a look.
+    pub fn bases(&self) -> Vec<CheckpointId> {
+        let mut bases: Vec<CheckpointId> = Vec::new();
+        bases.extend(self.files.as_ref().and_then(|files| files.base_checkpoint.clone()));
+        bases.extend(self.git.as_ref().and_then(|git| git.base_checkpoint.clone()));
+        bases.extend(self.databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
+        bases.extend(self.transcripts.as_ref().and_then(|transcripts| transcripts.base.clone()));
+        bases
     }
 }
 
@@ -80,7 +104,7 @@ struct Restores {
 }
 
 /// What a look at everything gave.
-pub(super) struct Captured {
+struct Captured {
     pub files: CapturedFiles,
     pub git: Option<CapturedGit>,
     pub databases: Option<CapturedDatabases>,
@@ -89,25 +113,88 @@ pub(super) struct Captured {
 }
 
 impl Rappel {
+    /// Looks at everything that a request asks for, and puts it into a run.
+    pub(super) fn see(
+        &self,
+        begun: &mut Begun,
+        options: &SaveOptions,
+        progress: Option<&Progress>,
+        holdings: &mut Holdings,
+        sink: &dyn Sink,
+    ) -> Result<Seen> {
+        let held: Vec<RelPath> = holdings.all.iter().filter_map(Holding::path).collect();
+        let transcripts = begun.transcripts.take();
+        let newest = begun.newest.as_ref();
+        let (id, distrust) = (begun.id, begun.distrust);
+        let first = options.first.as_deref();
+        // Where the newest checkpoint will do, and these events are none to read databases at.
+        let databases_last = options.if_changed
+            && !begun.takes_nothing_over()
+            && !self.config.capture.databases.contains(&options.trigger());
+        let look =
+            Look { held: &held, id, options, newest, progress, distrust, first, databases_last };
+        let (all, transcripts) = std::thread::scope(|scope| {
+            let beside = transcripts.map(|found| {
+                threads::beside(scope, || self.capture_transcripts(found, options.care(), sink))
+            });
+            let all =
+                (!options.is_about_agents_alone()).then(|| self.capture_all(&look, sink, holdings));
+            let transcripts = beside.map(|beside| {
+                beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            (all, transcripts)
+        });
+        let mut seen = match all.transpose()? {
+            Some(Captured { files, git, databases, restored }) => Seen {
+                noticed: files.scanned.databases.clone(),
+                files: options.wants(Facet::Files).then_some(files),
+                git,
+                databases,
+                restored,
+                ..Seen::default()
+            },
+            None => Seen::default(),
+        };
+        seen.transcripts = transcripts.transpose()?;
+        self.complete(&mut seen, &look, sink)?;
+        Ok(seen)
+    }
+
+    /// Adds what follows from the files: how they changed, and what of them is knowledge.
+    fn complete(&self, seen: &mut Seen, look: &Look<'_>, sink: &dyn Sink) -> Result<()> {
+        let Some(files) = &mut seen.files else { return Ok(()) };
+        match self.count_changes(files, look.id, look.newest, sink) {
+            // What cannot be read is nothing to compare with.
+            Err(error) if error.is_unreadable() => {}
+            other => other?,
+        }
+        if look.options.wants(Facet::Knowledge) {
+            seen.knowledge = self.capture_knowledge(files, look.newest, sink)?;
+        }
+        Ok(())
+    }
+
     /// Looks at everything until no restore began or ended meanwhile: the parts of a checkpoint are of
     /// one state.
-    pub(super) fn capture_all(
+    fn capture_all(
         &self,
         look: &Look<'_>,
         sink: &dyn Sink,
         holdings: &mut Holdings,
     ) -> Result<Captured> {
-        let mut looks = 0;
+        let (mut looks, mut look) = (0, *look);
         loop {
             looks += 1;
             let before = self.restores_so_far(look.id)?;
-            let captured = self.capture_once(look, sink, holdings)?;
+            let captured = self.capture_once(&look, sink, holdings)?;
             let after = self.restores_so_far(look.id)?;
             if after == before || looks > LOOKS {
                 let restored = after != before || !after.open.is_empty();
                 return Ok(Captured { restored, ..captured });
             }
             tracing::debug!("a restore went by; looking at everything anew");
+            // What was read before it is of another state.
+            look.first = None;
         }
     }
 
@@ -122,8 +209,9 @@ impl Rappel {
         })
     }
 
-    /// Looks at everything once; at the databases that are known beforehand beside the files. What a restore
-    /// may change is held and read last, so that others wait for nothing else.
+    /// Looks at everything once; at the databases that are known beforehand beside the files, or not at
+    /// all where they wait for a change and there is none. What a restore may change is held and read
+    /// last, so that others wait for nothing else.
     fn capture_once(
         &self,
         look: &Look<'_>,
@@ -134,6 +222,38 @@ impl Rappel {
             let (files, git) = self.capture_files_and_git(look, sink)?;
             return Ok(Captured { files, git, databases: None, restored: false });
         }
+        let mut found = None;
+        if look.databases_last {
+            let (files, git) = self.capture_files_and_git(look, sink)?;
+            if self.is_unchanged(look, &files, git.as_ref())? {
+                let databases = Some(CapturedDatabases::default());
+                return Ok(Captured { files, git, databases, restored: false });
+            }
+            found = Some((files, git));
+        }
+        self.capture_with_databases(look, sink, holdings, found)
+    }
+
+    /// Whether the newest checkpoint holds these.
+    fn is_unchanged(
+        &self,
+        look: &Look<'_>,
+        files: &CapturedFiles,
+        git: Option<&CapturedGit>,
+    ) -> Result<bool> {
+        let (Some(newest), Some(git)) = (look.newest, git) else { return Ok(false) };
+        let held = self.unchanged(newest, (files, git, &CapturedDatabases::default()))?;
+        Ok(held.is_some())
+    }
+
+    /// Looks at the databases; beside files and git, unless they were `found` before.
+    fn capture_with_databases(
+        &self,
+        look: &Look<'_>,
+        sink: &dyn Sink,
+        holdings: &mut Holdings,
+        found: Option<(CapturedFiles, Option<CapturedGit>)>,
+    ) -> Result<Captured> {
         let reading = Reading {
             id: look.id,
             trigger: look.options.trigger(),
@@ -155,7 +275,10 @@ impl Rappel {
                     self.capture_databases(self.configured_databases(), sink, &reading, &held)
                 })
             });
-            let found = self.capture_files_and_git(look, sink);
+            let found = match found {
+                Some(found) => Ok(found),
+                None => self.capture_files_and_git(look, sink),
+            };
             let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
                 beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
@@ -177,7 +300,7 @@ impl Rappel {
         look: &Look<'_>,
         sink: &dyn Sink,
     ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
-        let Look { held, id, options, newest, progress, distrust } = *look;
+        let Look { held, id, options, newest, progress, distrust, mut first, .. } = *look;
         let knowledge: &[RelPath] = match options.wants(Facet::Knowledge) {
             true => &[],
             false => &self.config.knowledge.paths,
@@ -192,18 +315,22 @@ impl Rappel {
             before.wanted.clone_from(&options.also_git);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
-            let files = std::thread::scope(|scope| {
-                let beside = is_first && looks == 1;
-                let taking =
-                    beside.then(|| threads::beside(scope, || self.early_objects(id, sink)));
-                let files = self.scan_beside(sink, cache, &options.also, progress, leave);
-                early = taking.map_or_else(|| early.take(), |taking| taking.join().ok().flatten());
-                files
-            })?;
+            let scan = || {
+                self.scan_beside(sink, cache, Ask { also: &options.also, first, progress }, leave)
+            };
+            let files = match is_first && looks == 1 {
+                true => std::thread::scope(|scope| {
+                    let taking = threads::beside(scope, || self.early_objects(id, sink));
+                    let files = scan();
+                    early = taking.join().ok().flatten();
+                    files
+                })?,
+                false => scan()?,
+            };
             before.early.clone_from(&early);
             // A restore that began or ended meanwhile: its staged files are not the user's.
-            let restored = self.intents().mark() != mark && looks <= LOOKS;
-            if restored {
+            if self.intents().mark() != mark && looks <= LOOKS {
+                first = None;
                 continue;
             }
             if !options.wants(Facet::Git) {
@@ -217,126 +344,5 @@ impl Rappel {
             git.say_if_moved();
             return Ok((files, Some(git)));
         }
-    }
-
-    /// Stores a cache. One that cannot be written makes the next save slower, not wrong.
-    pub(crate) fn save_cache(&self, mut cache: Cache, id: WorkspaceId) {
-        let disk = self.store.disk();
-        if rappel_store::disk::create_dir(&**disk, &self.store.home().cache()).is_ok()
-            && cache.save(disk, &self.cache_path(id)).is_ok()
-        {
-            self.keep_cache(cache);
-        }
-    }
-
-    /// Keeps a cache in memory that is the one on disk, for the next to need it.
-    pub(crate) fn keep_cache(&self, cache: Cache) {
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
-    }
-
-    /// The cache of a workspace, if its base is still there.
-    pub(crate) fn load_cache(&self, id: WorkspaceId) -> Result<Option<Cache>> {
-        rappel_store::threads::ready()?;
-        let kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let path = self.cache_path(id);
-        let kept = kept.filter(|kept| kept.is_at(&path));
-        let Some(cache) = kept.or_else(|| Cache::load(&path)) else { return Ok(None) };
-        let Some(base) = cache.checkpoint() else { return Ok(None) };
-        Ok(self.store.checkpoint(base)?.map(|_| cache))
-    }
-
-    /// Looks at the workspace and makes the tree of what is there now.
-    pub(crate) fn scan(
-        &self,
-        sink: &dyn Sink,
-        cache: Option<Cache>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
-    ) -> Result<CapturedFiles> {
-        self.scan_beside(sink, cache, also, progress, Leave::default())
-    }
-
-    /// The same, leaving out more: databases that a restore holds are not even opened.
-    fn scan_beside(
-        &self,
-        sink: &dyn Sink,
-        cache: Option<Cache>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
-        more: Leave<'_>,
-    ) -> Result<CapturedFiles> {
-        self.require_folder()?;
-        let mut databases = self.configured_sqlite();
-        databases.extend_from_slice(more.databases);
-        databases.sort();
-        databases.dedup();
-        // One that is asked for as a file is taken as a file.
-        databases.retain(|path| !also.contains(path));
-        let leave = Leave {
-            excluded: &self.excluded(),
-            paths: &[&self.staging_paths()?, more.paths].concat(),
-            databases: &databases,
-        };
-        Ok(self.scan_at(&self.root, sink, cache, leave, also, progress)?)
-    }
-
-    /// Looks at a folder and makes the tree of what is there now.
-    pub(crate) fn scan_at(
-        &self,
-        root: &Path,
-        sink: &dyn Sink,
-        cache: Option<Cache>,
-        leave: Leave<'_>,
-        also: &[RelPath],
-        progress: Option<&Progress>,
-    ) -> rappel_capture::Result<CapturedFiles> {
-        let base = cache.as_ref().map(|cache| *cache.base());
-        let base_checkpoint = cache.as_ref().and_then(|cache| cache.checkpoint().cloned());
-        let start = Instant::now();
-        let remembered = cache.is_some();
-        let scanned = files::scan(
-            Request {
-                root,
-                config: &self.config.files,
-                environment: &self.options.environment,
-                excluded: leave.excluded,
-                excluded_paths: leave.paths,
-                databases: leave.databases,
-                cache,
-                also,
-                maybe_changed: None,
-                cancel: &self.options.cancel,
-                progress,
-            },
-            sink,
-        )?;
-        tracing::debug!(
-            remembered,
-            files = scanned.count,
-            changes = scanned.changes.len(),
-            skipped = scanned.skipped.len(),
-            partial = scanned.partial.len(),
-            took = ?start.elapsed(),
-            "looked at the workspace"
-        );
-        let tree = match base {
-            Some(base) => tree::update(sink, &base, &scanned.changes)?,
-            None => {
-                let entries: Vec<Entry> = scanned
-                    .changes
-                    .iter()
-                    .filter_map(|(path, node)| {
-                        Some(Entry { path: path.clone(), node: node.clone()? })
-                    })
-                    .collect();
-                tree::write(sink, &entries)?
-            }
-        };
-        Ok(CapturedFiles { tree, base, base_checkpoint, scanned })
-    }
-
-    fn staging_paths(&self) -> Result<Vec<RelPath>> {
-        let open = self.open_intents()?;
-        Ok(open.iter().flat_map(|intent| intent.staging_paths(&self.root)).collect())
     }
 }

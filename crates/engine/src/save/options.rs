@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use rappel_capture::agents::raw::Care;
+use rappel_capture::files::First;
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
 use rappel_types::{Facet, Manifest, RelPath, Trigger};
 use serde_json::Value;
+
+use super::CAPTURED;
 
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +46,8 @@ pub struct SaveOptions {
     pub if_changed: bool,
     /// What the checkpoint is to come before, if that may not wait for it.
     pub overtaken: Option<Overtaken>,
+    /// What was read before anything else, because a call is about to change it.
+    pub first: Option<Arc<First>>,
     /// Believe no cache: read everything, and store again what the store cannot give back.
     pub anew: bool,
 }
@@ -72,6 +78,27 @@ impl SaveOptions {
     /// Whether a facet is asked for.
     pub fn wants(&self, facet: Facet) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&facet)) && !self.skip.contains(&facet)
+    }
+
+    /// Whether nothing but the state of agents is asked for.
+    pub(super) fn is_about_agents_alone(&self) -> bool {
+        CAPTURED.iter().all(|one| *one == Facet::Agents || !self.wants(*one))
+    }
+
+    /// What is believed of a transcript that grew. A restore may put another one in its place, and
+    /// nobody waits for the last checkpoint of a session: those read all of it.
+    pub(super) fn care(&self) -> Care {
+        match self.trigger() {
+            Trigger::PreRestore | Trigger::SessionEnd => Care::Whole,
+            _ => Care::Growth,
+        }
+    }
+
+    /// Whether the checkpoint takes transcripts along.
+    pub(super) fn takes_transcripts(&self) -> bool {
+        self.wants(Facet::Agents)
+            && self.trigger().takes_transcripts()
+            && !self.is_about_agents_alone()
     }
 
     /// The user's words, if they are any.

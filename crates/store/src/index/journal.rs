@@ -304,12 +304,18 @@ impl Index {
 
     /// The events that begin, pause, end and set back sessions: of one, or of all.
     pub fn session_events(&self, session: Option<&str>) -> Result<Vec<EventRow>> {
-        self.event_rows(
-            "INDEXED BY event_of_session WHERE (?1 IS NULL OR session = ?1) AND kind IN
-                 ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored')
-             ORDER BY session, number",
-            params![session],
-        )
+        const OF_SESSION: &str =
+            "kind IN ('session-started', 'session-paused', 'session-resumed', 'session-ended',
+                 'restored') ORDER BY session, number";
+        // Two statements: with both cases in one, those of one session are looked for among all.
+        match session {
+            Some(session) => self.event_rows(
+                &format!("INDEXED BY event_of_session WHERE session = ?1 AND {OF_SESSION}"),
+                params![session],
+            ),
+            None => self
+                .event_rows(&format!("INDEXED BY event_of_session WHERE {OF_SESSION}"), params![]),
+        }
     }
 
     /// The first prompt of a session, if one is near its beginning.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use serde::{Deserialize, Serialize};
 
-use super::MODE;
+use super::{Care, MODE};
 use crate::files::stamp::Stamp;
 
 /// Raised when a memo means something else than before.
@@ -31,16 +31,42 @@ pub(super) struct Remembered {
     believed: bool,
     size: u64,
     content: Content,
+    /// Set if the beginning was not read again when the file grew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grown: Option<Grown>,
+}
+
+/// A file whose beginning was taken over from the capture before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Grown {
+    /// The chunk that the next capture reads again first.
+    pub next: u64,
 }
 
 impl Remembered {
     pub fn new(stamp: Stamp, believed: bool, size: u64, content: Content) -> Self {
-        Self { stamp, believed, size, content }
+        Self { stamp, believed, size, content, grown: None }
+    }
+
+    /// The same for a file whose beginning was taken over.
+    pub fn grown(self, grown: Option<Grown>) -> Self {
+        Self { grown, ..self }
+    }
+
+    /// The chunk that is to be read again first when the file grows.
+    pub fn next_to_read_again(&self) -> u64 {
+        self.grown.map_or(0, |grown| grown.next)
     }
 
     /// Whether a file that looks like this need not be read.
-    pub fn vouches_for(&self, stamp: &Stamp) -> bool {
-        self.believed && self.stamp == *stamp
+    pub fn vouches_for(&self, stamp: &Stamp, care: Care) -> bool {
+        let was_read = care == Care::Growth || self.grown.is_none();
+        self.believed && self.stamp == *stamp && was_read
+    }
+
+    /// Whether a file that looks like this is the same one, only longer.
+    pub fn grew_to(&self, stamp: &Stamp) -> bool {
+        self.stamp.identity() == stamp.identity() && stamp.size > self.stamp.size
     }
 
     pub fn has_content_of(&self, other: &Self) -> bool {

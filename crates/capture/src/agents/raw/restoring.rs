@@ -13,8 +13,8 @@ use rappel_store::{content, tree};
 use rappel_types::{Content, Node, ObjectId, RelPath};
 use rustix::io::Errno;
 
-use super::file_of;
 use super::memo::Memo;
+use super::{Care, file_of};
 use crate::agents::Provider;
 use crate::agents::follow::read_at;
 use crate::agents::home::Home;
@@ -193,7 +193,7 @@ pub fn plan(
                 Ok(stamp) => {
                     let known = memo.and_then(|memo| memo.item(&entry.path));
                     let same = known.is_some_and(|known| {
-                        known.vouches_for(&stamp) && known.node() == entry.node
+                        known.vouches_for(&stamp, Care::Whole) && known.node() == entry.node
                     });
                     let present = match same {
                         true => Present { size, agrees: size },
