@@ -5,6 +5,8 @@ agent plays. `needs` names what an agent may lack.
 """
 
 import checks
+from model import SUMMARY
+from terminal import Terminal
 
 CASES = []
 
@@ -91,10 +93,12 @@ def recall_reaches_the_model_after_a_compaction(stage):
     world = stage.world
     assert world.read("three.txt") == "three\n"
     assert world.checkpoints("context-compaction"), world.checkpoints()
+    # The summary knows nothing of the commands; the brief does, and came with the agent's own words.
+    assert not stage.model.requests[0].text.count(SUMMARY)
     last = stage.model.requests[-1].text
-    assert "echo one" not in last.split("Rappel")[0], "the context was not compacted"
-    brief = world.rappel("recall", "--session", world.sessions(session)[-1]["id"]).stdout
-    assert brief.splitlines()[0] in last, (brief, last[-6000:])
+    (run,) = world.sessions(session)
+    for words in (SUMMARY, f"Session {run['id']} ", "echo one > one.txt", "Work until the context"):
+        assert words in last, f"{words!r} did not reach the model"
     checks.prompts_are_checkpoints(stage, ["Work until the context is full."])
     checks.journal_is_what_happened(stage, session, "full")
 
@@ -125,12 +129,14 @@ def an_agent_resumes_after_a_restore_and_knows_of_it(stage):
     assert "Make it better. (script: spoil)" in words, words
     assert world.tree() == built
     agent.ask("Make version 2. (script: mend)", resume=session)
-    assert model.saw("Rappel", "mend") and not model.saw("Files that changed", "build", "spoil")
+    assert not model.saw("Files that changed", "build", "spoil")
     told = [one for one in model.requests if one.step == "mend"][0].text
     for words in ("Files that changed", "app.txt", "src/main.py", "was not set back"):
         assert words in told, words
     # A resumed agent is given what Rappel knows, too.
-    assert world.rappel("recall", "--session", last).stdout.splitlines()[0] in told
+    assert f"Session {last} " in told, "the brief did not reach the model"
+    # It is told once.
+    assert told.count("Files that changed") == 1
     assert world.read("app.txt") == "version 2\n"
     checks.journal_is_what_happened(stage, session, "build", "spoil", "mend")
 
@@ -160,7 +166,8 @@ def a_conversation_goes_back_with_its_prompt(stage):
     assert world.tree() == built
     agent.ask("Go on. (script: go-on)", resume=session)
     told = [one for one in model.requests if one.step == "go-on"][0].text
-    assert "Version 1 is there." in told and "It is better now." not in told
+    assert "Version 1 is there." in told, "the conversation before it is gone"
+    assert "It is better now." not in told, "the conversation was not set back"
     assert world.read("app.txt") == "version 1\nmore\n"
     # The longer conversation is in the safety checkpoint.
     assert world.checkpoints("pre-restore")
@@ -248,3 +255,141 @@ def a_work_tree_that_the_agent_removes(stage):
     world.rappel("restore", before["id"], "--confirm")
     (kept,) = (world.project / ".claude/worktrees").glob("*/only-here.txt")
     assert kept.read_text() == "kept\n"
+
+
+@case(
+    needs={"terminal"},
+    build=[
+        {"do": [("write", "app.txt", "version 1\n")]},
+        {"say": "Version 1 is there."},
+    ],
+    spoil=[
+        {"do": [("shell", "rm -r src docs; echo spoilt > app.txt")]},
+        {"say": "Everything is tidy now."},
+    ],
+    look=[
+        {"do": [("shell", "ls")]},
+        {"say": "I see the files again."},
+    ],
+    slow=[
+        {"do": [("shell", "touch slow.txt; sleep 600")]},
+    ],
+    last=[
+        {"say": "Goodbye."},
+    ],
+)
+def undo_is_typed_into_the_agents_terminal(stage):
+    world, model = stage.world, stage.model
+    with Terminal(stage.agent) as terminal:
+        terminal.type("Build it. (script: build)")
+        terminal.shows("Version 1 is there.")
+        terminal.settle()
+        built = world.tree()
+        terminal.type("Tidy up. (script: spoil)")
+        terminal.shows("Everything is tidy now.")
+        terminal.settle()
+        assert not (world.project / "src").exists()
+        asked = len(model.requests)
+        terminal.type("rappel undo --prompt")
+        terminal.shows("Tidy up. (script: spoil)")
+        stage.until(lambda: world.tree() == built, "the prompt is undone")
+        terminal.settle()
+        assert len(model.requests) == asked, "the model was asked"
+        # The slash command does the same: it takes the undo back, and then undoes again.
+        terminal.clear()
+        terminal.type("/rappel:undo")
+        stage.until(lambda: not (world.project / "src").exists(), "the undo is taken back")
+        terminal.settle()
+        terminal.type("/rappel:undo --prompt")
+        stage.until(lambda: world.tree() == built, "the prompt is undone again")
+        terminal.settle()
+        assert len(model.requests) == asked, "the model was asked"
+        # The conversation goes on, and the model is told what happened.
+        terminal.type("Look again. (script: look)")
+        terminal.shows("I see the files again.")
+        assert model.saw("Files that changed", "look"), "the truth did not reach the model"
+        terminal.settle()
+        # An interrupted call has no later event of its own.
+        terminal.type("Do something slow. (script: slow)")
+        stage.until(lambda: (world.project / "slow.txt").exists(), "the command runs")
+        terminal.key("Escape")
+        terminal.settle()
+        terminal.clear()
+        terminal.type("Goodbye. (script: last)")
+        terminal.settle()
+        stage.until(lambda: model.is_done("last"), "the model says goodbye")
+        terminal.settle()
+        terminal.leave()
+    titles = ["Build it.", "Tidy up.", "Look again.", "Do something slow.", "Goodbye."]
+    checks.prompts_are_checkpoints(stage, titles)
+    (session,) = world.all_sessions()
+    assert session["status"] == "completed", session
+    (end,) = world.checkpoints("session-end")
+    assert end["description"] == "session end (iterations=5)", end
+    calls = world.state(session["id"])["tool_state"]["calls"]
+    assert all(call["completed_at"] for call in calls), calls
+
+
+@case(
+    needs={"background"},
+    server=[
+        {"do": [("background", "touch server.pid; for n in $(seq 4); do date >> log.txt; sleep 1; done")]},
+        {"do": [("shell", "echo work > work.txt")]},
+        {"say": "The server runs."},
+        {"say": "The server has ended."},
+    ],
+)
+def a_command_that_is_left_running(stage):
+    world = stage.world
+    session = stage.agent.ask("Start the server. (script: server)")
+    checks.prompts_are_checkpoints(stage, ["Start the server."])
+    # Nothing is complete while it runs; it is when it has ended.
+    (done,) = world.checkpoints("task-completed")
+    assert world.holds(done, "log.txt").count("\n") == 4, done
+    (run,) = world.sessions(session)
+    assert [one["text"] for one in run["state"]["prompts"]] == ["Start the server. (script: server)"]
+
+
+@case(
+    look=[
+        {"do": [("read", "README.md"), ("shell", "ls; git status --short")]},
+        {"do": [("read", "src/main.py")]},
+        {"say": "It is a small project."},
+    ],
+    answer=[
+        {"say": "It prints a greeting."},
+    ],
+)
+def work_that_changes_nothing(stage):
+    world, agent = stage.world, stage.agent
+    session = agent.ask("What is this? (script: look)")
+    agent.ask("What does it do? (script: answer)", resume=session)
+    checks.prompts_are_checkpoints(stage, ["What is this?", "What does it do?"])
+    assert not world.checkpoints("code-modified")
+    prompts = [one for run in world.sessions(session) for one in run["state"]["prompts"]]
+    assert len(prompts) == 2, prompts
+    checks.calls_are_told(
+        stage, stage.model.happened("look"), [run["id"] for run in world.sessions(session)]
+    )
+    (state,) = [one["state"] for one in world.json("status")["integrations"]]
+    assert state == "working"
+    world.rappel("integrate", agent.name, "--remove", "--all")
+    assert not (world.project / ".claude").exists()
+
+
+@case(
+    both=[
+        {"do": [("write", "once.txt", "once\n")]},
+        {"say": "Done."},
+    ],
+)
+def two_scopes_tell_an_event_once(stage):
+    world, agent = stage.world, stage.agent
+    world.rappel("integrate", agent.name, "--user")
+    world.rappel("integrate", agent.name, "--shared")
+    made = len(world.checkpoints())
+    session = agent.ask("Write it. (script: both)")
+    checks.prompts_are_checkpoints(stage, ["Write it."])
+    checks.journal_is_what_happened(stage, session, "both")
+    triggers = [one["trigger"] for one in world.checkpoints()[made:]]
+    assert triggers.count("session-start") == triggers.count("session-end") == 1, triggers

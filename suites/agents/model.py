@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 MARKER = re.compile(r"\(script: ([a-z0-9-]+)\)")
 # Hooks and the agent itself put text into the user's messages. It may quote older prompts.
 ASIDE = re.compile(r"<system-reminder>.*?</system-reminder>", re.S)
+SUMMARY = "The user asked for work."
 ENDED = {"say": "There is nothing left to do."}
 
 
@@ -64,7 +65,7 @@ class Model:
         with self.lock:
             if self.dialect.asks_for_summary(body):
                 # The marker lives on in the summary: the agent goes on with the same step.
-                return {"say": f"<summary>The user asked for work. (script: {step})</summary>"}, "summary"
+                return {"say": f"<summary>{SUMMARY} (script: {step})</summary>"}, "summary"
             if not self.dialect.is_loop(body) or step is None:
                 return {"say": "A scripted session"}, "aside"
             for call_id, succeeded, result in self.dialect.results(body):

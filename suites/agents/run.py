@@ -39,7 +39,11 @@ def play(case, kind, options, folder):
     agent.set_up()
     world.rappel("integrate", kind.name)
     first, began = len(world.checkpoints()), time.monotonic()
-    case(Stage(world, model, agent))
+    try:
+        case(Stage(world, model, agent))
+    finally:
+        seen = [f"== {one.step}\n{one.text}\n" for one in model.requests]
+        (folder / "requests.txt").write_text("\n".join(seen))
     world.rest()
     return len(world.checkpoints()) - first, (time.monotonic() - began) / 3600
 

@@ -53,6 +53,12 @@ class Terminal:
     def key(self, name):
         self.tmux("send-keys", "-t", "agent", name)
 
+    def clear(self):
+        """Empties the input line: agents put a prompt back that was not sent to the model."""
+        for key in ("C-e", "C-u"):
+            self.key(key)
+        self.settle(0.6)
+
     def shows(self, text):
         self.wait(lambda: text in self.screen(), f"the terminal shows {text!r}")
 

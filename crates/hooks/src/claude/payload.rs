@@ -56,6 +56,7 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
         subagent: payload.agent_id.map(|id| Subagent { id, kind }),
         process,
         folder: payload.cwd,
+        at: None,
         moment,
     })
 }
