@@ -292,16 +292,17 @@ def undo_is_typed_into_the_agents_terminal(stage):
         asked = len(model.requests)
         terminal.type("rappel undo --prompt")
         terminal.shows("Tidy up. (script: spoil)")
-        stage.until(lambda: world.tree() == built, "the prompt is undone")
+        terminal.wait(lambda: world.tree() == built, "the prompt is undone")
         terminal.settle()
         assert len(model.requests) == asked, "the model was asked"
-        # The slash command does the same: it takes the undo back, and then undoes again.
+        # The way forward, and back again with the slash command.
         terminal.clear()
-        terminal.type("/rappel:undo")
-        stage.until(lambda: not (world.project / "src").exists(), "the undo is taken back")
+        terminal.type("rappel redo")
+        terminal.wait(lambda: not (world.project / "src").exists(), "the undo is taken back")
         terminal.settle()
+        terminal.clear()
         terminal.type("/rappel:undo --prompt")
-        stage.until(lambda: world.tree() == built, "the prompt is undone again")
+        terminal.wait(lambda: world.tree() == built, "the prompt is undone again")
         terminal.settle()
         assert len(model.requests) == asked, "the model was asked"
         # The conversation goes on, and the model is told what happened.
@@ -311,13 +312,13 @@ def undo_is_typed_into_the_agents_terminal(stage):
         terminal.settle()
         # An interrupted call has no later event of its own.
         terminal.type("Do something slow. (script: slow)")
-        stage.until(lambda: (world.project / "slow.txt").exists(), "the command runs")
+        terminal.wait(lambda: (world.project / "slow.txt").exists(), "the command runs")
         terminal.key("Escape")
         terminal.settle()
         terminal.clear()
         terminal.type("Goodbye. (script: last)")
         terminal.settle()
-        stage.until(lambda: model.is_done("last"), "the model says goodbye")
+        terminal.wait(lambda: model.is_done("last"), "the model says goodbye")
         terminal.settle()
         terminal.leave()
     titles = ["Build it.", "Tidy up.", "Look again.", "Do something slow.", "Goodbye."]

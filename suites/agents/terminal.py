@@ -6,7 +6,7 @@ import subprocess
 import time
 import uuid
 
-PATIENCE = 90
+PATIENCE = 60
 
 
 class Terminal:

@@ -372,6 +372,7 @@ impl Rappel {
             ),
             transcripts: wish.transcripts && step.transcripts,
             made,
+            rewound: wish.rewound,
         });
         Ok(Limit::Exactly { paths, git, databases, agents, kept })
     }
