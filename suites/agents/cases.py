@@ -93,7 +93,7 @@ def recall_reaches_the_model_after_a_compaction(stage):
     world = stage.world
     assert world.read("three.txt") == "three\n"
     assert world.checkpoints("context-compaction"), world.checkpoints()
-    # The summary knows nothing of the commands; the brief does, and came with the agent's own words.
+    # The summary knows nothing of the commands; the brief does.
     assert not stage.model.requests[0].text.count(SUMMARY)
     last = stage.model.requests[-1].text
     (run,) = world.sessions(session)
@@ -334,7 +334,7 @@ def undo_is_typed_into_the_agents_terminal(stage):
 @case(
     needs={"background"},
     server=[
-        {"do": [("background", "touch server.pid; for n in $(seq 4); do date >> log.txt; sleep 1; done")]},
+        {"do": [("background", "for n in 1 2 3 4; do date >> log.txt; sleep 1; done")]},
         {"do": [("shell", "echo work > work.txt")]},
         {"say": "The server runs."},
         {"say": "The server has ended."},
@@ -348,7 +348,8 @@ def a_command_that_is_left_running(stage):
     (done,) = world.checkpoints("task-completed")
     assert world.holds(done, "log.txt").count("\n") == 4, done
     (run,) = world.sessions(session)
-    assert [one["text"] for one in run["state"]["prompts"]] == ["Start the server. (script: server)"]
+    prompts = [one["text"] for one in run["state"]["prompts"]]
+    assert prompts == ["Start the server. (script: server)"], prompts
 
 
 @case(

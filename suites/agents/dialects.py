@@ -20,9 +20,6 @@ SUMMARY_REQUEST = "create a detailed summary of the conversation"
 class Anthropic:
     """The Messages API, as Claude Code uses it."""
 
-    #: Actions that make no hook event: the agent's hooks leave tools out that only read.
-    unhooked = {"read", "find-worktree-tools", "subagent", "enter-worktree"}
-
     def __init__(self, project):
         self.project = project
 
@@ -36,8 +33,9 @@ class Anthropic:
         for message in body.get("messages", []):
             if message["role"] == "user":
                 content = message["content"]
-                blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-                yield from (block["text"] for block in blocks if block["type"] == "text")
+                if isinstance(content, str):
+                    content = [{"type": "text", "text": content}]
+                yield from (block["text"] for block in content if block["type"] == "text")
 
     def asks_for_summary(self, body):
         return any(SUMMARY_REQUEST in text for text in list(self.user_texts(body))[-1:])
@@ -93,8 +91,8 @@ class Anthropic:
         blocks = [{"type": "text", "text": turn["say"]}] if turn.get("say") else []
         for number, (action, *arguments) in enumerate(turn.get("do", [])):
             tool, value = self.tool(action, *arguments)
-            call = {"type": "tool_use", "id": self.call_id(name, number), "name": tool, "input": value}
-            blocks.append(call)
+            call_id = self.call_id(name, number)
+            blocks.append({"type": "tool_use", "id": call_id, "name": tool, "input": value})
         return {
             "id": f"msg_{uuid.uuid4().hex}",
             "type": "message",

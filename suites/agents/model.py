@@ -129,7 +129,8 @@ def handler_of(model):
             self.reply({"data": [], "models": []})
 
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length) or b"{}")
             path = self.path.split("?")[0]
             if not model.dialect.is_chat(path):
                 return self.reply({"input_tokens": 1000})

@@ -1,4 +1,4 @@
-"""Plays every case with every agent, each in a world of its own; `scripts/agents-suite` calls it."""
+"""Plays every case with every agent, each in a world of its own; see `scripts/agents-suite`."""
 
 import argparse
 import pathlib
@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--installed", type=pathlib.Path, required=True, help="agents go below it")
     parser.add_argument("--scratch", type=pathlib.Path, required=True, help="worlds go below it")
     parser.add_argument("--agent", action="append", help="only this agent")
-    parser.add_argument("--case", action="append", help="only cases with these letters in their name")
+    parser.add_argument("--case", action="append", help="only cases so named, in part")
     options = parser.parse_args()
     wanted = options.case or [""]
     chosen = [one for one in cases.CASES if any(part in one.__name__ for part in wanted)]

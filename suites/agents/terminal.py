@@ -44,7 +44,7 @@ class Terminal:
         return self.tmux("list-panes", "-t", "agent", "-F", "#{pane_dead}").strip() != "0"
 
     def type(self, text):
-        """Types a line. The input line is redrawn with every key: Enter waits until it stands there."""
+        """Types a line. The input line is redrawn with every key, so Enter waits for that."""
         self.tmux("send-keys", "-t", "agent", "-l", text)
         self.wait(lambda: text[-20:] in self.screen(), f"{text!r} stands in the input line")
         self.settle(0.6)

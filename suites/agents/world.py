@@ -94,7 +94,7 @@ class World:
         return sorted(found, key=lambda one: one["started_at"])
 
     def sessions(self, name):
-        """The runs of the session that the agent calls by a name, oldest first, with their states."""
+        """The runs of what the agent calls one session, oldest first, with their states."""
         ours = [one for one in self.all_sessions() if one["assistant_session_id"] == name]
         return [one | {"state": self.state(one["id"])} for one in ours]
 

@@ -208,3 +208,35 @@ fn a_full_home_stops_no_agent_and_is_told_once() {
     let told = said.iter().filter(|said| said.contains("could not save")).count();
     assert_eq!(told, 1, "{said:?}");
 }
+
+#[test]
+fn a_save_that_reads_slowly_does_not_hold_the_agent() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.rest();
+    let before = agent.checkpoints().len();
+    agent.world.write("rappel.toml", "[hooks]\nbefore_call = \"100ms\"\n");
+    let hook = agent.hook();
+    // Each file takes 20 ms to open, for the hook and for its worker.
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=openat"]);
+    command.args(["-e", "inject=openat:delay_enter=20000"]).arg(hook.get_program());
+    command.args(hook.get_args()).env_clear().current_dir(agent.world.project.root());
+    command.envs(hook.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let call =
+        json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
+    let payload = agent.payload("PreToolUse", call).to_string();
+    child.stdin.take().unwrap().write_all(payload.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("still saving"), "{told}");
+    agent.rest();
+    assert_eq!(failures(&agent), "");
+    let checkpoints = agent.checkpoints();
+    assert_eq!(checkpoints.len(), before + 1);
+    let begun = checkpoints.last().unwrap()["mid_operation"].to_string();
+    assert!(begun.contains("Bash (a in session"), "{begun}");
+}

@@ -464,3 +464,47 @@ fn a_session_that_moves_into_a_work_tree_stays_where_it_started() {
     let before = checkpoints.iter().find(|one| one["description"] == "Before ExitWorktree");
     assert_eq!(before.unwrap()["trigger"], "pre-operation");
 }
+
+#[test]
+fn what_no_person_typed_is_no_command_and_long_answers_are_cut() {
+    let agent = Agent::new();
+    agent.world.write("long.txt", &"0123456789".repeat(3_000));
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let own = json!({"prompt": "rappel list", "agent_id": "a1", "agent_type": "x"});
+    assert!(agent.tell(&agent.payload("UserPromptSubmit", own))["decision"].is_null());
+    let made = json!({"prompt": "<task-notification>\nrappel list"});
+    assert!(agent.tell(&agent.payload("UserPromptSubmit", made))["decision"].is_null());
+    let typed = json!({"prompt": "rappel cat latest:long.txt"});
+    let answer = agent.tell(&agent.payload("UserPromptSubmit", typed));
+    let words = answer["reason"].as_str().unwrap();
+    assert!(words.ends_with("The rest: rappel cat latest:long.txt"), "{words}");
+    assert!((20_000..20_100).contains(&words.chars().count()));
+}
+
+#[test]
+fn a_recorded_terminal_is_cleared_and_interrupted_and_says_what_phase_it_was_in() {
+    let agent = Agent::new();
+    agent.world.write(".loki/state/orchestrator.json", "{\"currentPhase\": \"build\"}");
+    agent.play("terminal");
+    agent.rest();
+    let checkpoints = agent.checkpoints();
+    for one in checkpoints.iter().filter(|one| one["trigger"] == "prompt") {
+        let metadata = &one["metadata"];
+        assert_eq!(
+            (&metadata["phase"], &metadata["provider"]),
+            (&"build".into(), &"claude".into())
+        );
+        assert_eq!(metadata["task_description"], one["description"]);
+        assert!(metadata["iteration"].as_u64().unwrap() >= 1, "{metadata}");
+    }
+    let cleared: Vec<&Value> =
+        checkpoints.iter().filter(|one| one["trigger"] == "pre-operation").collect();
+    assert_eq!(cleared.len(), 1);
+    assert_eq!(cleared[0]["description"], "Before the session is cleared");
+    // The interrupted call had no later event of its own.
+    let state = agent.state(&format!("claude:{SESSION}"));
+    let calls = state["tool_state"]["calls"].as_array().unwrap();
+    assert!(calls.iter().all(|call| !call["completed_at"].is_null()), "{calls:?}");
+    let slow = calls.iter().find(|call| call["id"].as_str().unwrap().contains("slow")).unwrap();
+    assert_eq!(slow["success"], false);
+}

@@ -228,7 +228,10 @@ fn in_order_each_run_is_a_session_with_what_happened_in_it() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(16)
+    })]
 
     #[test]
     fn any_order_comes_to_the_same(

@@ -342,26 +342,27 @@ impl Telling<'_> {
         Ok(was_heard)
     }
 
-    /// Goes over to the run that an item is of: the one that told it already, else the newest that
-    /// had begun by then.
+    /// Goes over to the run that an item is of: the newest that had begun by then, unless a hook told
+    /// it of the run before or after. Hooks may be late.
     fn turn_to_run(&mut self, item: &Item, at: Option<Timestamp>) -> Result<()> {
         if self.runs.len() < 2 {
             return Ok(());
         }
-        let had_begun = |run: &&SessionView| run.started_at.is_none_or(|began| Some(began) <= at);
-        let mut run = self.runs.iter().rev().find(had_begun).or(self.runs.first());
+        let had_begun = |run: &SessionView| run.started_at.is_none_or(|began| Some(began) <= at);
+        let newest = self.runs.iter().rposition(had_begun).unwrap_or_default();
+        let mut run = &self.runs[newest].id;
         if let Some(id) = vendors_id(item) {
-            for other in &self.runs {
+            for other in &self.runs[newest.saturating_sub(1)..self.runs.len().min(newest + 2)] {
                 let known = |index: &mut Index| index.events_about(other.id.as_str(), &id);
                 if !self.rappel.store.look_up(known)?.is_empty() {
-                    run = Some(other);
+                    run = &other.id;
                 }
             }
         }
-        let run = run.map(|run| run.id.clone());
-        if run != self.session {
+        if self.session.as_ref() != Some(run) {
+            let run = run.clone();
             self.flush()?;
-            self.session = run;
+            self.session = Some(run);
         }
         Ok(())
     }

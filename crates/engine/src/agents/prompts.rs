@@ -26,7 +26,7 @@ pub(crate) fn is_heard(id: &str) -> bool {
 }
 
 impl Rappel {
-    /// The first prompt in a journal with this text, near this time, that `may_be` allows by its id.
+    /// The first prompt in a journal with this text, near this time, whose id `may_be` allows.
     pub(crate) fn same_prompt(
         &self,
         session: &SessionId,
