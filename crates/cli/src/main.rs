@@ -9,6 +9,7 @@ mod face;
 mod logging;
 mod output;
 mod pager;
+mod payload;
 mod process;
 mod progress;
 #[cfg(test)]

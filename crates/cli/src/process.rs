@@ -92,7 +92,17 @@ impl<'a> Context<'a> {
 
     /// Opens it for a save, which says itself what stands in its way.
     pub fn open_silently(&self) -> Result<Rappel> {
-        let options = self.options()?;
+        self.open_with(self.options()?)
+    }
+
+    /// The same for a worker that no one waits for: it has time to wait for a locked home.
+    pub fn open_patiently(&self) -> Result<Rappel> {
+        let lock_limit = std::time::Duration::from_secs(10 * 60);
+        self.open_with(OpenOptions { lock_limit, ..self.options()? })
+    }
+
+    #[allow(clippy::unused_self, reason = "opening is asked of the context")]
+    fn open_with(&self, options: OpenOptions) -> Result<Rappel> {
         let home = options.home.display().to_string();
         Rappel::open(options).map_err(|error| {
             let mut failure = Failure::from(error);
@@ -149,13 +159,19 @@ impl<'a> Context<'a> {
         self.home.clone()
     }
 
-    /// Where Claude Code keeps the user's own settings.
+    /// Where an agent keeps the user's own settings.
     #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
-    pub fn claude_folder(&self) -> Result<PathBuf> {
+    pub fn agent_folder(&self, agent: &Vendor) -> Result<PathBuf> {
+        let (variable, name) = agent.folder;
         let user = || std::env::home_dir().filter(|home| home.is_absolute());
-        absolute_variable("CLAUDE_CONFIG_DIR")
-            .or_else(|| user().map(|home| home.join(".claude")))
-            .ok_or_else(|| Failure::failed("there is no home folder with Claude Code's settings"))
+        absolute_variable(variable).or_else(|| user().map(|home| home.join(name))).ok_or_else(
+            || {
+                Failure::failed(format!(
+                    "there is no home folder with the settings of {}",
+                    agent.name
+                ))
+            },
+        )
     }
 
     /// The agent session that the process belongs to, if it says so.

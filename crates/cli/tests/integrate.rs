@@ -639,3 +639,78 @@ fn a_hook_line_runs_and_never_blocks() {
         }
     }
 }
+
+#[test]
+fn what_a_killed_integrate_left_is_removed() {
+    let scene = Scene::new();
+    let folder = scene.path(".claude");
+    fs::create_dir(&folder).unwrap();
+    let left = folder.join(".settings.local.json.0123456789abcdef.tmp");
+    let held = folder.join(".settings.local.json.fedcba9876543210.tmp");
+    let mine = folder.join(".settings.local.json.mine.tmp");
+    for path in [&left, &held, &mine] {
+        fs::write(path, "{}").unwrap();
+    }
+    // Another one is at work.
+    let lock = fs::File::open(&held).unwrap();
+    lock.lock().unwrap();
+    scene.json(&["integrate", "claude"]);
+    assert!(!left.exists() && held.exists() && mine.exists());
+    drop(lock);
+    scene.json(&["integrate", "claude"]);
+    assert!(!held.exists() && mine.exists());
+    fs::remove_file(&mine).unwrap();
+    scene.json(&["integrate", "claude", "--remove", "--all"]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[test]
+fn where_two_scopes_have_hooks_one_of_them_tells_an_event() {
+    let scene = Scene::new();
+    let git = Command::new("git").args(["init", "-q"]).current_dir(scene.path("")).status();
+    assert!(git.unwrap().success());
+    let told = || {
+        let count = |scene: &Scene| scene.json(&["list", "--all"])["total"].as_u64().unwrap();
+        let before = count(&scene);
+        // As Claude does: the hooks of every file.
+        let mut lines = Vec::new();
+        let user = scene.world.project.outside().join("user/.claude/settings.json");
+        for file in [scene.path(LOCAL), scene.path(SHARED), user] {
+            let text = fs::read_to_string(file).unwrap_or_else(|_| "{}".into());
+            let settings: Value = serde_json::from_str(&text).unwrap();
+            let line = &settings["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"];
+            lines.extend(line.as_str().map(str::to_owned));
+        }
+        let payload = serde_json::json!({
+            "hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "go on",
+        });
+        for line in &lines {
+            let like = scene.command(&[]);
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]).env_clear().current_dir(scene.path(""));
+            shell.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            let path = std::env::var("PATH").unwrap();
+            let folder = scene.program.parent().unwrap().to_str().unwrap();
+            shell.env("PATH", format!("{folder}:{path}"));
+            shell.env("CLAUDE_PROJECT_DIR", scene.path(""));
+            let mut child = shell.stdin(Stdio::piped()).spawn().unwrap();
+            let mut stream = child.stdin.take().unwrap();
+            // One that stands aside may not read it.
+            let _ = std::io::Write::write_all(&mut stream, payload.to_string().as_bytes());
+            drop(stream);
+            assert!(child.wait().unwrap().success());
+        }
+        (lines.len(), count(&scene) - before)
+    };
+    scene.json(&["integrate", "claude", "--user"]);
+    assert_eq!(told(), (1, 1));
+    scene.json(&["integrate", "claude", "--shared"]);
+    assert_eq!(told(), (2, 1));
+    scene.json(&["integrate", "claude"]);
+    assert_eq!(told(), (3, 1));
+    // The local ones call a program that is gone: the others are heard again.
+    let text = fs::read_to_string(scene.path(LOCAL)).unwrap();
+    let program = scene.program.to_str().unwrap();
+    fs::write(scene.path(LOCAL), text.replace(program, "/no/such/rappel")).unwrap();
+    assert_eq!(told(), (3, 1));
+}

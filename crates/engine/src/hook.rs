@@ -12,7 +12,17 @@ mod sessions;
 mod truth;
 mod workers;
 
+use std::path::Path;
+
+use rappel_types::config::HooksConfig;
+
 pub use event::{Answer, Call, CallKind, Event, Moment, Outcome, Start, Subagent};
 pub use health::{Installed, Integration, IntegrationState};
 pub use hear::Heard;
 pub use workers::{AtWork, Failure, Workers};
+
+/// How long an agent in a workspace waits, as its `rappel.toml` says; the defaults where that cannot
+/// be read.
+pub fn budgets(root: &Path) -> HooksConfig {
+    crate::rappel::read_config(root).map(|config| config.hooks).unwrap_or_default()
+}

@@ -283,6 +283,7 @@ impl Rappel {
                     ),
                     transcripts: plan.agents.transcripts.is_some(),
                     made: plan.agents.transcripts,
+                    rewound: Vec::new(),
                 };
                 let manifest = self.store.manifest(&row)?;
                 let planned = self.plan_agents(&manifest, Some(&wish), &HashSet::new())?;

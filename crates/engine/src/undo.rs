@@ -392,6 +392,7 @@ impl Rappel {
             ),
             transcripts: wish.transcripts && step.transcripts,
             made,
+            rewound: wish.rewound,
         });
         Ok(Limit::Exactly { paths, git, databases, agents, kept })
     }

@@ -20,6 +20,8 @@ pub const VENDOR: Vendor = Vendor {
     project: "CLAUDE_PROJECT_DIR",
     process: "CLAUDE_PID",
     session: "CLAUDE_CODE_SESSION_ID",
+    folder: ("CLAUDE_CONFIG_DIR", ".claude"),
+    stands_aside: integrate::stands_aside,
     event: payload::event,
     answer: answer::answer,
 };

@@ -93,6 +93,7 @@ pub fn update<E: From<FileError>>(
     mode: u32,
     mut change: impl FnMut(Option<&str>) -> Result<Option<String>, E>,
 ) -> Result<bool, E> {
+    remove_litter(path);
     for _ in 0..TRIES {
         let before = read(path)?;
         let after = change(before.as_deref())?;
@@ -130,7 +131,7 @@ fn put(path: &Path, mode: u32, before: Option<&str>, after: Option<&str>) -> Res
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = folder.join(format!(".{name}.{:016x}.tmp", rappel::ambient::random()));
-    let replaced = write_new(&beside, after, mode, permissions).and_then(|()| {
+    let replaced = write_new(&beside, after, mode, permissions).and_then(|_locked| {
         if read(path)?.as_deref() != before {
             return Ok(false);
         }
@@ -143,19 +144,37 @@ fn put(path: &Path, mode: u32, before: Option<&str>, after: Option<&str>) -> Res
     sync_folder(folder).map(|()| true)
 }
 
+/// Removes what processes that were killed in [`put`] left beside a file. A living one holds a lock.
+fn remove_litter(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let start = format!(".{}.", name.to_string_lossy());
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let found = entry.file_name();
+        let random = found.to_str().and_then(|it| it.strip_prefix(&start)?.strip_suffix(".tmp"));
+        let is_ours = random
+            .is_some_and(|it| it.len() == 16 && it.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if is_ours && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The new file is locked as long as what comes back lives.
 fn write_new(
     path: &Path,
     text: &str,
     mode: u32,
     permissions: Option<fs::Permissions>,
-) -> Result<()> {
+) -> Result<File> {
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        file.lock()?;
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }
         file.write_all(text.as_bytes())?;
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     };
     write().map_err(FileError::io("write", path))
 }

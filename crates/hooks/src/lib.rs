@@ -10,8 +10,12 @@ pub mod records;
 pub mod typed;
 pub mod words;
 
+use std::path::{Path, PathBuf};
+
 use rappel::hook::{Answer, Event};
 use rappel_types::agents::ProcessId;
+
+pub use claude::handlers::Scope;
 
 /// An agent whose hooks are understood.
 #[derive(Debug)]
@@ -24,6 +28,12 @@ pub struct Vendor {
     pub process: &'static str,
     /// The one that tells the programs in its shell what it calls its session.
     pub session: &'static str,
+    /// Where it keeps the user's own settings: the variable that names the folder, and the folder's
+    /// name in the user's home where that is not set.
+    pub folder: (&'static str, &'static str),
+    /// Whether a hook of this scope leaves the event to another one, which tells it too: for a
+    /// project's folder, the folder of the user's settings, and the folders with programs.
+    pub stands_aside: fn(Scope, &Path, &Path, &[PathBuf]) -> bool,
     /// Reads what a hook was given.
     pub event: fn(&[u8], Option<ProcessId>) -> Result<Event, PayloadError>,
     /// What goes to the hook's standard output; empty where there is nothing to say.

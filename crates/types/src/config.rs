@@ -5,11 +5,13 @@
 use std::fmt;
 
 mod agents;
+mod hooks;
 mod read;
 mod read_sources;
 mod sources;
 
 pub use agents::{AgentsConfig, AutoConfig};
+pub use hooks::HooksConfig;
 pub use sources::{
     CaptureConfig, CommandConfig, CommandLines, DatabaseConfig, DatabaseUrl, Gated,
     KnowledgeConfig, VariablesConfig, after_postgres_scheme, after_sqlite_scheme,
@@ -45,10 +47,13 @@ pub struct Config {
     pub agents: AgentsConfig,
     /// `[auto]`.
     pub auto: AutoConfig,
+    /// `[hooks]`.
+    pub hooks: HooksConfig,
     /// What the user should know about the file although it is no mistake, a sentence each:
     /// sections that are accepted and have no effect yet.
     pub notes: Vec<String>,
-    /// Keys that nobody knows, each with its place. They do nothing.
+    /// Keys that nobody knows, and values of `[hooks]` that make no sense, each with its place.
+    /// They do nothing.
     pub unknown: Vec<String>,
 }
 
@@ -229,6 +234,12 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # Environment variables to keep with every checkpoint, by name.
 # capture = [\"NODE_ENV\"]
 
+[hooks]
+# How long an agent waits for Rappel at an event; the save goes on after that.
+# before_call = \"10s\"
+# session_end = \"800ms\"
+# other = \"2s\"
+
 [store]
 # With less space free on the home's disk, `rappel status` says degraded.
 # min_free = \"2GiB\"
@@ -320,6 +331,29 @@ mod tests {
         for bad in ["[auto]\nheld = 2", "[auto]\nmanual = 3"] {
             assert!(Config::parse(bad, "rappel.toml").is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn budgets_of_hooks_are_read_and_bad_ones_are_only_warned_of() {
+        let config =
+            parse("[hooks]\nbefore_call = \"30s\"\nsession_end = \"500ms\"\nother = \"1s\"");
+        let budgets = [config.hooks.before_call, config.hooks.session_end, config.hooks.other];
+        assert_eq!(budgets.map(|one| one.as_millis()), [30_000, 500, 1_000]);
+        assert_eq!(config.unknown, [""; 0]);
+        let config = parse(
+            "[hooks]\nbefore_call = \"3m\"\nsession_end = 7\nother = \"0s\"\nothers = \"1s\"\n",
+        );
+        assert_eq!(config.hooks, HooksConfig::default());
+        assert_eq!(
+            config.unknown,
+            [
+                "rappel.toml:2: hooks.before_call: \"3m\" is more than 2m, and an agent may not wait so long",
+                "rappel.toml:3: hooks.session_end: expected a duration like \"2s\"",
+                "rappel.toml:4: hooks.other: 0 would leave no time at all",
+                "rappel.toml:5: hooks.others: unknown key; did you mean `other`?",
+            ]
+        );
+        assert_eq!(parse("hooks = 3").unknown.len(), 1);
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn rollback(args: &Rollback, context: &Context) -> Result {
     drop(rappel);
     let how = restore::How { only: vec![Facet::Agents], confirm: true, ..restore::How::default() };
     let reference = Some(restore::exactly(&row.id));
-    let exit = restore::run(&restore::Args { reference, how }, context)?;
+    let exit = restore::run(&restore::Args { reference, how, conversation: None }, context)?;
     let output = context.output;
     if !output.json && !output.quiet {
         if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.root.commit) {

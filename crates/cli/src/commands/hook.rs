@@ -1,24 +1,27 @@
 //! `rappel hook`.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rappel::hook::{Answer, Event, Moment, Workers};
+use rappel::ambient::{Clock, SystemClock};
+use rappel::hook::{Answer, Event, Moment, Workers, budgets};
 use rappel::process_started;
 use rappel_hooks::typed::{self, Typed};
-use rappel_hooks::{PayloadError, VENDORS, Vendor};
+use rappel_hooks::{PayloadError, Scope, VENDORS, Vendor};
 use rappel_types::agents::{ProcessId, SessionId};
+use rappel_types::config::HooksConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::{Exit, Result};
+use crate::payload;
 use crate::process::{self, Context};
 use crate::worker::{self, Side, Waited};
 
 /// A payload that is longer is no payload.
-const PAYLOAD_MAX: u64 = 64 << 20;
+const PAYLOAD_MAX: usize = 64 << 20;
 /// The answer to a command is cut at so many characters.
 const REPLY_MAX: usize = 20_000;
 /// Exit codes of a command line that makes no sense, or that names what is not there.
@@ -45,6 +48,20 @@ pub struct Args {
     /// Do nothing but in git work trees and in folders with a rappel.toml
     #[arg(long)]
     pub projects_only: bool,
+    /// Do nothing where the hooks of this user's own settings for the project run too
+    #[arg(long, hide = true)]
+    pub shared: bool,
+}
+
+impl Args {
+    /// Whose settings the hook stands in.
+    fn scope(&self) -> Scope {
+        match (self.projects_only, self.shared) {
+            (true, _) => Scope::User,
+            (false, true) => Scope::Shared,
+            (false, false) => Scope::Local,
+        }
+    }
 }
 
 fn vendor(name: &str) -> Result<&'static Vendor, String> {
@@ -54,12 +71,12 @@ fn vendor(name: &str) -> Result<&'static Vendor, String> {
 }
 
 /// How long the agent waits for each event.
-fn budget(moment: &Moment) -> Duration {
+fn budget(moment: &Moment, budgets: &HooksConfig) -> Duration {
     match moment {
-        Moment::BeforeCall(_) => Duration::from_secs(10),
+        Moment::BeforeCall(_) => budgets.before_call,
         Moment::Prompt { text, .. } if typed::typed(text).is_some() => REPLY_WAIT,
-        Moment::SessionEnd { .. } => Duration::from_millis(800),
-        _ => Duration::from_secs(2),
+        Moment::SessionEnd { .. } => budgets.session_end,
+        _ => budgets.other,
     }
 }
 
@@ -72,8 +89,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
 }
 
 fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
-    let mut payload = Vec::new();
-    std::io::stdin().lock().take(PAYLOAD_MAX).read_to_end(&mut payload)?;
+    // Which event it is, and with that its budget, is not known before it is read.
+    let until = started + HooksConfig::default().other;
+    let is_whole = |bytes: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
+    let payload = payload::read(std::io::stdin(), PAYLOAD_MAX, until, is_whole)?;
+    let at = SystemClock.now();
     let agent = process::hooked_agent(args.agent);
     let process = agent
         .process
@@ -81,7 +101,7 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
     let home = context.home()?;
     let workers = Workers::of(&home);
     let event = match (args.agent.event)(&payload, process) {
-        Ok(event) => event,
+        Ok(event) => Event { at: Some(at), ..event },
         Err(PayloadError::Unknown(name)) => {
             workers.pass_over(&name);
             return Ok(());
@@ -94,6 +114,11 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
     };
     drop(payload);
     let folder = agent.project.or_else(|| event.folder.as_ref().map(PathBuf::from));
+    if let (Some(project), Ok(user)) = (&folder, context.agent_folder(args.agent))
+        && (args.agent.stands_aside)(args.scope(), project, &user, &process::path_folders())
+    {
+        return Ok(());
+    }
     let context = match &folder {
         Some(folder) => context.within(folder),
         None => context.within(Path::new(".")),
@@ -102,7 +127,7 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
     if args.projects_only && !rappel::is_project(&root) {
         return Ok(());
     }
-    let until = started + budget(&event.moment);
+    let until = started + budget(&event.moment, &budgets(&root));
     let heard = match worker::start() {
         Ok(Side::Worker(pipe)) => {
             let pipe = Arc::new(pipe);
@@ -158,7 +183,7 @@ fn work(context: &Context, event: &Event, workers: &Workers, goes_on: GoesOn) ->
     let root = context.root();
     // A home that is not there yet is made by whoever opens it first.
     if context.home().is_ok_and(|home| !home.exists()) {
-        let _ = context.open_silently();
+        let _ = context.open_patiently();
     }
     let _at_work = workers.begin(&root, event);
     workers.note_heard(&root, &event.provider);
@@ -177,7 +202,7 @@ fn answer(context: &Context, event: &Event, goes_on: GoesOn) -> Result<Answer> {
     {
         return Ok(Answer { reply: Some(reply), ..Answer::default() });
     }
-    let mut rappel = context.open_silently()?;
+    let mut rappel = context.open_patiently()?;
     Ok(rappel.hear_event(event, goes_on)?.answer)
 }
 
@@ -189,7 +214,7 @@ fn reply(context: &Context, event: &Event, prompt: &str) -> Result<Option<String
         Some(Typed::Slash(Ok(words))) => (words, true),
         Some(Typed::Plain(words)) => (words, false),
     };
-    let session = context.open_silently()?.session_called(&event.provider, &event.session)?;
+    let session = context.open_patiently()?.session_called(&event.provider, &event.session)?;
     let ran = run_command(context, &words, session.as_ref())?;
     // Words that only look like a command are for the model.
     let is_meant = !matches!(ran.code, Some(USAGE | UNKNOWN));

@@ -100,7 +100,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 fn install(args: &Args, context: &Context) -> Result {
     let scope = args.scope();
-    let place = Place::new(scope, &context.root(), &context.claude_folder()?);
+    let place = Place::new(scope, &context.root(), &context.agent_folder(&claude::VENDOR)?);
     let program = match scope {
         Scope::Shared => Program::OnPath,
         Scope::Local | Scope::User => Program::At(installed_program()?),
@@ -231,7 +231,7 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
     if changes.other_status_line {
         notes.push(format!("{} has another status line, which stays", place.settings().display()));
     }
-    let Ok(user) = context.claude_folder() else { return notes };
+    let Ok(user) = context.agent_folder(&claude::VENDOR) else { return notes };
     let root = context.root();
     if let Some(file) = integrate::hooks_disabled(&root, &user) {
         let file = file.display();
@@ -264,7 +264,7 @@ fn left_alone(changes: &Changes) -> Vec<String> {
 }
 
 fn remove(args: &Args, context: &Context) -> Result {
-    let (root, user) = (context.root(), context.claude_folder()?);
+    let (root, user) = (context.root(), context.agent_folder(&claude::VENDOR)?);
     let records = Records::open_existing(&context.home()?).map_err(IntegrateError::from)?;
     let mut places = vec![Place::new(args.scope(), &root, &user)];
     if args.all {
@@ -398,7 +398,7 @@ impl From<IntegrateError> for Failure {
 
 /// The integrations that are installed for a workspace, of every agent, and those that were.
 pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
-    let Ok(user) = context.claude_folder() else { return Vec::new() };
+    let Ok(user) = context.agent_folder(&claude::VENDOR) else { return Vec::new() };
     let found = integrate::installed(rappel.root(), &user, &process::path_folders());
     let agent = claude::VENDOR.name;
     let of = |one: &integrate::Installed| Installed {

@@ -579,9 +579,13 @@ impl Tool {
         let result = loose_json(self.output.as_ref())?;
         let (error, success) = (self.error.clone(), self.error.is_none());
         Ok(match &self.id {
-            Some(of) if self.finished => {
-                Body::ToolFinished(payload::ToolFinished { of: of.clone(), result, success, error })
-            }
+            Some(of) if self.finished => Body::ToolFinished(payload::ToolFinished {
+                of: of.clone(),
+                result,
+                success,
+                error,
+                presumed: false,
+            }),
             _ => Body::Tool(payload::Tool {
                 tool,
                 arguments,

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rappel::{ErrorKind, Rappel, RestoreOptions, RestoreReport};
+use rappel_types::agents::SessionId;
 use rappel_types::path::{escape, escape_bytes};
 use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
@@ -40,6 +41,9 @@ pub struct Args {
     pub reference: Option<Reference>,
     #[command(flatten)]
     pub how: How,
+    /// Also set back the conversation of this session, if it only went on since
+    #[arg(long, value_name = "SESSION")]
+    pub conversation: Option<SessionId>,
 }
 
 /// What `restore`, `undo` and `redo` take in common.
@@ -126,6 +130,7 @@ impl How {
             trust_dump: self.trust_dump,
             allow_unsaved: self.allow_unsaved.clone(),
             terminate_sessions: self.terminate_sessions,
+            rewound: Vec::new(),
             own_session: context.named_session(None)?,
         })
     }
@@ -190,6 +195,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
 fn go(args: &Args, context: &Context) -> Result {
     let mut rappel = context.open()?;
     let mut options = args.how.options(context, rappel.root())?;
+    if let Some(session) = &args.conversation {
+        options.rewound.extend(rappel.session(session)?.assistant_session_id);
+    }
     let Some(mut reference) = args.reference.clone() else { return Err(which(&rappel, context)) };
     if let Some(folder) = &args.how.to {
         return copy_out(&reference, &options, folder, &rappel, context);

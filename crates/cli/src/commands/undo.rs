@@ -1,6 +1,6 @@
 //! `rappel undo`.
 
-use rappel::{Rappel, RestoreReport, Step};
+use rappel::{Rappel, RestoreReport, SessionView, Step};
 use rappel_types::Facet;
 use rappel_types::agents::SessionId;
 use serde::Serialize;
@@ -81,7 +81,7 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     let undone =
         progress::spinner(context, "Comparing", || rappel.next_undo_prompt(asking.as_ref()))?;
     let view = rappel.session(&undone.session)?;
-    let at_work = view.status.is_live() && view.process.is_some() && !view.process_gone;
+    let at_work = is_at_work(&rappel, &view)?;
     let mut step = args.step.clone();
     // What the agent has in memory it would write over whatever is put back.
     if (!args.conversation || at_work) && step.how.only.is_empty() {
@@ -90,8 +90,11 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     if let Some(other) = &undone.other {
         context.output.warning(&format!("session {other} has worked here since"));
     }
-    let words = format!("undo --prompt --session {}", undone.session);
-    let exit = take_words("undo", &words, &undone.step, &step, rappel, context)?;
+    let conversation = if args.conversation { " --conversation" } else { "" };
+    let words = format!("undo --prompt{conversation} --session {}", undone.session);
+    let name = view.assistant_session_id.as_ref().filter(|_| args.conversation && !at_work);
+    let rewound = name.cloned().into_iter().collect();
+    let exit = take_words(("undo", &words), &undone.step, &step, rewound, rappel, context)?;
     if context.output.json || context.output.quiet {
         return Ok(exit);
     }
@@ -99,7 +102,10 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
         writeln!(out, "The prompt was:\n{}", clean_lines(&undone.prompt))?;
         if args.conversation && at_work {
             writeln!(out, "The agent is still at work, so its conversation stays. After you have left it, type:")?;
-            let restore = format!("restore {} --only agents --confirm", undone.step.to);
+            let restore = format!(
+                "restore {} --only agents --conversation {} --confirm",
+                undone.step.to, undone.session
+            );
             writeln!(out, "  {}", context.suggest(&restore))?;
         }
         if args.conversation && let Some(command) = rappel::resume_command(&view) {
@@ -110,6 +116,16 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     Ok(exit)
 }
 
+/// Whether an agent has the conversation of a session in its memory.
+fn is_at_work(rappel: &Rappel, view: &SessionView) -> Result<bool> {
+    let (Some(provider), Some(name)) = (&view.provider, &view.assistant_session_id) else {
+        return Ok(false);
+    };
+    let Some(run) = rappel.session_called(provider, name)? else { return Ok(false) };
+    let run = rappel.session(&run)?;
+    Ok(run.process.is_some() && !run.process_gone)
+}
+
 /// Carries out an undo or redo and says which, and to what moment.
 pub(super) fn take(
     verb: &str,
@@ -118,19 +134,20 @@ pub(super) fn take(
     rappel: Rappel,
     context: &Context,
 ) -> Result {
-    take_words(verb, verb, step, args, rappel, context)
+    take_words((verb, verb), step, args, Vec::new(), rappel, context)
 }
 
-/// The same, with the words that ask for it.
+/// The same, with the words that ask for it, and the conversations that go back.
 fn take_words(
-    verb: &str,
-    words: &str,
+    (verb, words): (&str, &str),
     step: &Step,
     args: &StepArgs,
+    rewound: Vec<String>,
     mut rappel: Rappel,
     context: &Context,
 ) -> Result {
     let mut options = args.how.options(context, rappel.root())?;
+    options.rewound = rewound;
     if let Some(folder) = &args.how.to {
         return restore::copy_out(&restore::exactly(&step.to), &options, folder, &rappel, context);
     }

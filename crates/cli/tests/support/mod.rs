@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+pub mod agent;
 pub mod pty;
 pub mod terminal;
 

@@ -18,6 +18,8 @@ use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
 use rappel_types::{Timestamp, WorkspaceId};
 use serde_json::json;
 
+use super::SessionView;
+use super::prompts::is_heard;
 use super::transcripts::{Known, Transcripts};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -30,6 +32,8 @@ const RUN_BYTES: usize = 512 << 10;
 const SILENCE_MS: i64 = 24 * 60 * 60 * 1000;
 /// Items that wait until it is known whose they are.
 const WAITING_MAX: usize = 10_000;
+/// So many matched prompts are remembered: more than anybody types in two minutes.
+const MATCHED: usize = 50;
 /// Longer ids of vendors are replaced by their hash.
 const ID_MAX: usize = 100;
 
@@ -122,17 +126,21 @@ impl Rappel {
             known.and_then(|known| known.session.as_ref()).and_then(|_| self.load_reader(id, &key));
         let mut reader =
             reader.unwrap_or_else(|| Reader::new(transcript.provider, &transcript.path));
+        let session = known.and_then(|known| known.session.clone());
+        let runs = session.as_ref().map(|session| self.runs_of(session)).transpose()?;
         let mut telling = Telling {
             rappel: self,
             workspace: id,
             provider: transcript.provider,
             names,
-            session: known.and_then(|known| known.session.clone()),
+            session,
+            runs: runs.unwrap_or_default(),
             waiting: Vec::new(),
             line: (0, 0),
             latest_at: known.and_then(|known| known.latest_at),
             pending: Vec::new(),
             bytes: 0,
+            matched: known.map(|known| known.matched.clone()).unwrap_or_default(),
             failed: None,
         };
         let read = follow::read_on(&mut reader, &transcript.path, &file, &mut |batch| {
@@ -145,13 +153,15 @@ impl Rappel {
         }
         read.map_err(Error::io("read", &transcript.root))?;
         let latest_at = telling.latest_at;
+        let matched = std::mem::take(&mut telling.matched);
+        let matched = matched[matched.len().saturating_sub(MATCHED)..].to_vec();
         let session = telling.finish(&key, &reader)?;
         // Without a session nothing was told: it is read from its start when there is more of it.
         if session.is_some() {
             self.save_reader(id, &key, &reader);
         }
         let over = known.is_some_and(|known| known.over && known.latest_at == latest_at);
-        Ok(Known { session, stamp: transcript.stamp, latest_at, over })
+        Ok(Known { session, stamp: transcript.stamp, latest_at, over, matched })
     }
 
     /// Ends a session that nobody else will end.
@@ -221,6 +231,8 @@ struct Telling<'a> {
     provider: Provider,
     names: &'a mut Names,
     session: Option<SessionId>,
+    /// Every run of an agent writes the same transcript, and each is a session of its own.
+    runs: Vec<SessionView>,
     /// What came before it was known whose it is.
     waiting: Vec<Found>,
     /// The line of the last item, and how many it had.
@@ -228,6 +240,8 @@ struct Telling<'a> {
     latest_at: Option<Timestamp>,
     pending: Vec<NewEvent>,
     bytes: usize,
+    /// The hook events that its prompts were matched to.
+    matched: Vec<String>,
     failed: Option<Error>,
 }
 
@@ -269,6 +283,7 @@ impl Telling<'_> {
         let names = self.names.all(self.rappel)?;
         if let Some(known) = names.get(&name) {
             self.session = Some(known.clone());
+            self.runs = self.rappel.runs_of(known)?;
             return Ok(());
         }
         let parent =
@@ -294,15 +309,62 @@ impl Telling<'_> {
         };
         let at = found.at.or(self.latest_at);
         self.latest_at = self.latest_at.max(at);
+        self.turn_to_run(&found.item, at)?;
         if self.was_told_before(&found)? {
             return Ok(());
         }
         let Some((id, body)) = event_of(found.item, found.at, self.line) else { return Ok(()) };
         // What cannot be said in a journal is in the transcript all the same.
         match (NewEvent { at, id, body }).cleaned() {
+            Ok(event) if self.was_heard(&event)? => Ok(()),
             Ok(event) => self.push(event),
             Err(_) => Ok(()),
         }
+    }
+
+    /// Whether a hook told a prompt without the vendor's id, and no other prompt here is that one.
+    fn was_heard(&mut self, event: &NewEvent) -> Result<bool> {
+        let (Body::Prompt(prompt), Some(at), Some(session)) =
+            (&event.body, event.at, &self.session)
+        else {
+            return Ok(false);
+        };
+        if let Some(id) = &event.id {
+            let known = |index: &mut Index| index.events_about(session.as_str(), id);
+            if !self.rappel.store.look_up(known)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        let may_be = |id: &str| is_heard(id) && !self.matched.iter().any(|one| one == id);
+        let heard = self.rappel.same_prompt(session, &prompt.text, at, may_be)?;
+        let was_heard = heard.is_some();
+        self.matched.extend(heard);
+        Ok(was_heard)
+    }
+
+    /// Goes over to the run that an item is of: the newest that had begun by then, unless a hook told
+    /// it of the run before or after. Hooks may be late.
+    fn turn_to_run(&mut self, item: &Item, at: Option<Timestamp>) -> Result<()> {
+        if self.runs.len() < 2 {
+            return Ok(());
+        }
+        let had_begun = |run: &SessionView| run.started_at.is_none_or(|began| Some(began) <= at);
+        let newest = self.runs.iter().rposition(had_begun).unwrap_or_default();
+        let mut run = &self.runs[newest].id;
+        if let Some(id) = vendors_id(item) {
+            for other in &self.runs[newest.saturating_sub(1)..self.runs.len().min(newest + 2)] {
+                let known = |index: &mut Index| index.events_about(other.id.as_str(), &id);
+                if !self.rappel.store.look_up(known)?.is_empty() {
+                    run = &other.id;
+                }
+            }
+        }
+        if self.session.as_ref() != Some(run) {
+            let run = run.clone();
+            self.flush()?;
+            self.session = Some(run);
+        }
+        Ok(())
     }
 
     /// Whether a prompt is in the journal under the id that earlier versions gave it.
@@ -348,6 +410,16 @@ impl Telling<'_> {
     }
 }
 
+/// The id that a hook would tell the same thing by.
+fn vendors_id(item: &Item) -> Option<String> {
+    match item {
+        Item::Prompt { id, .. } => id.as_ref().map(|id| named("p", id)),
+        Item::ToolStarted { id, .. } | Item::ToolFinished { id, .. } => Some(call_id(id)),
+        Item::FilesChanged { id, .. } => Some(hashed("code", &[id])),
+        _ => None,
+    }
+}
+
 /// What an item is in a journal, and its id there. The ids of tool calls are the vendor's, so that whoever records them
 /// too tells nothing twice.
 fn event_of(
@@ -379,7 +451,8 @@ fn event_of(
         }
         Item::ToolFinished { id, output, error, success } => {
             let result = output.into();
-            let done = payload::ToolFinished { of: call_id(&id), result, success, error };
+            let done =
+                payload::ToolFinished { of: call_id(&id), result, success, error, presumed: false };
             (None, Body::ToolFinished(done))
         }
         Item::FilesChanged { id, paths } => {

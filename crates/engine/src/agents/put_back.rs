@@ -16,23 +16,22 @@ use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 
-use super::AgentsPlanned;
+use super::{AgentsPlanned, AgentsWish};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
 impl Rappel {
-    /// What going to a tree of transcripts does, in the plan and in words. `made` is what a restore left, if this takes
-    /// it back.
+    /// What going to a tree of transcripts does, in the plan and in words.
     pub(super) fn plan_transcripts(
         &self,
         tree: &ObjectId,
-        made: Option<ObjectId>,
+        wish: &AgentsWish,
         planned: &mut AgentsPlanned,
     ) -> Result<()> {
         if self.options.agents.is_none() {
             return Ok(());
         }
-        let plan = self.compare_transcripts(tree, made.as_ref())?;
+        let plan = self.compare_transcripts(tree, wish.made.as_ref(), &wish.rewound)?;
         let (mut back, mut room) = (0, 0);
         for one in &plan.transcripts {
             let place = one.root.join(one.path.to_string());
@@ -64,17 +63,30 @@ impl Rappel {
         }
         if back > 0 {
             planned.plan.transcripts = Some(*tree);
-            planned.plan.made = made;
+            planned.plan.made = wish.made;
+            planned.plan.rewound.clone_from(&wish.rewound);
             planned.transcripts = back;
         }
         Ok(())
     }
 
     /// What of a tree stands where it did.
-    fn compare_transcripts(&self, tree: &ObjectId, made: Option<&ObjectId>) -> Result<raw::Plan> {
+    fn compare_transcripts(
+        &self,
+        tree: &ObjectId,
+        made: Option<&ObjectId>,
+        rewound: &[String],
+    ) -> Result<raw::Plan> {
         let Some(surroundings) = &self.options.agents else { return Ok(raw::Plan::default()) };
         let memo = self.raw_memo()?;
         let mut plan = raw::plan(self.source(), tree, surroundings, memo.as_ref())?;
+        for one in &mut plan.transcripts {
+            let path = one.path.to_string();
+            // An agent names the file, or the folder of its subagents, after the session.
+            if one.decision == Decision::LeaveItGrew && rewound.iter().any(|it| path.contains(it)) {
+                one.decision = Decision::PutBack(Why::Changed);
+            }
+        }
         let Some(made) = made else { return Ok(plan) };
         for one in &mut plan.transcripts {
             if one.decision == Decision::LeaveItGrew
@@ -117,13 +129,14 @@ impl Rappel {
             let mut all = Vec::new();
             // What is taken back may have been interrupted: first what that left is cleared away.
             if let Some(made) = &plan.made {
-                all.extend(self.compare_transcripts(made, None)?.transcripts);
+                all.extend(self.compare_transcripts(made, None, &[])?.transcripts);
                 for one in &mut all {
                     one.decision = Decision::Same;
                 }
             }
             if let Some(tree) = &plan.transcripts {
-                all.extend(self.compare_transcripts(tree, plan.made.as_ref())?.transcripts);
+                let found = self.compare_transcripts(tree, plan.made.as_ref(), &plan.rewound)?;
+                all.extend(found.transcripts);
             }
             let held = held.iter().map(|checkpoint| self.transcripts_of(checkpoint));
             Ok((all, held.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()))

@@ -33,6 +33,8 @@ pub(crate) struct AgentsWish {
     pub transcripts: bool,
     /// The transcripts that a restore left, if that is what is taken back.
     pub made: Option<ObjectId>,
+    /// What agents call the sessions whose transcripts go back although they only grew.
+    pub rewound: Vec<String>,
 }
 
 /// A plan for agents, and what to say about it.
@@ -69,8 +71,11 @@ impl AgentsPlanned {
 impl RestoreOptions {
     /// What to do about agents; paths are about files alone.
     pub(crate) fn agents(&self) -> Option<AgentsWish> {
-        (self.wants(Facet::Agents) && self.paths.is_empty())
-            .then_some(AgentsWish { transcripts: true, ..AgentsWish::default() })
+        (self.wants(Facet::Agents) && self.paths.is_empty()).then(|| AgentsWish {
+            transcripts: true,
+            rewound: self.rewound.clone(),
+            ..AgentsWish::default()
+        })
     }
 
     /// Whether nothing but agents is meant, so that checkpoints of their state alone count.
@@ -152,7 +157,7 @@ impl Rappel {
             planned.details.push(line);
         }
         if let (true, Some(tree)) = (wish.transcripts, &agents.transcripts)
-            && let Err(error) = self.plan_transcripts(tree, wish.made, &mut planned)
+            && let Err(error) = self.plan_transcripts(tree, wish, &mut planned)
         {
             planned.warnings.push(format!("no transcript is put back: {error}"));
         }

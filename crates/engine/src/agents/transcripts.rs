@@ -47,6 +47,9 @@ pub(super) struct Known {
     pub latest_at: Option<Timestamp>,
     /// Whether that is so long ago that the session was ended.
     pub over: bool,
+    /// The hook events that its newest prompts were matched to.
+    #[serde(default)]
+    pub matched: Vec<String>,
 }
 
 impl Memo {

@@ -4,6 +4,7 @@
 //! form (crate
 //! `rappel-hooks`). Nothing here knows a vendor's name.
 
+use rappel_types::Timestamp;
 use rappel_types::agents::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,6 +22,8 @@ pub struct Event {
     pub process: Option<ProcessId>,
     /// The folder that the agent works in now; a command runs there.
     pub folder: Option<String>,
+    /// When the hook was called. A worker may be late, and the transcript tells the same moment.
+    pub at: Option<Timestamp>,
     /// What happened.
     pub moment: Moment,
 }

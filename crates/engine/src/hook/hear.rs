@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use rappel_capture::files::First;
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
-use rappel_types::{CheckpointId, RelPath, Trigger, redact};
+use rappel_types::{CheckpointId, RelPath, Timestamp, Trigger, redact};
 use serde_json::Value;
 
 use super::memory::Memory;
 use super::{Answer, Call, CallKind, Event, Moment, Outcome, Start};
-use crate::agents::{automatic, call_id, hashed, named};
+use crate::agents::{automatic, call_id, hashed, heard_id, is_heard, named};
 use crate::error::Result;
 use crate::rappel::Rappel;
 use crate::save::{Overtaken, SaveOptions};
@@ -21,6 +21,8 @@ use crate::save::{Overtaken, SaveOptions};
 const TITLE_MAX: usize = 120;
 /// A brief after a lost context has so many characters at most.
 const RECALL_MAX: usize = 8_000;
+/// A brief of an earlier run that would have fewer characters is left out.
+const RECALL_MIN: usize = 500;
 /// Of each stream of a command so many bytes are kept.
 const PREVIEW_MAX: usize = 4 << 10;
 
@@ -48,7 +50,8 @@ impl Rappel {
         let first = self.read_first(event);
         self.end_gone_sessions()?;
         let session = self.session_of(event)?;
-        let (mut save, events) = self.meaning(event, &session)?;
+        let (mut save, mut events) = self.meaning(event, &session)?;
+        events.iter_mut().for_each(|one| one.at = event.at);
         if let (Some(options), Moment::BeforeCall(call)) = (&mut save, &event.moment) {
             let id = call.id.as_deref().unwrap_or("no id");
             let call = format!("{} ({id} in session {session})", call.tool);
@@ -61,18 +64,21 @@ impl Rappel {
             Some(options) => self.save_heard(&options)?,
             None => None,
         };
+        if let Moment::Prompt { id, .. } = &event.moment {
+            self.match_prompt(&session, event, id.as_deref(), &mut events)?;
+        }
         if event.is_pause() {
-            self.close_calls(&session)?;
+            self.close_calls(&session, None)?;
         }
         self.record_heard(&session, events)?;
         let mut heard =
             Heard { answer: Answer::default(), session: Some(session.clone()), checkpoint };
         match &event.moment {
             Moment::SessionEnd { .. } => {
-                self.end_heard(&session, SessionStatus::Completed, "the agent said so", None)?;
+                self.end_heard(&session, SessionStatus::Completed, "the agent said so", event.at)?;
             }
             Moment::SubagentEnd => {
-                self.end_heard(&session, SessionStatus::Completed, "it is done", None)?;
+                self.end_heard(&session, SessionStatus::Completed, "it is done", event.at)?;
             }
             _ => {}
         }
@@ -123,17 +129,19 @@ impl Rappel {
             Moment::SessionStart(_) => (save(Trigger::SessionStart), Vec::new()),
             Moment::Prompt { id, text } => {
                 let prompt = NewEvent::from(Body::Prompt(payload::Prompt { text: text.clone() }));
-                let id = id.as_ref().map(|id| named("p", id));
-                let mut options = titled(Trigger::Prompt, title(text));
+                let id = id.as_ref().map_or_else(heard_id, |id| named("p", id));
+                // The agent may tell the same event twice; one checkpoint goes before a prompt.
+                let heard = Memory::read(self, session).prompts.contains(&id);
+                let mut options = titled(Trigger::Prompt, title(text)).filter(|_| !heard);
                 if let Some(options) = &mut options {
-                    let next = state.prompts.len() + 1;
-                    options.metadata.insert("iteration".into(), next.into());
+                    // The transcript may have told it already.
+                    let is_known = state.prompts.iter().any(|prompt| prompt.id == id);
+                    let number = state.prompts.len() + u64::from(!is_known);
+                    options.metadata.insert("iteration".into(), number.into());
                     options.metadata.insert("task_description".into(), title(text).into());
-                    if let Some(id) = &id {
-                        options.metadata.insert("task_id".into(), id.as_str().into());
-                    }
+                    options.metadata.insert("task_id".into(), id.as_str().into());
                 }
-                (options, vec![NewEvent { id, ..prompt }])
+                (options, vec![NewEvent { id: Some(id), ..prompt }])
             }
             Moment::BeforeCall(call) => {
                 let options = match &call.kind {
@@ -161,6 +169,32 @@ impl Rappel {
                 (titled(Trigger::SessionEnd, title), Vec::new())
             }
         })
+    }
+
+    /// Takes a prompt out of what is recorded if the transcript told it already.
+    fn match_prompt(
+        &self,
+        session: &SessionId,
+        event: &Event,
+        id: Option<&str>,
+        events: &mut Vec<NewEvent>,
+    ) -> Result<()> {
+        let mut memory = Memory::read(self, session);
+        if let Some(id) = id {
+            memory.note_prompt(named("p", id));
+        } else if let [prompt] = events.as_slice()
+            && let Ok(NewEvent { body: Body::Prompt(prompt), .. }) = prompt.clone().cleaned()
+        {
+            let at = event.at.unwrap_or_else(|| self.now());
+            let may_be = |id: &str| !is_heard(id) && !memory.prompts.iter().any(|one| one == id);
+            let Some(told) = self.same_prompt(session, &prompt.text, at, may_be)? else {
+                return Ok(());
+            };
+            memory.note_prompt(told);
+            events.clear();
+        }
+        memory.write(self, session);
+        Ok(())
     }
 
     /// How a checkpoint for an event describes itself.
@@ -211,15 +245,16 @@ impl Rappel {
     }
 
     /// Ends the calls of which nothing more will be heard: they were refused or interrupted.
-    fn close_calls(&mut self, session: &SessionId) -> Result<()> {
+    pub(super) fn close_calls(&mut self, session: &SessionId, at: Option<Timestamp>) -> Result<()> {
         let state = self.load_live(session)?.state;
         let open = state.tool_state.running.iter().filter(|call| !call.background);
         let events: Vec<NewEvent> = open
             .map(|call| {
                 let error = Some("it was refused or interrupted".to_owned());
                 let (of, result) = (call.id.clone(), Value::Null);
-                Body::ToolFinished(payload::ToolFinished { of, result, success: false, error })
-                    .into()
+                let done =
+                    payload::ToolFinished { of, result, success: false, error, presumed: true };
+                NewEvent { at, ..NewEvent::from(Body::ToolFinished(done)) }
             })
             .collect();
         self.record_heard(session, events)
@@ -234,20 +269,19 @@ impl Rappel {
 
     /// What the model does not know and should, told once.
     fn news(&self, event: &Event, session: &SessionId) -> Result<Option<String>> {
-        let mut told = Vec::new();
-        let mut memory = Memory::read(self, session);
-        if let Some((restore, text)) = self.truth(session, memory.restore)? {
-            memory.restore = restore;
-            memory.write(self, session);
-            told.push(text);
-        }
+        let mut told: Vec<String> = self.truth(session)?.into_iter().collect();
         if let Moment::SessionStart(Start::Compacted | Start::Resumed) = event.moment {
-            let view = self.session(session)?;
-            // A session that has just begun knows nothing yet; the one that it goes on from does.
-            let knows = view.parent.as_ref().filter(|_| view.events <= 2).unwrap_or(session);
-            let brief = self.recall(knows)?;
-            let rest = RECALL_MAX.saturating_sub(told.iter().map(|text: &String| text.len()).sum());
-            told.push(brief.to_text(rest));
+            let length = |told: &[String]| told.iter().map(|text| text.chars().count()).sum();
+            // The newest run first. One that has just begun, or was set back, knows nothing.
+            for run in self.runs_of(session)?.iter().rev() {
+                let rest = RECALL_MAX.saturating_sub(length(&told));
+                if rest < RECALL_MIN {
+                    break;
+                }
+                if !self.load_live(&run.id)?.state.prompts.is_empty() {
+                    told.push(self.recall(&run.id)?.to_text(rest));
+                }
+            }
         }
         Ok((!told.is_empty()).then(|| told.join("\n\n")))
     }
@@ -299,6 +333,7 @@ fn ended(event: &Event, call: &Call, outcome: &Outcome) -> Vec<NewEvent> {
             result: outcome.result.clone(),
             success,
             error: outcome.error.clone(),
+            presumed: false,
         };
         events.push(Body::ToolFinished(done).into());
     }

@@ -16,12 +16,24 @@ use crate::rappel::Rappel;
 pub(super) struct Memory {
     /// The restore that it was told of last, by the place of its record in the log.
     pub restore: u64,
+    /// The newest prompts that hooks told of it, or that are the transcript's and were matched.
+    pub prompts: Vec<String>,
 }
+
+/// So many prompts are remembered: more than anybody types in two minutes.
+const PROMPTS: usize = 50;
 
 impl Memory {
     pub fn read(rappel: &Rappel, session: &SessionId) -> Self {
         let text = held::read_to_string(path(rappel, session)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Remembers a prompt.
+    pub fn note_prompt(&mut self, id: String) {
+        self.prompts.push(id);
+        let old = self.prompts.len().saturating_sub(PROMPTS);
+        self.prompts.drain(..old);
     }
 
     pub fn write(&self, rappel: &Rappel, session: &SessionId) {

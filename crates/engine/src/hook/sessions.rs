@@ -35,6 +35,12 @@ impl Rappel {
             return Ok(live.id);
         }
         let (id, before) = self.free_session_id(&event.provider, name)?;
+        // A worker that was late tells something of the run that ended meanwhile.
+        if let (Some(before), Some(at)) = (&before, event.at)
+            && self.session(before)?.ended_at.is_some_and(|ended| at <= ended)
+        {
+            return Ok(before.clone());
+        }
         let body = Body::SessionStarted(payload::SessionStarted {
             workspace: Some(self.settle_workspace()?),
             provider: Some(event.provider.clone()),
@@ -43,7 +49,7 @@ impl Rappel {
             process: event.process,
             ..payload::SessionStarted::default()
         });
-        self.record_late(&id, &[body.into()])?;
+        self.record_late(&id, &[NewEvent { at: event.at, ..NewEvent::from(body) }])?;
         Ok(id)
     }
 
@@ -77,21 +83,40 @@ impl Rappel {
         provider: &str,
         name: &str,
     ) -> Result<(SessionId, Option<SessionId>)> {
-        let mut before = None;
-        for again in 1_u32.. {
-            let text = match again {
-                1 => format!("{provider}:{name}"),
-                again => format!("{provider}:{name}.{again}"),
-            };
-            let Ok(id) = text.parse::<SessionId>() else { break };
+        let runs = self.runs_named(provider, name)?;
+        // What the agent calls it may be no id of ours.
+        let id = run_id(provider, name, runs.len() + 1)
+            .unwrap_or_else(|| SessionId::new(self.now(), rappel_store::ambient::random() as u32));
+        Ok((id, runs.last().cloned()))
+    }
+
+    /// The sessions that hooks began for what an agent calls one session, oldest first.
+    fn runs_named(&self, provider: &str, name: &str) -> Result<Vec<SessionId>> {
+        let mut runs = Vec::new();
+        while let Some(id) = run_id(provider, name, runs.len() + 1) {
             if self.store.look_up(|index| index.last_event(id.as_str()))?.is_none() {
-                return Ok((id, before));
+                break;
             }
-            before = Some(id);
+            runs.push(id);
         }
-        // What the agent calls it cannot be an id of ours.
-        let random = rappel_store::ambient::random() as u32;
-        Ok((SessionId::new(self.now(), random), before))
+        Ok(runs)
+    }
+
+    /// All runs of the agent's session that a session is a run of, oldest first.
+    pub(crate) fn runs_of(&self, session: &SessionId) -> Result<Vec<SessionView>> {
+        let view = self.session(session)?;
+        let provider = view.provider.as_deref().map(maker);
+        let runs = match (provider, &view.assistant_session_id) {
+            (Some(provider), Some(name)) => self.runs_named(provider, name)?,
+            _ => Vec::new(),
+        };
+        let others = runs.iter().filter(|run| **run != view.id);
+        let others: Vec<SessionView> =
+            others.map(|run| self.session(run)).collect::<Result<_>>()?;
+        let mut runs = vec![view];
+        runs.extend(others);
+        runs.sort_by_key(|run| run.started_at);
+        Ok(runs)
     }
 
     /// The session that goes on from one that has ended, as its agent calls both by one name.
@@ -122,6 +147,7 @@ impl Rappel {
             let heard_at = self.load_live(&id)?.state.latest_at;
             let silent = heard_at.is_none_or(|at| self.now().millis_since(at) > SILENCE_MS);
             if view.process_gone || silent {
+                self.close_calls(&id, heard_at)?;
                 self.end_heard(&id, SessionStatus::Failed, reason, heard_at)?;
             }
         }
@@ -141,7 +167,21 @@ impl Rappel {
     }
 }
 
-/// Whether two names mean the same maker: `claude-code` is `claude`.
+/// Whether two names mean the same maker.
 fn is_of(known: &str, provider: &str) -> bool {
-    known.strip_suffix("-code").unwrap_or(known) == provider
+    maker(known) == provider
+}
+
+/// The maker that a session names: `claude-code` is `claude`.
+fn maker(known: &str) -> &str {
+    known.strip_suffix("-code").unwrap_or(known)
+}
+
+/// The id of the session for an agent's `number`th run, if it can be one.
+fn run_id(provider: &str, name: &str, number: usize) -> Option<SessionId> {
+    let text = match number {
+        1 => format!("{provider}:{name}"),
+        number => format!("{provider}:{name}.{number}"),
+    };
+    text.parse().ok()
 }

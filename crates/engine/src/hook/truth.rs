@@ -5,6 +5,7 @@ use rappel_store::record::Kind;
 use rappel_types::agents::SessionId;
 use rappel_types::{Facet, Timestamp};
 
+use super::memory::Memory;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -14,17 +15,21 @@ const NAMED: usize = 40;
 const TOLD: usize = 5;
 
 impl Rappel {
-    /// What a session should know of the restores that came after it began and were not told yet. `told` is the last one
-    /// that it was told of; the newest one comes back.
-    pub(super) fn truth(&self, session: &SessionId, told: u64) -> Result<Option<(u64, String)>> {
+    /// What a session should know of the restores that came after it began and were not told yet.
+    /// An agent that was resumed remembers what its earlier runs saw, and was told what they were.
+    pub(super) fn truth(&self, session: &SessionId) -> Result<Option<String>> {
         let Some(id) = self.workspace_id() else { return Ok(None) };
         let key = id.to_string();
         let newest = self.store.look_up(|index| index.newest_document(Kind::Undo, &key))?;
-        let Some(newest) = newest.filter(|row| row.birth > told) else { return Ok(None) };
-        let began = self.session(session)?.started_at;
+        let mut memory = Memory::read(self, session);
+        let newest = newest.filter(|row| row.birth > memory.restore);
+        let Some(newest) = newest else { return Ok(None) };
+        let runs = self.runs_of(session)?;
+        let told = runs.iter().map(|run| Memory::read(self, &run.id).restore).max();
+        let began = runs.first().and_then(|run| run.started_at);
         let rows = self.store.look_up(|index| index.documents(Kind::Undo, Some(&key)))?;
         let mut texts = Vec::new();
-        for row in rows.iter().filter(|row| row.birth > told) {
+        for row in rows.iter().filter(|row| Some(row.birth) > told) {
             let Ok(restore) = serde_json::from_str::<Undo>(&row.json) else { continue };
             if began.is_some_and(|began| restore.at < began) {
                 continue;
@@ -35,10 +40,11 @@ impl Rappel {
             let made = target.map(|manifest| manifest.created_at);
             texts.push(tell(&restore, name.as_deref(), made));
         }
+        memory.restore = newest.birth;
+        memory.write(self, session);
         // The newest ones matter most; the model's context is not ours to fill.
         let from = texts.len().saturating_sub(TOLD);
-        let text = texts[from..].join("\n\n");
-        Ok((!texts.is_empty()).then_some((newest.birth, text)))
+        Ok((!texts.is_empty()).then(|| texts[from..].join("\n\n")))
     }
 }
 

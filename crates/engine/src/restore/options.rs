@@ -40,6 +40,8 @@ pub struct RestoreOptions {
     pub allow_unsaved: Vec<String>,
     /// End the processes of other sessions that are running.
     pub terminate_sessions: bool,
+    /// What agents call the sessions whose conversations go back although they only went on.
+    pub rewound: Vec<String>,
     /// The session that asks: it is never ended.
     pub own_session: Option<SessionId>,
 }

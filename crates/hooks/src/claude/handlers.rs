@@ -179,7 +179,8 @@ const EVENTS: &[(&str, Option<&str>, u32)] = &[
 pub fn groups(caller: &Caller, scope: Scope, file: &str) -> Vec<(&'static str, Group)> {
     let words = match scope {
         Scope::User => "hook claude --projects-only",
-        Scope::Local | Scope::Shared => "hook claude",
+        Scope::Shared => "hook claude --shared",
+        Scope::Local => "hook claude",
     };
     let group = |&(event, matcher, timeout): &(&'static str, Option<&'static str>, u32)| {
         let command = match event {

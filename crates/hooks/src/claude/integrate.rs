@@ -396,14 +396,35 @@ pub fn installed(root: &Path, user: &Path, path: &[PathBuf]) -> Vec<Installed> {
         }
         if let Ok(Some(caller)) = caller(&place) {
             let program = caller.program().clone();
-            let works = match &program {
-                Program::At(program) => is_executable(program),
-                Program::OnPath => path.iter().any(|folder| is_executable(&folder.join("rappel"))),
-            };
+            let works = is_there(&program, path);
             found.push(Installed { scope, settings, program, works });
         }
     }
     found
+}
+
+/// Whether a hook of this scope leaves its events to another one. Claude runs the hooks of all
+/// scopes, and one event is told once: by the local ones before the shared ones, and by a project's
+/// before the user's own.
+pub fn stands_aside(scope: Scope, project: &Path, user: &Path, path: &[PathBuf]) -> bool {
+    let own = Place::new(scope, project, user).settings();
+    let before = match scope {
+        Scope::Local => &[][..],
+        Scope::Shared => &[Scope::Local],
+        Scope::User => &[Scope::Local, Scope::Shared],
+    };
+    before.iter().map(|scope| Place::new(*scope, project, user)).any(|place| {
+        let caller = || caller(&place).ok().flatten();
+        // In the user's home folder, two scopes are one file.
+        place.settings() != own && caller().is_some_and(|it| is_there(it.program(), path))
+    })
+}
+
+fn is_there(program: &Program, path: &[PathBuf]) -> bool {
+    match program {
+        Program::At(program) => is_executable(program),
+        Program::OnPath => path.iter().any(|folder| is_executable(&folder.join("rappel"))),
+    }
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -56,6 +56,7 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
         subagent: payload.agent_id.map(|id| Subagent { id, kind }),
         process,
         folder: payload.cwd,
+        at: None,
         moment,
     })
 }
@@ -107,15 +108,14 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
         "ExitWorktree" => CallKind::LeaveWorktree,
         _ => CallKind::Other,
     };
-    let asked = payload.tool_input.get("run_in_background") == Some(&Value::Bool(true));
-    let launched = payload.tool_response.get("isAsync") == Some(&Value::Bool(true))
-        || payload.tool_response.get("backgroundTaskId").is_some();
+    // One that was moved there later ended as a call: what it launched is told by other events.
+    let background = payload.tool_input.get("run_in_background") == Some(&Value::Bool(true));
     Ok(Call {
         id: payload.tool_use_id.clone().filter(|id| !id.is_empty()),
         tool,
         input: payload.tool_input.clone(),
         kind,
-        background: asked || launched,
+        background,
     })
 }
 

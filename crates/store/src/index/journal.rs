@@ -302,6 +302,17 @@ impl Index {
         Ok(rows)
     }
 
+    /// The prompts of a session between two times, in the order in which they came.
+    pub fn prompts_between(&self, session: &str, from: i64, to: i64) -> Result<Vec<EventRow>> {
+        let mut rows = self.event_rows(
+            "INDEXED BY event_by_item WHERE session = ?1 AND item >= 'p-' AND item < 'p.'
+             AND kind = 'prompt' AND at BETWEEN ?2 AND ?3",
+            params![session, from, to],
+        )?;
+        rows.sort_by_key(|row| row.number);
+        Ok(rows)
+    }
+
     /// The events that begin, pause, end and set back sessions: of one, or of all.
     pub fn session_events(&self, session: Option<&str>) -> Result<Vec<EventRow>> {
         const OF_SESSION: &str =

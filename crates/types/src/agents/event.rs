@@ -379,6 +379,9 @@ pub mod payload {
         pub success: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
+        /// Nobody told the end; it is only concluded. A real one that is told later counts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub presumed: bool,
     }
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

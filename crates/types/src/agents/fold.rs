@@ -98,6 +98,8 @@ impl SessionState {
                 | Body::Thought(_)
                 | Body::ToolStarted(_)
                 | Body::ToolFinished(_)
+                | Body::Command(_)
+                | Body::Code(_)
                 | Body::Tokens(_)
                 | Body::Compaction(_)
         );
@@ -159,6 +161,7 @@ impl SessionState {
             }
             Body::ToolFinished(done) => match self.tool_state.running.get(&done.of) {
                 Some(_) => Ok(()),
+                None if !done.presumed && self.presumed_end(&done.of).is_some() => Ok(()),
                 None => Err(Illegal::NotRunning(done.of.clone())),
             },
             Body::BranchCreated(branch) => {
@@ -473,6 +476,7 @@ impl SessionState {
                     started_at: at,
                     completed_at: None,
                     background: start.background,
+                    presumed: false,
                 });
             }
             Body::Tool(tool) => {
@@ -487,20 +491,37 @@ impl SessionState {
                     started_at: tool.started_at.unwrap_or(at),
                     completed_at: Some(at),
                     background: false,
+                    presumed: false,
                 });
             }
             Body::ToolFinished(done) => {
-                if let Some(call) = self.tool_state.running.remove(&done.of) {
+                let running = self.tool_state.running.remove(&done.of);
+                if let Some(call) = running.or_else(|| self.take_presumed(&done.of)) {
                     let mut call = Arc::unwrap_or_clone(call);
                     call.result = done.result.clone();
                     call.success = Some(done.success);
                     call.error.clone_from(&done.error);
                     call.completed_at = Some(at);
+                    call.presumed = done.presumed;
                     self.finish(call);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Where a call stands whose end was only concluded, unless that is long ago.
+    fn presumed_end(&self, id: &str) -> Option<usize> {
+        let done = &self.tool_state.done.recent;
+        done.iter().rposition(|call| call.id == id && call.presumed)
+    }
+
+    /// Takes such a call back: its real end is told after all.
+    fn take_presumed(&mut self, id: &str) -> Option<Arc<ToolCall>> {
+        let place = self.presumed_end(id)?;
+        let failed = &mut self.progress.failed_tool_calls;
+        *failed = failed.saturating_sub(1);
+        Some(self.tool_state.done.recent.remove(place))
     }
 
     fn finish(&mut self, call: ToolCall) {

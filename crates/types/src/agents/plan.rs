@@ -18,6 +18,9 @@ pub struct AgentsPlan {
     /// takes that back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<ObjectId>,
+    /// What agents call the sessions whose transcripts are put back although they only grew: the user asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rewound: Vec<String>,
 }
 
 /// A session that goes on from an earlier event.

@@ -273,6 +273,9 @@ pub struct ToolCall {
     pub completed_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
+    /// Its end is only concluded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub presumed: bool,
 }
 
 macro_rules! items {

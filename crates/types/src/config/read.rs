@@ -12,7 +12,7 @@ use crate::slip;
 
 pub(super) type Value<'i> = Spanned<DeValue<'i>>;
 
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "environment",
     "files",
     "store",
@@ -23,6 +23,7 @@ const SECTIONS: [&str; 11] = [
     "knowledge",
     "capture",
     "auto",
+    "hooks",
     "retention",
 ];
 
@@ -86,6 +87,7 @@ impl Reader<'_> {
                 "capture" => config.capture = self.capture(value),
                 "agents" => config.agents = self.agents(value),
                 "auto" => config.auto = self.auto(value),
+                "hooks" => config.hooks = self.hooks(value),
                 "retention" => {
                     if self.table(name, value).is_some() {
                         config.notes.push(format!("`[{name}]` is not used yet"));
@@ -240,6 +242,12 @@ impl Reader<'_> {
         };
         let unknown = self.at(key.span(), &format!("{section}{name}"), message);
         self.unknown.push(unknown);
+    }
+
+    /// Something that makes no sense and does nothing, in a place where that must not be a failure.
+    pub(super) fn warn(&mut self, span: Range<usize>, key: &str, message: String) {
+        let warning = self.at(span, key, message);
+        self.unknown.push(warning);
     }
 
     pub(super) fn wrong_type(&mut self, value: &Value<'_>, key: &str, expected: &str) {

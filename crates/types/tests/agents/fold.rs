@@ -77,7 +77,7 @@ fn doing() -> impl Strategy<Value = Body> {
             background: false
         })),
         (id("x"), value(), any::<bool>()).prop_map(|(of, result, success)| Body::ToolFinished(
-            payload::ToolFinished { of, result, success, error: None }
+            payload::ToolFinished { of, result, success, error: None, presumed: false }
         )),
         (value(), value(), any::<bool>()).prop_map(|(arguments, result, success)| Body::Tool(
             payload::Tool {
