@@ -131,7 +131,7 @@ pub use error::{Error, ErrorKind, Result, way_out};
 pub use init::Initialised;
 pub use labels::check_tags;
 pub use log::{FileChange, FileLog};
-pub use operation::Operation;
+pub use operation::{LeftOut, Operation, SavedBefore};
 pub use patch::{Choice, PathHunks};
 pub use progress::RestoreProgress;
 pub use rappel::{OpenOptions, Rappel, Variables};

@@ -18,7 +18,9 @@ use rappel_store::record::Kind;
 use rappel_store::sink::Source;
 use rappel_store::verify::Hurt;
 use rappel_store::{NewRecord, ambient};
-use rappel_types::manifest::{Cost, MANIFEST_VERSION, PartialReason, WorkspacePart};
+use rappel_types::manifest::{
+    Cost, FilesPart, MANIFEST_VERSION, PartialReason, Skipped, WorkspacePart,
+};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
     CheckpointId, Facet, FacetState, Manifest, ObjectId, Trigger, WorkspaceId, secret,
@@ -419,7 +421,7 @@ impl Rappel {
             partial_reasons,
             mid_operation: Vec::new(),
             interrupted_restore,
-            files: files.map(CapturedFiles::part),
+            files: files.map(|files| with_left_out(files.part(), &options.left_out)),
             git: git.and_then(|git| git.captured.part.clone()),
             databases: databases.map(|found| found.parts.clone()).unwrap_or_default(),
             agents: None,
@@ -434,6 +436,14 @@ impl Rappel {
     pub(crate) fn open_intents(&self) -> Result<Vec<Intent>> {
         Ok(self.intents().concerning(&self.root)?)
     }
+}
+
+/// The files of a manifest, with what the caller left out.
+fn with_left_out(mut part: FilesPart, left_out: &[Skipped]) -> FilesPart {
+    part.skipped.extend_from_slice(left_out);
+    part.skipped.sort();
+    part.skipped.dedup();
+    part
 }
 
 /// Gives a manifest its place in the workspace's history. Under the lock.

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rappel::hook::{Answer, Event, Moment, Workers};
+use rappel::hook::{Answer, Call, Event, Moment, Workers};
 use rappel::process_started;
 use rappel_hooks::typed::{self, Typed};
 use rappel_hooks::{PayloadError, VENDORS, Vendor};
@@ -56,6 +56,10 @@ fn vendor(name: &str) -> Result<&'static Vendor, String> {
 /// How long the agent waits for each event.
 fn budget(moment: &Moment) -> Duration {
     match moment {
+        // Databases take as long as they take.
+        Moment::BeforeCall(Call { operation: Some(operation), .. }) if operation.databases => {
+            Duration::from_secs(120)
+        }
         Moment::BeforeCall(_) => Duration::from_secs(10),
         Moment::Prompt { text, .. } if typed::typed(text).is_some() => REPLY_WAIT,
         Moment::SessionEnd { .. } => Duration::from_millis(800),

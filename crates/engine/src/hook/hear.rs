@@ -1,6 +1,7 @@
 //! Hearing one event: into the journal, into a checkpoint, and an answer.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
@@ -11,6 +12,7 @@ use super::memory::Memory;
 use super::{Answer, Call, CallKind, Event, Moment, Outcome, Start};
 use crate::agents::{automatic, call_id, hashed, named};
 use crate::error::Result;
+use crate::operation::{LeftOut, Operation};
 use crate::rappel::Rappel;
 use crate::save::{Overtaken, SaveOptions};
 
@@ -52,9 +54,15 @@ impl Rappel {
         }
         // The checkpoint first: it is what cannot be made up for later. And what the agent is about
         // to do is not part of it.
-        let checkpoint = match save {
-            Some(options) => self.save_heard(&options)?,
-            None => None,
+        let mut notice = None;
+        let checkpoint = match (save, event.operation()) {
+            (Some(options), Some(operation)) => {
+                let before = self.save_before(&operation, options)?;
+                notice = left_out(&operation, &before.left_out);
+                Some(before.saved.checkpoint.manifest.id)
+            }
+            (Some(options), None) => self.save_heard(&options)?,
+            (None, _) => None,
         };
         if event.is_pause() {
             self.close_calls(&session)?;
@@ -62,6 +70,7 @@ impl Rappel {
         self.record_heard(&session, events)?;
         let mut heard =
             Heard { answer: Answer::default(), session: Some(session.clone()), checkpoint };
+        heard.answer.notice = notice;
         match &event.moment {
             Moment::SessionEnd { .. } => {
                 self.end_heard(&session, SessionStatus::Completed, "the agent said so", None)?;
@@ -115,9 +124,7 @@ impl Rappel {
             }
             Moment::BeforeCall(call) => {
                 let options = match &call.kind {
-                    CallKind::LeaveWorktree => {
-                        titled(Trigger::PreOperation, format!("Before {}", call.tool))
-                    }
+                    _ if event.operation().is_some() => save(Trigger::PreOperation),
                     _ => if_changed(Trigger::CodeModified),
                 };
                 (options, call.id.iter().map(|id| started(id, call)).collect())
@@ -231,6 +238,24 @@ impl Rappel {
 }
 
 impl Event {
+    /// What is about to be destroyed.
+    pub fn operation(&self) -> Option<Operation> {
+        let Moment::BeforeCall(call) = &self.moment else { return None };
+        if call.operation.is_some() || call.kind != CallKind::LeaveWorktree {
+            return call.operation.clone();
+        }
+        // The work tree that the agent is in has a file for git's folder.
+        let folder = self.folder.as_ref().map(PathBuf::from);
+        let above = folder.iter().flat_map(|folder| folder.ancestors());
+        let worktree = above.into_iter().find(|folder| folder.join(".git").is_file());
+        Some(Operation {
+            command: call.tool.clone(),
+            does: "leaves a work tree".into(),
+            files: worktree.map(ToOwned::to_owned).into_iter().collect(),
+            ..Operation::default()
+        })
+    }
+
     /// Whether no call can be under way any more, so that those without an end were refused or
     /// interrupted.
     fn is_pause(&self) -> bool {
@@ -242,6 +267,13 @@ impl Event {
             _ => false,
         }
     }
+}
+
+/// What the user is told of an operation that its checkpoint does not hold.
+fn left_out(operation: &Operation, left_out: &LeftOut) -> Option<String> {
+    let sentences = left_out.sentences();
+    let (command, rest) = (title(&operation.command), sentences.join("; "));
+    (!sentences.is_empty()).then(|| format!("Rappel saved before `{command}`. {rest}"))
 }
 
 /// The first line of what the user asked, fit to be read by others.
