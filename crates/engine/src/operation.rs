@@ -1,6 +1,7 @@
 //! A checkpoint before a command that is about to destroy something.
 //!
-//! Nothing here knows a shell: crate `rappel-hooks` reads the command line and says what it reaches.
+//! Nothing here knows a shell: crate `rappel-hooks` reads the command line and says what it
+//! reaches.
 //! Hooks and `rappel guard` call [`Rappel::save_before`].
 
 mod reach;
