@@ -17,6 +17,7 @@ TIMES = {
     "git_first": "first save, with git",
     "git_first_without": "the same with `--skip git`",
     "git_bundle": "`git bundle create --all`",
+    "guard": "`guard` before a destructive command",
     "delta": "save, 10 changed + 2 new",
     "after_restore": "the same right after a restore",
     "restore": "restore of those in place",

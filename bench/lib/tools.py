@@ -4,6 +4,7 @@ The sequences are those that the tools, or the agents built on them, run; each t
 """
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -116,6 +117,10 @@ class RappelInGit(Rappel):
         file = self.work / "all.bundle"
         file.unlink(missing_ok=True)
         return self.git("bundle", "create", "-q", file, "--all")
+
+    def guard(self, file):
+        """What `rappel guard --shell` adds to a destructive command; nothing is removed."""
+        return self.rappel("guard", "--line", f"rm -rf {shlex.quote(str(file))}")[0]
 
     def first(self, *words):
         """A save into a home that has nothing yet."""
@@ -341,6 +346,7 @@ class RappelInGitBefore(RappelInGit):
     name = "rappel-git-before"
     about = "the same in a git repository"
     compact = None
+    guard = None
 
 
 PEERS = {tool.name: tool for tool in (Git, GitIndex, Jj, Restic, Rustic, Borg, Savestate)}

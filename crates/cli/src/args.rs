@@ -161,6 +161,7 @@ commands! {
     Adopt(adopt),
     Trust(trust),
     Integrate(integrate),
+    Guard(guard),
     Hook(hook),
     Completions(completions),
     Help(help),

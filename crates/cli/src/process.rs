@@ -134,6 +134,11 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// The folder that the command works in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The workspace's root.
     pub fn root(&self) -> PathBuf {
         rappel::find_root(&self.folder)

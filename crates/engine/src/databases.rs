@@ -103,6 +103,8 @@ impl CapturedDatabases {
 pub(crate) struct Reading<'a> {
     pub id: WorkspaceId,
     pub trigger: Trigger,
+    /// Whether they are read, however long that takes; `None` leaves it to the trigger.
+    pub read: Option<bool>,
     /// What was stored may not be believed in.
     pub distrust: bool,
     pub watch: Watch<'a>,
@@ -246,7 +248,8 @@ impl Rappel {
                 known.part.stale = false;
                 return Ok(Read::Unchanged(known));
             }
-            let worth_it = self.config.capture.databases.contains(&reading.trigger);
+            let by_trigger = || self.config.capture.databases.contains(&reading.trigger);
+            let worth_it = reading.read.unwrap_or_else(by_trigger);
             if !worth_it && known.took_ms > QUICK.as_millis() as u64 {
                 let mut known = known.clone();
                 known.part.stale = true;

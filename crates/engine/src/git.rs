@@ -10,6 +10,7 @@ mod unread;
 mod worktrees;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use rappel_store::index::{CheckpointRow, Meant};
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{Facet, FacetState, PartialReason};
-use rappel_types::{CheckpointId, ObjectId, WorkspaceId};
+use rappel_types::{CheckpointId, ObjectId, RelPath, WorkspaceId};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -49,6 +50,8 @@ pub(crate) enum Known<'a> {
 pub(crate) struct GitBefore {
     /// See [`git::Request::wanted`].
     pub wanted: Option<GitPart>,
+    /// Paths of work trees to take although the rules would not.
+    pub also_worktrees: BTreeMap<PathBuf, Vec<RelPath>>,
     /// What was taken beside the files.
     pub early: Option<State>,
     memo: Option<Memo>,
@@ -117,7 +120,7 @@ impl Rappel {
     pub(crate) fn git_before(&self, id: WorkspaceId, distrust: bool) -> Result<GitBefore> {
         let memo = if distrust { None } else { self.load_memo(id)? };
         let before = Before::look(&self.root, memo.as_ref(), &self.options.environment);
-        Ok(GitBefore { wanted: None, early: None, memo, before })
+        Ok(GitBefore { wanted: None, also_worktrees: BTreeMap::new(), early: None, memo, before })
     }
 
     /// The memo, if the checkpoint that holds what it names is still there.
@@ -158,9 +161,12 @@ impl Rappel {
             _ => None,
         };
         let caches = RefCell::new(Vec::new());
+        let also_worktrees = before.also_worktrees.clone();
         let worktree = |folder: &Path| {
             let distrust = matches!(known, Known::Nothing);
-            let Some((files, cache)) = self.worktree_files(id, folder, distrust, sink)? else {
+            let also = also_worktrees.get(folder).map_or(&[][..], Vec::as_slice);
+            let Some((files, cache)) = self.worktree_files(id, folder, distrust, also, sink)?
+            else {
                 return Ok(None);
             };
             caches.borrow_mut().push(cache);
@@ -237,6 +243,7 @@ impl Rappel {
         id: WorkspaceId,
         folder: &Path,
         distrust: bool,
+        also: &[RelPath],
         sink: &dyn Sink,
     ) -> rappel_capture::Result<Option<(WorktreeFiles, WorktreeCache)>> {
         if rappel_capture::files::check_root(folder, self.options.environment.home.as_deref())
@@ -255,7 +262,7 @@ impl Rappel {
             sink,
             cache,
             Leave { excluded: &self.excluded(), ..Leave::default() },
-            Ask::default(),
+            Ask { also, ..Ask::default() },
         )?;
         let part = looked.part();
         let scanned = looked.scanned;

@@ -4,9 +4,12 @@
 
 pub mod claude;
 pub mod files;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod json_text;
 pub mod owned;
 pub mod records;
+pub mod shell;
 pub mod typed;
 pub mod words;
 

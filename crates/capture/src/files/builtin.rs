@@ -69,6 +69,13 @@ pub(crate) fn proven(path: &[u8], exists: &dyn Fn(&[u8]) -> bool) -> bool {
     beside.chain(inside).any(|proof| exists(&proof))
 }
 
+/// Whether the folder at `path` is one of dependencies, caches or output that a command makes again;
+/// `exists` answers for any path.
+pub fn is_build_folder(path: &[u8], exists: &dyn Fn(&[u8]) -> bool) -> bool {
+    let start = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
+    by_name(&path[start..]) || proven(path, exists)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

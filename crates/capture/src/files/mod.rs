@@ -84,7 +84,7 @@ pub use cache::{Cache, CacheDraft, Restored};
 pub use first::First;
 pub use root::{check_outside, check_root};
 pub use scan::scan;
-pub use selector::Selector;
+pub use selector::{Judged, Selector};
 pub use stamp::Identity;
 
 /// What of the process environment decides about files. The library never reads it by itself.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::choose::{Choice, Chooser, Has, Inside, OWN, PathSet, RuleFiles, Scope};
 use super::git::{Above, IGNORE, Repo, RepoRules, Source};
 use super::globs::Globs;
+use super::names;
 use super::patterns::Patterns;
 use crate::error::Result;
 
@@ -114,6 +115,17 @@ fn parse(rules: &ExtraRules) -> Option<(Heading, Vec<u8>)> {
     }
     let lines: Option<Vec<_>> = text.split('\n').map(unescape).collect();
     Some((heading, lines?.join(&b'\n')))
+}
+
+/// What rules say of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// It is taken.
+    Taken,
+    /// Git's rules ignore it.
+    Ignored,
+    /// It is left out whatever git's rules say.
+    Refused,
 }
 
 /// Rules that can be asked about any path.
@@ -219,13 +231,7 @@ impl<'a> Selector<'a> {
     /// although it is ignored is not known here: it is in the tree, or the answer is no. Neither is
     /// the size of a file.
     pub fn selects(&self, path: &RelPath, is_dir: bool) -> bool {
-        let chooser = Chooser {
-            include: &self.include,
-            exclude: &self.exclude,
-            excluded_paths: PathSet::new(&self.excluded),
-            also: PathSet::default(),
-            files: &self.rules,
-        };
+        let chooser = self.chooser();
         let mut above: Entered = Some((self.root.clone(), Inside::Normal));
         for folder in path.ancestors() {
             let Some((scope, inside)) = above else { return false };
@@ -233,6 +239,46 @@ impl<'a> Selector<'a> {
         }
         let Some((scope, inside)) = above else { return false };
         self.choose(&chooser, &scope, path.as_bytes(), is_dir, inside).is_some()
+    }
+
+    /// What the rules say of `path`, for a caller that may take more than they do. What is tracked
+    /// although it is ignored counts as ignored.
+    pub fn judge(&self, path: &RelPath, is_dir: bool) -> Judged {
+        let chooser = self.chooser();
+        let (mut scope, mut inside, mut ignored) = (self.root.clone(), Inside::Normal, false);
+        let folders = path.ancestors().map(|folder| (folder, true));
+        for (step, is_dir) in folders.chain([(path.clone(), is_dir)]) {
+            let bytes = step.as_bytes();
+            let name = bytes.rsplit(|&b| b == b'/').next().unwrap_or_default();
+            if self.exclude.matches(bytes, is_dir) || names::is_git(name) {
+                return Judged::Refused;
+            }
+            if ignored {
+                continue;
+            }
+            match chooser.choose(&scope, bytes, is_dir, inside) {
+                Choice::Omit { git: true, .. } => ignored = true,
+                Choice::Omit { .. } | Choice::Never => return Judged::Refused,
+                Choice::Take { .. } if is_dir => {
+                    match self.enter(&chooser, &scope, bytes, inside) {
+                        Some(entered) => (scope, inside) = entered,
+                        None => return Judged::Refused,
+                    }
+                }
+                Choice::Take { .. } => {}
+            }
+        }
+        if ignored { Judged::Ignored } else { Judged::Taken }
+    }
+
+    fn chooser(&self) -> Chooser<'_> {
+        Chooser {
+            include: &self.include,
+            exclude: &self.exclude,
+            excluded_paths: PathSet::new(&self.excluded),
+            also: PathSet::default(),
+            files: &self.rules,
+        }
     }
 
     fn choose(

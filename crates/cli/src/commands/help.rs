@@ -54,7 +54,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
-    ("Integrations", &["integrate", "hook"]),
+    ("Integrations", &["integrate", "guard", "hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.

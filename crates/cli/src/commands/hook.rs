@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rappel::ambient::{Clock, SystemClock};
-use rappel::hook::{Answer, Event, Moment, Workers, budgets};
+use rappel::hook::{Answer, Call, Event, Moment, Workers, budgets};
 use rappel::process_started;
 use rappel_hooks::typed::{self, Typed};
 use rappel_hooks::{PayloadError, Scope, VENDORS, Vendor};
@@ -73,6 +73,10 @@ fn vendor(name: &str) -> Result<&'static Vendor, String> {
 /// How long the agent waits for each event.
 fn budget(moment: &Moment, budgets: &HooksConfig) -> Duration {
     match moment {
+        // Databases take as long as they take.
+        Moment::BeforeCall(Call { operation: Some(operation), .. }) if operation.databases => {
+            Duration::from_secs(120)
+        }
         Moment::BeforeCall(_) => budgets.before_call,
         Moment::Prompt { text, .. } if typed::typed(text).is_some() => REPLY_WAIT,
         Moment::SessionEnd { .. } => budgets.session_end,

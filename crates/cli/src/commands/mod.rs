@@ -12,6 +12,7 @@ pub mod diff;
 pub mod doctor;
 pub mod find;
 pub mod gc;
+pub mod guard;
 pub mod help;
 pub mod hook;
 pub mod init;

@@ -413,6 +413,7 @@ impl Rappel {
         Ok(Reading {
             id: self.require_known()?,
             trigger: Trigger::PreRestore,
+            read: None,
             distrust: false,
             watch: Watch {
                 cancel: &self.options.cancel,

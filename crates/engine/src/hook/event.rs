@@ -9,6 +9,8 @@ use rappel_types::agents::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::operation::Operation;
+
 /// One thing that an agent's hook tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -97,6 +99,9 @@ pub struct Call {
     pub kind: CallKind,
     /// It goes on while the agent does something else.
     pub background: bool,
+    /// What it is about to destroy.
+    #[serde(default)]
+    pub operation: Option<Operation>,
 }
 
 /// What a call does, as far as it matters here.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rappel_capture::files::First;
@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::{Answer, Call, CallKind, Event, Moment, Outcome, Start};
 use crate::agents::{automatic, call_id, hashed, heard_id, is_heard, named};
 use crate::error::Result;
+use crate::operation::{LeftOut, Operation};
 use crate::rappel::Rappel;
 use crate::save::{Overtaken, SaveOptions};
 
@@ -60,9 +61,15 @@ impl Rappel {
         }
         // The checkpoint first: it is what cannot be made up for later. And what the agent is about
         // to do is not part of it.
-        let checkpoint = match save {
-            Some(options) => self.save_heard(&options)?,
-            None => None,
+        let mut notice = None;
+        let checkpoint = match (save, event.operation()) {
+            (Some(options), Some(operation)) => {
+                let before = self.save_before(&operation, options)?;
+                notice = left_out(&operation, &before.left_out);
+                Some(before.saved.checkpoint.manifest.id)
+            }
+            (Some(options), None) => self.save_heard(&options)?,
+            (None, _) => None,
         };
         if let Moment::Prompt { id, .. } = &event.moment {
             self.match_prompt(&session, event, id.as_deref(), &mut events)?;
@@ -73,6 +80,7 @@ impl Rappel {
         self.record_heard(&session, events)?;
         let mut heard =
             Heard { answer: Answer::default(), session: Some(session.clone()), checkpoint };
+        heard.answer.notice = notice;
         match &event.moment {
             Moment::SessionEnd { .. } => {
                 self.end_heard(&session, SessionStatus::Completed, "the agent said so", event.at)?;
@@ -145,9 +153,7 @@ impl Rappel {
             }
             Moment::BeforeCall(call) => {
                 let options = match &call.kind {
-                    CallKind::LeaveWorktree => {
-                        titled(Trigger::PreOperation, format!("Before {}", call.tool))
-                    }
+                    _ if event.operation().is_some() => save(Trigger::PreOperation),
                     _ => if_changed(Trigger::CodeModified),
                 };
                 (options, call.id.iter().map(|id| started(id, call)).collect())
@@ -288,6 +294,24 @@ impl Rappel {
 }
 
 impl Event {
+    /// What is about to be destroyed.
+    pub fn operation(&self) -> Option<Operation> {
+        let Moment::BeforeCall(call) = &self.moment else { return None };
+        if call.operation.is_some() || call.kind != CallKind::LeaveWorktree {
+            return call.operation.clone();
+        }
+        // The work tree that the agent is in has a file for git's folder.
+        let folder = self.folder.as_ref().map(PathBuf::from);
+        let above = folder.iter().flat_map(|folder| folder.ancestors());
+        let worktree = above.into_iter().find(|folder| folder.join(".git").is_file());
+        Some(Operation {
+            command: call.tool.clone(),
+            does: "leaves a work tree".into(),
+            files: worktree.map(ToOwned::to_owned).into_iter().collect(),
+            ..Operation::default()
+        })
+    }
+
     /// Whether no call can be under way any more, so that those without an end were refused or
     /// interrupted.
     fn is_pause(&self) -> bool {
@@ -299,6 +323,13 @@ impl Event {
             _ => false,
         }
     }
+}
+
+/// What the user is told of an operation that its checkpoint does not hold.
+fn left_out(operation: &Operation, left_out: &LeftOut) -> Option<String> {
+    let sentences = left_out.sentences();
+    let (command, rest) = (title(&operation.command), sentences.join("; "));
+    (!sentences.is_empty()).then(|| format!("Rappel saved before `{command}`. {rest}"))
 }
 
 /// The first line of what the user asked, fit to be read by others.

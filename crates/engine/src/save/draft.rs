@@ -7,14 +7,15 @@ use rappel_store::ambient;
 use rappel_store::document::Undo;
 use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
-use rappel_types::manifest::{Cost, MANIFEST_VERSION, PartialReason, WorkspacePart};
+use rappel_types::manifest::{
+    Cost, FilesPart, MANIFEST_VERSION, PartialReason, Skipped, WorkspacePart,
+};
 use rappel_types::path::escape_bytes;
 use rappel_types::{
     CheckpointId, Facet, FacetState, Manifest, ObjectId, Trigger, WorkspaceId, secret,
 };
 
 use super::SaveOptions;
-use super::files::CapturedFiles;
 use super::look::Seen;
 use crate::databases::CapturedDatabases;
 use crate::rappel::Rappel;
@@ -37,6 +38,7 @@ impl Rappel {
         let mut tags = options.tags.clone();
         tags.dedup();
         let partial_reasons = self.partial_reasons(seen);
+        let files = seen.files.as_ref();
         Manifest {
             version: MANIFEST_VERSION,
             id: CheckpointId::new(self.now(), 0),
@@ -55,7 +57,7 @@ impl Rappel {
             partial_reasons,
             mid_operation: Vec::new(),
             interrupted_restore,
-            files: seen.files.as_ref().map(CapturedFiles::part),
+            files: files.map(|files| with_left_out(files.part(), &options.left_out)),
             git: seen.git.as_ref().and_then(|git| git.captured.part.clone()),
             databases: seen.databases.as_ref().map(|all| all.parts.clone()).unwrap_or_default(),
             agents: None,
@@ -113,6 +115,14 @@ impl Rappel {
             })
             .collect()
     }
+}
+
+/// The files of a manifest, with what the caller left out.
+fn with_left_out(mut part: FilesPart, left_out: &[Skipped]) -> FilesPart {
+    part.skipped.extend_from_slice(left_out);
+    part.skipped.sort();
+    part.skipped.dedup();
+    part
 }
 
 /// What became of each facet.

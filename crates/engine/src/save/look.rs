@@ -257,6 +257,7 @@ impl Rappel {
         let reading = Reading {
             id: look.id,
             trigger: look.options.trigger(),
+            read: look.options.read_databases,
             distrust: look.distrust,
             watch: Watch {
                 cancel: &self.options.cancel,
@@ -313,6 +314,7 @@ impl Rappel {
             looks += 1;
             let mut before = self.git_before(id, distrust)?;
             before.wanted.clone_from(&options.also_git);
+            before.also_worktrees.clone_from(&options.also_worktrees);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
             let scan = || {

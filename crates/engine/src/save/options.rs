@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rappel_capture::agents::raw::Care;
 use rappel_capture::files::First;
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
+use rappel_types::manifest::Skipped;
 use rappel_types::{Facet, Manifest, RelPath, Trigger};
 use serde_json::Value;
 
@@ -39,6 +41,12 @@ pub struct SaveOptions {
     /// The repositories of a checkpoint that is about to be restored: they are taken even if
     /// nothing leads to them any more.
     pub also_git: Option<GitPart>,
+    /// The same as `also`, for the linked work trees in these folders.
+    pub also_worktrees: BTreeMap<PathBuf, Vec<RelPath>>,
+    /// Paths that the caller left out, to be listed with those that the rules leave out.
+    pub left_out: Vec<Skipped>,
+    /// Whether the databases are read, however long that takes; `None` leaves it to the trigger.
+    pub read_databases: Option<bool>,
     /// Sessions to take although they have ended.
     pub also_sessions: Vec<SessionId>,
     /// Make a checkpoint only if something else than agents' state changed since the last one,

@@ -1,5 +1,8 @@
 //! Claude Code's payloads as neutral events.
 
+use std::path::Path;
+
+use rappel::Operation;
 use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
@@ -7,6 +10,7 @@ use serde_json::Value;
 
 use super::NAME;
 use crate::PayloadError;
+use crate::shell::verdict;
 
 /// What this version reads of a payload. Whatever else is in it is passed over.
 #[derive(Deserialize)]
@@ -114,9 +118,19 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
         id: payload.tool_use_id.clone().filter(|id| !id.is_empty()),
         tool,
         input: payload.tool_input.clone(),
+        operation: operation(payload, &kind),
         kind,
         background,
     })
+}
+
+/// What a command of the shell is about to destroy.
+fn operation(payload: &Payload, kind: &CallKind) -> Option<Operation> {
+    let (CallKind::Shell(command), Some(folder)) = (kind, &payload.cwd) else { return None };
+    if payload.hook_event_name != "PreToolUse" {
+        return None;
+    }
+    verdict(command, Path::new(folder)).operation()
 }
 
 fn outcome(payload: &Payload) -> Outcome {

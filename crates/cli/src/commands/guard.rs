@@ -1,0 +1,133 @@
+//! `rappel guard`.
+
+use clap::ValueEnum;
+use rappel::{Operation, SaveOptions};
+use rappel_hooks::shell;
+use rappel_types::redact;
+
+use crate::errors::{Exit, Result};
+use crate::output::clean;
+use crate::process::{self, Context};
+
+/// Save, then run a command
+///
+/// Makes a checkpoint that is described by the command and holds what the command names, even files
+/// that git ignores. Then the command takes the place of this process: its exit code, streams,
+/// signals and terminal are its own. If the checkpoint cannot be made, the command does not run.
+///
+/// `--shell` prints a function for your shell that does the same for each destructive command that
+/// you type, and only for those.
+#[derive(Debug, Clone, clap::Args)]
+#[command(override_usage = "\
+rappel guard -- COMMAND…
+       rappel guard --shell SHELL")]
+#[command(after_help = "\
+Examples:
+  rappel guard -- rm -rf build
+  rappel guard -- git clean -fdx
+  rappel guard -- sh -c 'rm *.log && make'
+  echo 'eval \"$(rappel guard --shell bash)\"' >> ~/.bashrc
+  echo 'eval \"$(rappel guard --shell zsh)\"' >> ~/.zshrc
+  rappel guard --shell fish > ~/.config/fish/conf.d/rappel.fish")]
+pub struct Args {
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["shell", "line"])]
+    pub command: Vec<String>,
+    /// Print a function that guards what you type in this shell
+    #[arg(long, value_enum, value_name = "SHELL", conflicts_with = "command")]
+    pub shell: Option<Shell>,
+    /// Save if this line of a shell destroys something; run nothing
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["command", "shell"])]
+    #[arg(hide = true, allow_hyphen_values = true)]
+    pub line: Option<String>,
+}
+
+/// A shell that can be guarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// The function for bash. A `DEBUG` trap sees every command of an interactive shell before it runs;
+/// those of completion and of the prompt are none of the user's.
+const BASH: &str = r#"__rappel_guard() {
+    [[ -n ${COMP_LINE-} || ${BASH_SUBSHELL} -ne 0 ]] && return
+    case "$BASH_COMMAND" in "${PROMPT_COMMAND-}" | rappel* | __rappel_*) return ;; esac
+    command rappel guard --line "$BASH_COMMAND" </dev/null || true
+}
+trap '__rappel_guard' DEBUG
+"#;
+
+/// The function for zsh, which tells what was typed.
+const ZSH: &str = r#"__rappel_guard() {
+    case "$1" in rappel*) return ;; esac
+    command rappel guard --line "$1" </dev/null || true
+}
+autoload -Uz add-zsh-hook && add-zsh-hook preexec __rappel_guard
+"#;
+
+/// The function for fish, which does so too.
+const FISH: &str = r#"function __rappel_guard --on-event fish_preexec
+    string match -q 'rappel*' -- $argv[1]; and return
+    command rappel guard --line "$argv[1]" </dev/null; or true
+end
+"#;
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    if let Some(shell) = args.shell {
+        let text = match shell {
+            Shell::Bash => BASH,
+            Shell::Zsh => ZSH,
+            Shell::Fish => FISH,
+        };
+        context.output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
+        return Ok(Exit::Done);
+    }
+    let folder = context.folder();
+    if let Some(line) = &args.line {
+        let Some(operation) = shell::verdict(line, folder).operation() else {
+            return Ok(Exit::Done);
+        };
+        if rappel::is_project(&context.root()) {
+            save(&operation, context)?;
+        }
+        return Ok(Exit::Done);
+    }
+    let operation = shell::verdict_of_words(&args.command, folder).operation();
+    let harmless = || Operation {
+        command: line_of(&args.command),
+        does: "runs a command".into(),
+        ..Operation::default()
+    };
+    let operation = operation.unwrap_or_else(harmless);
+    save(&Operation { command: line_of(&args.command), ..operation }, context)?;
+    Err(process::replace_by(&args.command, folder))
+}
+
+/// The command as one would type it.
+fn line_of(words: &[String]) -> String {
+    words.iter().map(|word| process::quote(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Makes the checkpoint and says so in one line.
+fn save(operation: &Operation, context: &Context) -> Result<()> {
+    let mut rappel = context.open_silently()?;
+    let options = SaveOptions { session: context.session(), ..SaveOptions::default() };
+    let before = rappel.save_before(operation, options)?;
+    let id = &before.saved.checkpoint.manifest.id;
+    let command = redact::text(&operation.command);
+    let mut line = format!("rappel: saved {id} before {}", clean(first_line(&command)));
+    for words in before.left_out.sentences() {
+        line.push_str("; ");
+        line.push_str(&clean(&words));
+    }
+    context.output.tell(&line);
+    Ok(())
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

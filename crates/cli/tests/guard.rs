@@ -1,0 +1,280 @@
+//! `rappel guard` and the hook before destructive commands, through the real binary: what the
+//! checkpoint holds although git ignores it, what it says it does not hold, and what comes back.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+mod support;
+
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use support::World;
+
+/// A git repository with an ignored folder in it.
+fn world() -> World {
+    let world = World::new();
+    world.write(".gitignore", "secret/\n*.local\nnode_modules/\n");
+    for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "base"]] {
+        git(&world, arguments);
+    }
+    world.write("secret/.env", "TOKEN=1\n");
+    world.write("secret/deep/key", "key\n");
+    world.write("settings.local", "mine\n");
+    world.write("node_modules/x/index.js", "module\n");
+    world
+}
+
+fn git(world: &World, arguments: &[&str]) {
+    let status = Command::new("git")
+        .current_dir(world.project.root())
+        .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+        .args(arguments)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("HOME", world.project.outside())
+        .status();
+    assert!(status.unwrap().success(), "{arguments:?}");
+}
+
+/// Tells the hook of Claude Code that a command is about to run; its message for the user.
+fn before(world: &World, command: &str) -> Option<String> {
+    let payload = json!({
+        "hook_event_name": "PreToolUse",
+        "session_id": "00000000-0000-4000-8000-000000000001",
+        "cwd": world.project.root().to_str().unwrap(),
+        "tool_name": "Bash",
+        "tool_use_id": "toolu_1",
+        "tool_input": {"command": command},
+    });
+    let mut hook = world.command(&["hook", "claude"]);
+    hook.env("CLAUDE_PROJECT_DIR", world.project.root()).stdin(Stdio::piped());
+    let mut child = hook.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    answer["systemMessage"].as_str().map(str::to_owned)
+}
+
+fn shell(world: &World, command: &str) -> Output {
+    let root = world.project.root();
+    Command::new("sh").current_dir(root).args(["-c", command]).output().unwrap()
+}
+
+/// The newest checkpoint before an operation, whole.
+fn newest(world: &World) -> Value {
+    let list = world.json(&["list"]);
+    let all = list["checkpoints"].as_array().unwrap();
+    let newest = all.iter().find(|one| one["trigger"] == "pre-operation").unwrap();
+    world.json(&["show", newest["id"].as_str().unwrap()])
+}
+
+fn restore(world: &World, checkpoint: &Value) {
+    let id = checkpoint["id"].as_str().unwrap();
+    let report = world.json(&["restore", id, "--confirm"]);
+    assert_eq!(report["verified"], true, "{report}");
+}
+
+#[test]
+fn an_ignored_folder_that_a_command_names_comes_back() {
+    let world = world();
+    let old = world.save("before all");
+    assert_eq!(before(&world, "rm -rf secret"), None);
+    let saved = newest(&world);
+    assert_eq!(saved["description"], "Before rm -rf secret");
+    assert!(shell(&world, "rm -rf secret").status.success());
+    restore(&world, &saved);
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+    assert_eq!(world.read("secret/deep/key"), "key\n");
+
+    // Another checkpoint knows nothing of them, and leaves them alone.
+    world.write("a.txt", "changed\n");
+    let report = world.json(&["restore", &old, "--confirm"]);
+    assert_eq!(report["summary"]["files"]["delete"], 0, "{report}");
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+    // Neither does going back and forth.
+    world.json(&["undo", "--confirm"]);
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+}
+
+#[test]
+fn git_clean_takes_what_is_ignored_and_the_message_names_the_rest() {
+    let world = world();
+    world.save("before all");
+    let message = before(&world, "git clean -fdx").unwrap();
+    assert!(message.contains("node_modules") && !message.contains("secret"), "{message}");
+    let saved = newest(&world);
+    let skipped = saved["files"]["skipped"].as_array().unwrap();
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert_eq!(skipped[0]["path"], "node_modules");
+    git(&world, &["clean", "-qfdx"]);
+    assert!(!world.project.path("settings.local").exists());
+    restore(&world, &saved);
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+    assert_eq!(world.read("settings.local"), "mine\n");
+    assert!(!world.project.path("node_modules").exists());
+}
+
+#[test]
+fn what_no_checkpoint_can_hold_is_named() {
+    let world = world();
+    world.write("rappel.toml", "[files]\nmax_file_size = \"1KiB\"\nexclude = [\"*.key\"]\n");
+    world.write("secret/large", &"x".repeat(2000));
+    world.write("secret/my.key", "k");
+    world.save("before all");
+    let outside = world.project.outside().join("elsewhere");
+    std::fs::write(&outside, "text").unwrap();
+    let message = before(&world, &format!("rm -rf secret {} \"$X\"", outside.display())).unwrap();
+    for words in ["secret/large", "max_file_size", "secret/my.key", "elsewhere", "$X"] {
+        assert!(message.contains(words), "{words} is not in {message}");
+    }
+    let saved = newest(&world);
+    assert_eq!(saved["metadata"]["operation"]["unknown"], json!(["\"$X\""]));
+    let outside = saved["metadata"]["operation"]["outside"].to_string();
+    assert!(outside.contains("elsewhere"), "{saved}");
+}
+
+#[test]
+fn a_destructive_command_gets_a_checkpoint_even_if_nothing_changed() {
+    let world = world();
+    world.save("before all");
+    for _ in 0..2 {
+        before(&world, "git reset --hard");
+    }
+    before(&world, "git status");
+    let list = world.json(&["list"]);
+    let all = list["checkpoints"].as_array().unwrap();
+    let count = |trigger: &str| all.iter().filter(|one| one["trigger"] == trigger).count();
+    assert_eq!((count("pre-operation"), count("code-modified")), (2, 0), "{list}");
+    let trees: Vec<&Value> = all
+        .iter()
+        .filter(|one| one["trigger"] == "pre-operation")
+        .map(|one| &one["files"]["tree"])
+        .collect();
+    assert_eq!(trees[0], trees[1]);
+}
+
+#[test]
+fn the_first_checkpoint_of_a_workspace_holds_ignored_files_too() {
+    let world = world();
+    assert_eq!(before(&world, "rm settings.local"), None);
+    let saved = newest(&world);
+    world.remove("settings.local");
+    restore(&world, &saved);
+    assert_eq!(world.read("settings.local"), "mine\n");
+}
+
+#[test]
+fn the_files_of_a_removed_work_tree_come_back_with_those_that_git_ignores() {
+    let world = world();
+    let place = world.project.outside().join("wt");
+    let place = place.to_str().unwrap();
+    git(&world, &["worktree", "add", "-q", place]);
+    std::fs::write(format!("{place}/new.txt"), "new\n").unwrap();
+    std::fs::write(format!("{place}/my.local"), "mine\n").unwrap();
+    world.save("before all");
+    let command = format!("git worktree remove --force {place}");
+    assert_eq!(before(&world, &command), None);
+    let saved = newest(&world);
+    git(&world, &["worktree", "remove", "--force", place]);
+    restore(&world, &saved);
+    for (name, text) in [("new.txt", "new\n"), ("my.local", "mine\n")] {
+        assert_eq!(std::fs::read_to_string(format!("{place}/{name}")).unwrap(), text);
+    }
+}
+
+#[test]
+fn guard_saves_and_becomes_the_command() {
+    let world = world();
+    world.save("before all");
+    let output = world.run(&["guard", "--", "sh", "-c", "rm -rf secret; cat; exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("rappel: saved chk_"), "{said}");
+    let saved = newest(&world);
+    assert_eq!(saved["description"], "Before sh -c 'rm -rf secret; cat; exit 7'");
+    restore(&world, &saved);
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+
+    let mut child = world.command(&["guard", "--", "sh", "-c", "cat; kill -TERM $$"]);
+    let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"through\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"through\n");
+    assert_eq!(output.status.signal(), Some(15), "{output:?}");
+}
+
+#[test]
+fn guard_does_not_run_a_command_that_it_could_not_save_before() {
+    let world = world();
+    let output = world
+        .command(&["guard", "--", "rm", "-rf", "secret"])
+        .env("RAPPEL_HOME", "/proc/nowhere")
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+    let output = world.run(&["guard", "--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+/// Types lines into a shell that has the function of `rappel guard --shell`.
+fn typed(world: &World, name: &str, arguments: &[&str], script: &str) -> Option<Output> {
+    if Command::new(name).arg("--version").output().is_err() {
+        rappel_testing::cannot_run(&format!("{name} is not installed"));
+        return None;
+    }
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_rappel")).parent().unwrap().to_owned();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(name);
+    command
+        .args(arguments)
+        .current_dir(world.project.root())
+        .env("PATH", path)
+        .env("HOME", world.project.outside().join("user"))
+        .env("RAPPEL_HOME", &world.home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    Some(child.wait_with_output().unwrap())
+}
+
+/// What a shell did with an ordinary line and a destructive one.
+fn check_shell(name: &str, arguments: &[&str], script: &str) {
+    let world = world();
+    world.save("before all");
+    let Some(output) = typed(&world, name, arguments, script) else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("rappel: saved")).collect();
+    assert_eq!(lines.len(), 1, "{name}: {said}");
+    assert!(lines[0].contains("before rm -rf secret"), "{name}: {said}");
+    assert!(!world.project.path("secret").exists(), "{name}: {said}");
+    let saved = newest(&world);
+    restore(&world, &saved);
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+}
+
+#[test]
+fn bash_guards_what_is_typed() {
+    let script = "eval \"$(rappel guard --shell bash)\"\nls > /dev/null\nrm -rf secret\nexit\n";
+    check_shell("bash", &["--norc", "--noprofile", "-i"], script);
+}
+
+#[test]
+fn zsh_guards_what_is_typed() {
+    let script = "eval \"$(rappel guard --shell zsh)\"\nls > /dev/null\nrm -rf secret\nexit\n";
+    check_shell("zsh", &["-f", "-i", "-s"], script);
+}
+
+#[test]
+fn fish_guards_what_is_typed() {
+    // Fish tells what is typed at a terminal only; the event is the one that it sends.
+    let script = "rappel guard --shell fish | source\n\
+                  for line in 'ls > /dev/null' 'rm -rf secret'\n\
+                  emit fish_preexec $line\neval $line\nend\n";
+    check_shell("fish", &["--no-config"], script);
+}

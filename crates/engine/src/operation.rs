@@ -1,0 +1,152 @@
+//! A checkpoint before a command that is about to destroy something.
+//!
+//! Nothing here knows a shell: crate `rappel-hooks` reads the command line and says what it
+//! reaches.
+//! Hooks and `rappel guard` call [`Rappel::save_before`].
+
+mod reach;
+
+use std::path::PathBuf;
+
+use rappel_types::manifest::Skipped;
+use rappel_types::{Trigger, redact};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::rappel::Rappel;
+use crate::save::{SaveOptions, Saved};
+
+/// A checkpoint is described by so many characters of a command.
+const TITLE_MAX: usize = 120;
+/// So many paths of each kind are named in a message.
+const NAMED: usize = 5;
+
+/// What a command is about to destroy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    /// The command, as it was written.
+    pub command: String,
+    /// What it does, for people: `removes files`.
+    pub does: String,
+    /// The files and folders that it names, absolute.
+    pub files: Vec<PathBuf>,
+    /// Folders whose ignored files it takes as well, as `git clean -x` does.
+    pub ignored: Vec<PathBuf>,
+    /// Words that name something only the run will tell.
+    pub unknown: Vec<String>,
+    /// It reaches databases.
+    pub databases: bool,
+    /// It reaches something that no checkpoint holds: containers, other machines.
+    pub elsewhere: Vec<String>,
+}
+
+/// What of an operation's reach its checkpoint does not hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Paths in the workspace that were left out, and why.
+    pub paths: Vec<Skipped>,
+    /// Paths outside of the workspace.
+    pub outside: Vec<String>,
+    /// Words that name something only the run will tell.
+    pub unknown: Vec<String>,
+    /// Other things that no checkpoint holds.
+    pub elsewhere: Vec<String>,
+}
+
+/// A checkpoint that was made before an operation.
+#[derive(Debug, Clone)]
+pub struct SavedBefore {
+    /// The checkpoint.
+    pub saved: Saved,
+    /// What it does not hold.
+    pub left_out: LeftOut,
+}
+
+impl LeftOut {
+    /// Whether the checkpoint holds everything that is known to be reached.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// For people, one sentence for each kind.
+    pub fn sentences(&self) -> Vec<String> {
+        let paths = self.paths.iter().map(|one| format!("{} ({})", one.path, one.reason));
+        let clean = |words: &[String]| -> Vec<String> {
+            words.iter().map(|word| redact::text(word).into_owned()).collect()
+        };
+        let kinds = [
+            ("not saved", paths.collect()),
+            ("outside the workspace and not saved", clean(&self.outside)),
+            ("unknown before it runs", clean(&self.unknown)),
+            ("beyond any checkpoint", clean(&self.elsewhere)),
+        ];
+        let named = kinds.into_iter().filter(|(_, words)| !words.is_empty());
+        named.map(|(kind, words)| format!("{kind}: {}", listed(&words))).collect()
+    }
+
+    fn to_json(&self, does: &str) -> Value {
+        let clean = |words: &[String]| -> Vec<String> {
+            words.iter().map(|word| redact::text(word).into_owned()).collect()
+        };
+        json!({
+            "does": does,
+            "outside": clean(&self.outside),
+            "unknown": clean(&self.unknown),
+            "elsewhere": clean(&self.elsewhere),
+        })
+    }
+}
+
+/// The first few of these words, and how many more there are.
+fn listed(words: &[String]) -> String {
+    let mut text = words.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if words.len() > NAMED {
+        text.push_str(&format!(" and {} more", words.len() - NAMED));
+    }
+    text
+}
+
+impl Operation {
+    /// How the checkpoint before it is described.
+    pub(crate) fn title(&self) -> String {
+        let mut lines = self.command.lines().map(str::trim);
+        let line = lines.find(|line| !line.is_empty()).unwrap_or_default();
+        let clean = redact::text(line);
+        match clean.chars().count() > TITLE_MAX {
+            true => format!("Before {}…", clean.chars().take(TITLE_MAX).collect::<String>()),
+            false => format!("Before {clean}"),
+        }
+    }
+}
+
+impl Rappel {
+    /// Makes a checkpoint of its own before an operation: with the files that the operation names
+    /// although git ignores them, and with the databases if it reaches them.
+    pub fn save_before(
+        &mut self,
+        operation: &Operation,
+        options: SaveOptions,
+    ) -> Result<SavedBefore> {
+        let trigger = Some(Trigger::PreOperation);
+        // What git ignores is told by a checkpoint's rules; the first one has none before it.
+        if self.newest_files()?.is_none() && self.reaches_files(operation) {
+            self.save(&SaveOptions { trigger, message: None, ..options.clone() })?;
+        }
+        let reached = self.reached_by(operation)?;
+        let left_out = reached.left_out;
+        let mut options = SaveOptions {
+            message: Some(operation.title()),
+            trigger,
+            also: reached.also,
+            also_worktrees: reached.worktrees,
+            left_out: left_out.paths.clone(),
+            read_databases: Some(operation.databases || reached.databases),
+            if_changed: false,
+            ..options
+        };
+        options.metadata.insert("operation".into(), left_out.to_json(&operation.does));
+        let saved = self.save(&options)?;
+        Ok(SavedBefore { saved, left_out })
+    }
+}

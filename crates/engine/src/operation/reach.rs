@@ -1,0 +1,247 @@
+//! Which files an operation reaches beyond those that a checkpoint takes anyway.
+//!
+//! Git's rules are asked as the newest checkpoint recorded them, with the ignore files that lie in
+//! the workspace now. A path that they ignore is taken if the operation names it, up to the limits;
+//! a path that Rappel's own rules leave out stays left out. A restore of another checkpoint does
+//! not delete these paths: no rules select them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rappel_capture::files::{Judged, Selector, builtin};
+use rappel_capture::git::apply::path_of;
+use rappel_store::held;
+use rappel_types::git::GitPart;
+use rappel_types::manifest::{FilesPart, Skipped};
+use rappel_types::{Manifest, RelPath};
+
+use super::{LeftOut, Operation};
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
+
+/// All files together that are taken although git ignores them.
+const MOST_BYTES: u64 = 1 << 30;
+/// So many of them, at most.
+const MOST_FILES: usize = 200_000;
+/// Larger rule files are none.
+const RULE_FILE_MAX: u64 = 1 << 20;
+
+/// What a checkpoint before an operation takes besides, and what it cannot.
+#[derive(Debug, Default)]
+pub(super) struct Reached {
+    pub also: Vec<RelPath>,
+    /// The same, in other work trees of the repository.
+    pub worktrees: BTreeMap<PathBuf, Vec<RelPath>>,
+    /// A file among those is a database.
+    pub databases: bool,
+    pub left_out: LeftOut,
+}
+
+impl Rappel {
+    /// Whether an operation names anything in the workspace.
+    pub(super) fn reaches_files(&self, operation: &Operation) -> bool {
+        let mut paths = operation.files.iter().chain(&operation.ignored);
+        paths.any(|path| settled(path).starts_with(&self.root) || self.root.starts_with(path))
+    }
+
+    /// The newest checkpoint that holds files.
+    pub(super) fn newest_files(&self) -> Result<Option<Manifest>> {
+        let Some(id) = self.workspace_id() else { return Ok(None) };
+        let Some(row) = self.store.look_up(|index| index.newest_with_files(id))? else {
+            return Ok(None);
+        };
+        match self.store.manifest(&row).map_err(Error::from) {
+            Err(error) if error.is_unreadable() => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// What an operation reaches.
+    pub(super) fn reached_by(&self, operation: &Operation) -> Result<Reached> {
+        let mut reached = Reached::default();
+        reached.left_out.unknown.clone_from(&operation.unknown);
+        reached.left_out.elsewhere.clone_from(&operation.elsewhere);
+        let newest = self.newest_files()?;
+        let roots = self.roots(newest.as_ref());
+        let mut left = MOST_BYTES;
+        for path in operation.files.iter().chain(&operation.ignored) {
+            let path = settled(path);
+            let reaches =
+                |root: &&Root| path.starts_with(&root.folder) || root.folder.starts_with(&path);
+            let mut is_inside = false;
+            for root in roots.iter().filter(reaches) {
+                is_inside = true;
+                let below = path.strip_prefix(&root.folder).unwrap_or(Path::new(""));
+                let mut walk = Walk {
+                    root,
+                    roots: &roots,
+                    limit: self.config.files.max_file_size,
+                    left,
+                    also: Vec::new(),
+                    left_out: Vec::new(),
+                };
+                walk.run(below);
+                left = walk.left;
+                reached.databases |= root.has_database_in(&path);
+                let Walk { also, left_out, .. } = walk;
+                if root.folder == self.root {
+                    reached.also.extend(also);
+                    reached.left_out.paths.extend(left_out);
+                } else {
+                    reached.worktrees.entry(root.folder.clone()).or_default().extend(also);
+                    // A manifest's paths are the workspace's.
+                    let shown = left_out.iter().map(|one| {
+                        format!("{}/{} ({})", root.folder.display(), one.path, one.reason)
+                    });
+                    reached.left_out.outside.extend(shown);
+                }
+            }
+            let exists = path.symlink_metadata().is_ok() || !path.is_absolute();
+            if exists && !(is_inside && self.root.starts_with(&path) == (path == self.root)) {
+                reached.left_out.outside.push(path.display().to_string());
+            }
+        }
+        reached.also.sort();
+        reached.also.dedup();
+        reached.left_out.paths.sort();
+        reached.left_out.paths.dedup();
+        Ok(reached)
+    }
+
+    /// The folders that a checkpoint takes files from: the workspace and other work trees.
+    fn roots(&self, newest: Option<&Manifest>) -> Vec<Root> {
+        let Some(newest) = newest else { return Vec::new() };
+        let mut roots = Vec::new();
+        let parts = newest.git.iter().flat_map(GitPart::repositories);
+        for worktree in parts.flat_map(|(_, part)| &part.worktrees) {
+            let folder = path_of(&worktree.path);
+            if let Some(files) =
+                worktree.files.as_ref().filter(|_| folder != self.root && folder.is_dir())
+            {
+                roots.extend(Root::of(folder, files));
+            }
+        }
+        let own = newest.files.as_ref();
+        roots.extend(own.and_then(|files| Root::of(self.root.clone(), files)));
+        roots
+    }
+}
+
+/// A folder that a checkpoint takes files from, and the rules that choose them.
+struct Root {
+    folder: PathBuf,
+    selector: Selector<'static>,
+    /// Paths that are left out because of what they are: databases, and Rappel's own folders.
+    excluded: Vec<RelPath>,
+}
+
+impl Root {
+    fn of(folder: PathBuf, files: &FilesPart) -> Option<Self> {
+        let base = folder.clone();
+        let read = move |path: &RelPath| {
+            let path = base.join(OsStr::from_bytes(path.as_bytes()));
+            let found = path.symlink_metadata().ok()?;
+            let is_rule_file = found.is_file() && found.len() <= RULE_FILE_MAX;
+            is_rule_file.then(|| held::read(&path).ok()).flatten()
+        };
+        let selector = Selector::recorded(&files.rules, read).ok()?;
+        Some(Self { folder, selector, excluded: files.rules.excluded_roots.clone() })
+    }
+
+    /// Whether `path` is, or holds, a database.
+    fn has_database_in(&self, path: &Path) -> bool {
+        let mut places =
+            self.excluded.iter().map(|one| self.folder.join(OsStr::from_bytes(one.as_bytes())));
+        places.any(|place| place.starts_with(path) && place.is_file())
+    }
+}
+
+/// A walk over what an operation names in one root.
+struct Walk<'a> {
+    root: &'a Root,
+    roots: &'a [Root],
+    limit: u64,
+    /// Bytes that may still be taken.
+    left: u64,
+    also: Vec<RelPath>,
+    left_out: Vec<Skipped>,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, below: &Path) {
+        let mut waiting = vec![below.to_owned()];
+        while let Some(path) = waiting.pop() {
+            if self.visit(&path) {
+                let folder = self.root.folder.join(&path);
+                let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+                waiting.extend(entries.map(|entry| path.join(entry.file_name())));
+            }
+        }
+    }
+
+    /// Looks at one path; whether it is a folder to go into.
+    fn visit(&mut self, below: &Path) -> bool {
+        let whole = self.root.folder.join(below);
+        let Ok(found) = whole.symlink_metadata() else { return false };
+        if below.as_os_str().is_empty() {
+            return found.is_dir();
+        }
+        let is_other = |root: &Root| root.folder == whole && root.folder != self.root.folder;
+        // A work tree within the workspace is taken as a work tree.
+        if self.roots.iter().any(is_other) {
+            return false;
+        }
+        let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { return false };
+        match self.root.selector.judge(&path, found.is_dir()) {
+            Judged::Taken => found.is_dir(),
+            Judged::Refused => {
+                let named = below.file_name().is_some_and(|name| name == ".git")
+                    || self.root.excluded.contains(&path);
+                if !named {
+                    self.leave(path, "Rappel's own rules leave it out");
+                }
+                false
+            }
+            Judged::Ignored if found.is_dir() => {
+                let exists = |path: &[u8]| self.root.folder.join(OsStr::from_bytes(path)).exists();
+                if builtin::is_build_folder(path.as_bytes(), &exists) {
+                    self.leave(path, "a build or dependency folder");
+                    return false;
+                }
+                self.also.push(path);
+                true
+            }
+            Judged::Ignored => {
+                self.take(path, found.len());
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, path: RelPath, size: u64) {
+        if size > self.limit {
+            self.leave(path, "it is larger than max_file_size");
+        } else if size > self.left || self.also.len() >= MOST_FILES {
+            self.leave(path, "ignored files of more than 1 GiB are not taken");
+        } else {
+            self.left -= size;
+            self.also.push(path);
+        }
+    }
+
+    fn leave(&mut self, path: RelPath, reason: &str) {
+        self.left_out.push(Skipped { path, reason: reason.into() });
+    }
+}
+
+/// A path whose folder is where it really is. What the path names may be a link, and stays one.
+fn settled(path: &Path) -> PathBuf {
+    let whole = || path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return whole() };
+    match folder.canonicalize() {
+        Ok(folder) => folder.join(name),
+        Err(_) => path.to_owned(),
+    }
+}

@@ -1,0 +1,316 @@
+//! What commands name: the files that a line would destroy, gathered over all of its commands.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use rappel::Operation;
+
+use super::Verdict;
+use super::glob::matches_glob;
+use super::rules::{Arguments, Reach, Rule, Targets};
+use super::script::Folder;
+use super::word::Word;
+
+/// So many names of a folder are held against a pattern, and so many paths are named; beyond that
+/// the folder itself is meant.
+const MOST_NAMES: usize = 4096;
+
+/// What was found in a line so far.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    says: Vec<String>,
+    reaches: BTreeSet<Reach>,
+    files: BTreeSet<PathBuf>,
+    ignored: BTreeSet<PathBuf>,
+    unknown: BTreeSet<String>,
+    elsewhere: BTreeSet<String>,
+}
+
+impl Findings {
+    pub fn is_destructive(&self) -> bool {
+        !self.reaches.is_empty()
+    }
+
+    /// Notes that something is destroyed.
+    pub fn say(&mut self, says: &str, reaches: &[Reach]) {
+        if !self.says.iter().any(|said| said == says) {
+            self.says.push(says.into());
+        }
+        self.reaches.extend(reaches);
+        if reaches.contains(&Reach::Outside) {
+            self.elsewhere.insert(says.into());
+        }
+    }
+
+    /// Notes the files that these words name.
+    pub fn add<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>, folder: &Folder) {
+        for word in words {
+            match paths(word, folder) {
+                Some(paths) => self.files.extend(paths),
+                None => _ = self.unknown.insert(word.raw.clone()),
+            }
+        }
+        if self.files.len() > MOST_NAMES
+            && let Some(folder) = folder
+        {
+            self.files = [folder.clone()].into();
+        }
+    }
+
+    /// The same, for those that exist and would be overwritten. Returns whether any does, or may.
+    pub fn add_existing<'w>(
+        &mut self,
+        words: impl IntoIterator<Item = &'w Word>,
+        folder: &Folder,
+    ) -> bool {
+        let mut any = false;
+        for word in words {
+            match paths(word, folder) {
+                Some(paths) => {
+                    for path in paths.into_iter().filter(|path| has_content(path)) {
+                        any = true;
+                        self.files.insert(path);
+                    }
+                }
+                None => {
+                    self.unknown.insert(word.raw.clone());
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Notes what a rule says about the files. Returns whether the rule applies at all.
+    pub fn add_targets(
+        &mut self,
+        rule: &Rule,
+        arguments: &Arguments<'_>,
+        depth: usize,
+        folder: &Folder,
+    ) -> bool {
+        let operands = || arguments.rest(depth);
+        match rule.targets {
+            Targets::None => {}
+            Targets::Operands => self.add(operands(), folder),
+            Targets::BehindScript => {
+                let scripts = ["-e", "-f", "-E", "--expression", "--file"];
+                let given = scripts.iter().any(|option| arguments.has(option));
+                self.add(operands().skip(usize::from(!given)), folder);
+            }
+            Targets::Existing => return self.add_existing(operands(), folder),
+            Targets::Destination => return self.add_destination(rule, arguments, depth, folder),
+            Targets::Last => self.add(operands().last(), folder),
+            Targets::Of => {
+                for word in operands() {
+                    let Some(file) = word.start().strip_prefix("of=") else { continue };
+                    let word = Word { values: vec![file.into()], ..word.clone() };
+                    self.add([&word], folder);
+                }
+            }
+            Targets::Clean => {
+                let named: Vec<&Word> = operands().collect();
+                let here = Word::known(".");
+                let named = if named.is_empty() { vec![&here] } else { named };
+                if arguments.has("-x") || arguments.has("-X") {
+                    for word in named {
+                        match paths(word, folder) {
+                            Some(paths) => self.ignored.extend(paths),
+                            None => _ = self.unknown.insert(word.raw.clone()),
+                        }
+                    }
+                }
+            }
+            Targets::Value => {
+                let options = rule.target_options.iter();
+                let values: Vec<Word> = options.flat_map(|one| arguments.values_of(one)).collect();
+                return self.add_existing(&values, folder);
+            }
+        }
+        true
+    }
+
+    /// `mv a b`: `b`, or `b/a` where `b` is a folder.
+    fn add_destination(
+        &mut self,
+        rule: &Rule,
+        arguments: &Arguments<'_>,
+        depth: usize,
+        folder: &Folder,
+    ) -> bool {
+        let operands: Vec<&Word> = arguments.rest(depth).collect();
+        let named = rule.target_options.iter().flat_map(|one| arguments.values_of(one)).last();
+        let (to, sources) = match (&named, operands.split_last()) {
+            (Some(named), _) => (named, &operands[..]),
+            (None, Some((last, sources))) if !sources.is_empty() => (*last, sources),
+            _ => return false,
+        };
+        let Some(places) = paths(to, folder) else {
+            self.unknown.insert(to.raw.clone());
+            return true;
+        };
+        let mut any = false;
+        for place in places {
+            let overwritten: Vec<PathBuf> = match place.is_dir() {
+                false => vec![place],
+                true => {
+                    let known = sources.iter().filter_map(|source| paths(source, folder)).flatten();
+                    known.filter_map(|source| Some(place.join(source.file_name()?))).collect()
+                }
+            };
+            for path in overwritten.into_iter().filter(|path| has_content(path)) {
+                any = true;
+                self.files.insert(path);
+            }
+        }
+        any
+    }
+
+    /// What an inner command found is what this one does.
+    pub fn take(&mut self, other: Self) {
+        for says in other.says {
+            if !self.says.contains(&says) {
+                self.says.push(says);
+            }
+        }
+        self.reaches.extend(other.reaches);
+        self.files.extend(other.files);
+        self.ignored.extend(other.ignored);
+        self.unknown.extend(other.unknown);
+        self.elsewhere.extend(other.elsewhere);
+    }
+
+    /// The same, of a line that was read without a grammar: its names of files mean nothing.
+    pub fn take_roughly(&mut self, mut other: Self, line: &str) {
+        if !other.is_destructive() {
+            return;
+        }
+        other.forget_targets();
+        let first = line.lines().next().unwrap_or_default();
+        other.unknown.insert(first.chars().take(80).collect());
+        self.take(other);
+    }
+
+    /// Forgets which files an inner command names; another one names them.
+    pub fn forget_targets(&mut self) {
+        self.files.clear();
+        self.ignored.clear();
+        self.unknown.clear();
+    }
+
+    /// The commands run in another place: their files are not here.
+    pub fn move_elsewhere(&mut self, runner: &str) {
+        if !self.is_destructive() {
+            return;
+        }
+        self.forget_targets();
+        self.reaches.remove(&Reach::Files);
+        self.reaches.remove(&Reach::Git);
+        self.reaches.insert(Reach::Outside);
+        self.elsewhere.insert(format!("what it does through {runner}"));
+    }
+
+    /// The verdict on the whole line.
+    pub fn verdict(self, line: &str) -> Verdict {
+        if !self.is_destructive() {
+            return Verdict::Harmless;
+        }
+        let operation = Operation {
+            command: line.trim().to_owned(),
+            does: self.says.join(", "),
+            files: self.files.into_iter().collect(),
+            ignored: self.ignored.into_iter().collect(),
+            unknown: self.unknown.into_iter().collect(),
+            databases: self.reaches.contains(&Reach::Databases),
+            elsewhere: self.elsewhere.into_iter().collect(),
+        };
+        Verdict::Destructive { operation, reaches: self.reaches.into_iter().collect() }
+    }
+}
+
+/// The paths that a word means; `None` where only the run will tell.
+fn paths(word: &Word, folder: &Folder) -> Option<Vec<PathBuf>> {
+    if word.unknown {
+        return None;
+    }
+    let mut found = Vec::new();
+    for value in &word.values {
+        if value.is_empty() {
+            continue;
+        }
+        // What PowerShell names has its own slashes.
+        let value = match word.raw.contains(".\\") {
+            true => word.raw.trim_matches(['"', '\'']).replace('\\', "/"),
+            false => value.clone(),
+        };
+        // Nobody's workspace is a home folder: it is outside, wherever that is.
+        if value.starts_with('~') {
+            found.push(PathBuf::from(value));
+            continue;
+        }
+        let path = match (&folder, value.starts_with('/')) {
+            (_, true) => PathBuf::from(value),
+            (Some(folder), false) => folder.join(value),
+            (None, false) => return None,
+        };
+        let path = plain(&path);
+        match word.pattern {
+            true => found.extend(expand(&path)),
+            false => found.push(path),
+        }
+    }
+    Some(found)
+}
+
+/// A path without `.` and `..`, by its text alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = plain.pop(),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// The files that a path with wildcards means. Where there are too many, or the wildcards go deeper
+/// than names, it is the folder above them.
+fn expand(path: &Path) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut found = vec![PathBuf::new()];
+    for part in path.components() {
+        let name = part.as_os_str();
+        let is_pattern = name.as_bytes().iter().any(|byte| b"*?[".contains(byte));
+        if !is_pattern {
+            found.iter_mut().for_each(|path| path.push(name));
+            continue;
+        }
+        if name.as_bytes().windows(2).any(|two| two == b"**") {
+            return found;
+        }
+        let mut next = Vec::new();
+        for folder in &found {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let known = entry.file_name();
+                let hidden = known.as_bytes().starts_with(b".");
+                let asked = name.as_bytes().starts_with(b".");
+                if hidden == asked && matches_glob(known.as_bytes(), name.as_bytes()) {
+                    next.push(folder.join(known));
+                }
+                if next.len() > MOST_NAMES {
+                    return found;
+                }
+            }
+        }
+        found = next;
+    }
+    found
+}
+
+/// Whether a file stands there that has something to lose.
+fn has_content(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
+}

@@ -1,0 +1,37 @@
+//! How many ordinary lines are flagged, and how many destructive ones are found, by files of lines.
+
+#![allow(clippy::print_stdout, reason = "the counts are the report")]
+
+use rappel_hooks::shell::{Verdict, verdict};
+
+/// Lines of a fixture, and those of them that are flagged as destructive.
+fn count(name: &str) -> (usize, Vec<String>) {
+    let path = format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let folder = tempfile::tempdir().unwrap();
+    let lines: Vec<&str> =
+        text.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")).collect();
+    let is_flagged =
+        |line: &str| verdict(&line.replace('⏎', "\n"), folder.path()) != Verdict::Harmless;
+    let flagged: Vec<String> =
+        lines.iter().filter(|line| is_flagged(line)).map(ToString::to_string).collect();
+    println!("{name}: {} of {} lines are flagged", flagged.len(), lines.len());
+    (lines.len(), flagged)
+}
+
+#[test]
+fn few_ordinary_lines_are_flagged() {
+    let (lines, flagged) = count("ordinary.txt");
+    assert!(lines >= 2000, "{lines} lines");
+    assert!(flagged.len() * 100 < lines * 3, "{} of {lines}: {flagged:#?}", flagged.len());
+}
+
+/// Lines by an author who has not seen the rules: whoever adds them puts them into these files.
+#[test]
+fn lines_by_another_author_are_counted_by_themselves() {
+    let (ordinary, flagged) = count("blind-ordinary.txt");
+    assert!(flagged.len() * 100 <= ordinary * 3, "{} of {ordinary}: {flagged:#?}", flagged.len());
+    let (destructive, found) = count("blind-destructive.txt");
+    // What is missed is reported, and no reason to fit the rules to the lines.
+    assert!(found.len() <= destructive);
+}
