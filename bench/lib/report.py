@@ -148,6 +148,13 @@ def markdown(results):
         parts.append(f"Whole processes in a home with 1,000 checkpoints and as many deleted ones, and in one with {rows['checkpoints']:,} of each, "
                      "in turn. The deleted ones are not collected yet.")
         parts.append(past_table(rows))
+    if rows := results.get("at_once"):
+        parts.append("## Saves at once")
+        parts.append("Fifty processes save one workspace of 8,000 files at once, after twelve of them were edited. One save and "
+                     f"`show` are measured in turn with them. At most {rows['captures'][0]} captures were made.")
+        times = {"save": "one save", "fifty_shows": "fifty times `show`", "at_once": "fifty saves at once"}
+        lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items()]
+        parts.append("| | ms |\n|---|---:|\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,6 +3,8 @@
 mod look;
 mod options;
 mod prepared;
+mod queue;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -78,16 +80,39 @@ impl Rappel {
             let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
             return self.save_holding(&options, progress, &mut Holdings::default());
         }
-        self.save_holding(options, progress, &mut Holdings::default())
+        self.save_in_turn(options, progress)
     }
 
-    /// The same, taking hold of the databases that a restore may change.
+    /// The same at once, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
         &mut self,
         options: &SaveOptions,
         progress: Option<&Progress>,
         holdings: &mut Holdings,
     ) -> Result<Saved> {
+        self.require_sense(options)?;
+        let mut distrust_cache = options.anew;
+        for _ in 0..3 {
+            match self.try_save(options, progress, holdings, distrust_cache) {
+                // Gc took something that the cache still believed in, or somebody else began this
+                // folder's history: look at everything anew.
+                Err(Error::Store(rappel_store::Error::Moved)) => {
+                    tracing::debug!(
+                        "the store was compacted meanwhile; looking at everything anew"
+                    );
+                    distrust_cache = true;
+                    self.recognition = workspace::recognise(&self.store, &self.evidence)?;
+                }
+                // The tree that the cache is about cannot be read any more.
+                Err(error) if error.is_unreadable() && !distrust_cache => distrust_cache = true,
+                other => return other,
+            }
+        }
+        Err(Error::Store(rappel_store::Error::Moved))
+    }
+
+    /// Refuses what cannot be saved.
+    fn require_sense(&self, options: &SaveOptions) -> Result<()> {
         self.require_folder()?;
         // What nobody waits for goes on by the rules of the last checkpoint, and says so.
         if options.trigger() == Trigger::Manual && self.config_problem.is_some() {
@@ -113,24 +138,7 @@ impl Rappel {
                 hint: Some("leave out --only and --skip".into()),
             });
         }
-        let mut distrust_cache = options.anew;
-        for _ in 0..3 {
-            match self.try_save(options, progress, holdings, distrust_cache) {
-                // Gc took something that the cache still believed in, or somebody else began this
-                // folder's history: look at everything anew.
-                Err(Error::Store(rappel_store::Error::Moved)) => {
-                    tracing::debug!(
-                        "the store was compacted meanwhile; looking at everything anew"
-                    );
-                    distrust_cache = true;
-                    self.recognition = workspace::recognise(&self.store, &self.evidence)?;
-                }
-                // The tree that the cache is about cannot be read any more.
-                Err(error) if error.is_unreadable() && !distrust_cache => distrust_cache = true,
-                other => return other,
-            }
-        }
-        Err(Error::Store(rappel_store::Error::Moved))
+        Ok(())
     }
 
     fn try_save(
@@ -165,6 +173,11 @@ impl Rappel {
         };
         notes.extend(self.ingest(id, found));
         Ok((id, new))
+    }
+
+    /// What of the store is damaged; empty if nothing is.
+    fn damage(&self) -> Result<String> {
+        Ok(format!("{}{}", self.lost_packs()?, self.noted_hurt()))
     }
 
     /// The names of packs that are needed and not there.

@@ -83,6 +83,14 @@ impl SaveOptions {
         self.trigger.unwrap_or(Trigger::Manual)
     }
 
+    /// Whether it takes what other saves of the workspace do not.
+    pub(super) fn takes_more(&self) -> bool {
+        self.anew
+            || self.also_git.is_some()
+            || !self.also.is_empty()
+            || !self.also_sessions.is_empty()
+    }
+
     /// Whether the request adds something to any checkpoint that exists.
     pub(super) fn adds_something(&self) -> bool {
         self.message().is_some()

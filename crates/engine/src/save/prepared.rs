@@ -45,7 +45,28 @@ pub(crate) struct Begun {
     asking: Option<Live>,
 }
 
+impl Begun {
+    /// What a save knows that uses what another one has captured.
+    pub(super) fn over(id: WorkspaceId, asking: Option<Live>) -> Self {
+        Self {
+            start: Instant::now(),
+            id,
+            notes: Vec::new(),
+            new_workspace: None,
+            transcripts: None,
+            newest: None,
+            first_commit: None,
+            mid_operation: Vec::new(),
+            waited: Duration::ZERO,
+            damage: Damage::default(),
+            distrust: false,
+            asking,
+        }
+    }
+}
+
 /// Damage of the store, as far as a save has to know of it.
+#[derive(Default)]
 struct Damage {
     /// What is damaged; empty if nothing is.
     found: String,
@@ -74,9 +95,18 @@ pub(crate) struct PreparedSave<'s> {
     transcripts_tree: Option<ObjectId>,
     state_dirs: Vec<RelPath>,
     connected: Snapshots,
+    over: Option<Over>,
+}
+
+/// The checkpoint whose state a checkpoint without a capture of its own holds.
+pub(super) struct Over {
+    pub checkpoint: CheckpointId,
+    /// The newest one that holds this state. Nothing may come between.
+    pub newest: CheckpointId,
 }
 
 /// What was captured, for the next save to know.
+#[derive(Default)]
 struct Parts {
     files: Option<CapturedFiles>,
     git: Option<CapturedGit>,
@@ -241,6 +271,7 @@ impl Rappel {
             state_dirs: files.as_ref().map(|_| self.state_dirs()).unwrap_or_default(),
             parts: Parts { files, git, databases, transcripts, noticed },
             connected,
+            over: None,
         })))
     }
 
@@ -306,6 +337,30 @@ impl<'s> Prepared<'s> {
     }
 }
 
+impl<'s> PreparedSave<'s> {
+    /// One over the state that `captured` holds.
+    pub(super) fn over(
+        (begun, options, writer, draft): (Begun, SaveOptions, Writer<'s>, Manifest),
+        captured: &Manifest,
+        connected: Snapshots,
+        over: Over,
+        noticed: Vec<RelPath>,
+    ) -> Self {
+        let agents = captured.agents.as_ref();
+        Self {
+            begun,
+            options,
+            writer,
+            draft,
+            parts: Parts { noticed, ..Parts::default() },
+            transcripts_tree: agents.and_then(|agents| agents.transcripts),
+            state_dirs: agents.map(|agents| agents.state_dirs.clone()).unwrap_or_default(),
+            connected,
+            over: Some(over),
+        }
+    }
+}
+
 impl PreparedSave<'_> {
     /// What the manifest will say, but for its name and place.
     pub fn draft(&self) -> &Manifest {
@@ -319,7 +374,7 @@ impl PreparedSave<'_> {
 
     /// Makes it a checkpoint. When this returns, it is durable.
     pub fn commit(self: Box<Self>, rappel: &Rappel) -> Result<Made> {
-        let Self { mut begun, options, writer, draft, parts, connected, .. } = *self;
+        let Self { mut begun, options, writer, draft, parts, connected, over, .. } = *self;
         let (transcripts_tree, state_dirs) = (self.transcripts_tree, self.state_dirs);
         let Parts { files, git, databases, transcripts, .. } = &parts;
         writer.reuse(files.iter().map(|captured| captured.tree));
@@ -331,6 +386,7 @@ impl PreparedSave<'_> {
         bases.extend(git.as_ref().and_then(|git| git.base_checkpoint.clone()));
         bases.extend(databases.iter().flat_map(|databases| databases.bases.iter().cloned()));
         bases.extend(transcripts.as_ref().and_then(|transcripts| transcripts.base.clone()));
+        bases.extend(over.as_ref().map(|over| over.checkpoint.clone()));
         let evidence = &rappel.evidence;
         let begins = matches!(rappel.recognition, Recognition::New { .. });
         let (id, now, trigger) = (begun.id, rappel.now(), options.trigger());
@@ -346,6 +402,10 @@ impl PreparedSave<'_> {
                 if index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted) {
                     return Err(rappel_store::Error::Moved);
                 }
+            }
+            let newest = index.newest_with_files(id)?.map(|row| row.id);
+            if over.is_some_and(|over| Some(over.newest) != newest) {
+                return Err(rappel_store::Error::Moved);
             }
             let mut manifest = draft;
             if let Some(asking) = asking {
