@@ -12,7 +12,9 @@ use rappel_store::record::Kind;
 use rappel_store::sink::Source;
 use rappel_store::threads;
 use rappel_store::writer::Writer;
-use rappel_types::{CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath, WorkspaceId};
+use rappel_types::{
+    CheckpointId, Facet, FacetState, Manifest, ObjectId, RelPath, Trigger, WorkspaceId,
+};
 
 use super::look::{Captured, Look};
 use super::{
@@ -25,7 +27,7 @@ use crate::agents::{
 use crate::checkpoint::Checkpoint;
 use crate::databases::{self, CapturedDatabases, Found, Holding, Holdings};
 use crate::error::{Error, Result};
-use crate::git::CapturedGit;
+use crate::git::{CapturedGit, Merge};
 use crate::rappel::Rappel;
 use crate::workspace::{self, FirstCommit, Recognition};
 
@@ -96,6 +98,8 @@ pub(crate) struct PreparedSave<'s> {
     state_dirs: Vec<RelPath>,
     connected: Snapshots,
     over: Option<Over>,
+    /// A merge that was found, which gets a checkpoint of its own over the same trees.
+    merge: Option<Merge>,
 }
 
 /// The checkpoint whose state a checkpoint without a capture of its own holds.
@@ -243,6 +247,9 @@ impl Rappel {
         let interrupted = restored
             || !self.open_intents()?.is_empty()
             || self.intents().damaged_of(begun.id)?.is_some();
+        let is_marked = options.trigger() == Trigger::PrMerged || files.is_none();
+        let merge = git.as_ref().filter(|_| !is_marked);
+        let merge = merge.and_then(|git| self.merge_in(git, &writer));
         let parts = (files.as_ref(), git.as_ref(), databases.as_ref());
         let mut draft = self.draft(begun.id, options, parts, interrupted);
         if files.is_some() && options.wants(Facet::Knowledge) {
@@ -272,6 +279,7 @@ impl Rappel {
             parts: Parts { files, git, databases, transcripts, noticed },
             connected,
             over: None,
+            merge,
         })))
     }
 
@@ -357,6 +365,7 @@ impl<'s> PreparedSave<'s> {
             state_dirs: agents.map(|agents| agents.state_dirs.clone()).unwrap_or_default(),
             connected,
             over: Some(over),
+            merge: None,
         }
     }
 }
@@ -374,7 +383,7 @@ impl PreparedSave<'_> {
 
     /// Makes it a checkpoint. When this returns, it is durable.
     pub fn commit(self: Box<Self>, rappel: &Rappel) -> Result<Made> {
-        let Self { mut begun, options, writer, draft, parts, connected, over, .. } = *self;
+        let Self { mut begun, options, writer, draft, parts, connected, over, merge, .. } = *self;
         let (transcripts_tree, state_dirs) = (self.transcripts_tree, self.state_dirs);
         let Parts { files, git, databases, transcripts, .. } = &parts;
         writer.reuse(files.iter().map(|captured| captured.tree));
@@ -392,7 +401,7 @@ impl PreparedSave<'_> {
         let (id, now, trigger) = (begun.id, rappel.now(), options.trigger());
         let (asking, new_workspace) = (&mut begun.asking, &begun.new_workspace);
         let (start, first_commit) = (begun.start, begun.first_commit.take());
-        let mut made = None;
+        let (mut made, mut marked) = (None, None);
         writer.commit(|moment| {
             let index = &mut *moment.index;
             if begins && workspace::is_known_by_now(index, evidence)? {
@@ -411,20 +420,40 @@ impl PreparedSave<'_> {
             if let Some(asking) = asking {
                 catch_up(asking, index)?;
             }
+            // The mark comes first: the newest checkpoint is the one that was asked for.
+            let mut mark = None;
+            if let Some(merge) = &merge {
+                let mut manifest = manifest.clone();
+                place(&mut manifest, index, id, Trigger::PrMerged, now)?;
+                merge.mark(&mut manifest);
+                mark = Some(manifest);
+            }
             place(&mut manifest, index, id, trigger, now)?;
+            if let Some(mark) = &mark {
+                while manifest.id == mark.id {
+                    place(&mut manifest, index, id, trigger, now)?;
+                }
+                manifest.sequence = mark.sequence + 1;
+                manifest.parent = Some(mark.id.clone());
+            }
             let event = asking.as_mut().map(|asking| asking.note_checkpoint(&mut manifest, now));
             if options.wants(Facet::Agents) {
                 let mut part = agents_part(index, id, &options.also_sessions, asking.as_ref())?;
                 part.state_dirs = state_dirs;
                 part.transcripts = transcripts_tree;
                 part.connected = connected.taken;
+                mark.iter_mut().for_each(|mark| mark.set_agents(part.clone()));
                 manifest.set_agents(part);
             }
             manifest.cost.new_bytes = moment.new_bytes;
             manifest.cost.wall_ms = start.elapsed().as_micros() as f64 / 1000.0;
             let base = manifest_base(index, id, manifest.sequence)?;
-            let mut records =
-                vec![NewRecord::Manifest { manifest: Box::new(manifest.clone()), base }];
+            let mut records: Vec<NewRecord> = mark
+                .iter()
+                .chain([&manifest])
+                .map(|one| NewRecord::Manifest { manifest: Box::new(one.clone()), base })
+                .collect();
+            marked = mark.map(|mark| mark.id);
             let first_commit = first_commit.and_then(FirstCommit::if_ready);
             if new_workspace.is_some() || first_commit.is_some() {
                 let known = new_workspace.as_ref().and_then(|known| known.first_commit.clone());
@@ -442,6 +471,9 @@ impl PreparedSave<'_> {
         let Some(manifest) = made else {
             return Err(Error::Damaged { message: "a commit without its manifest".into() });
         };
+        begun.notes.extend(merge.zip(marked).map(|(merge, mark)| {
+            format!("{} was merged: {} ({mark})", merge.branch, merge.subject)
+        }));
         Ok(Made { begun, manifest, parts })
     }
 }
