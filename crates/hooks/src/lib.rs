@@ -4,6 +4,7 @@
 
 pub mod claude;
 pub mod files;
+pub mod git;
 pub mod json_text;
 pub mod owned;
 pub mod records;

@@ -13,6 +13,7 @@ use rappel_hooks::{PayloadError, VENDORS, Vendor};
 use rappel_types::agents::{ProcessId, SessionId};
 use serde::{Deserialize, Serialize};
 
+use super::hook_git;
 use crate::errors::{Exit, Result};
 use crate::process::{self, Context};
 use crate::worker::{self, Side, Waited};
@@ -37,20 +38,35 @@ const REPLY_WAIT: Duration = Duration::from_secs(25);
 Examples:
   rappel hook claude
   rappel hook claude --projects-only
+  rappel hook git post-commit
   rappel integrate claude")]
 pub struct Args {
-    /// Whose hook it is
-    #[arg(value_parser = vendor)]
-    pub agent: &'static Vendor,
+    /// Whose hook it is: an agent's, or git's
+    #[arg(value_parser = caller)]
+    pub agent: Caller,
+    /// Which of git's hooks it is
+    pub hook: Option<String>,
     /// Do nothing but in git work trees and in folders with a rappel.toml
     #[arg(long)]
     pub projects_only: bool,
 }
 
-fn vendor(name: &str) -> Result<&'static Vendor, String> {
+/// Whose hook it is.
+#[derive(Debug, Clone, Copy)]
+pub enum Caller {
+    /// An agent's.
+    Agent(&'static Vendor),
+    /// Git's.
+    Git,
+}
+
+fn caller(name: &str) -> Result<Caller, String> {
+    if name == hook_git::GIT {
+        return Ok(Caller::Git);
+    }
     let known = VENDORS.iter().find(|vendor| vendor.name == name);
     let names = || VENDORS.iter().map(|vendor| vendor.name).collect::<Vec<_>>().join(", ");
-    known.ok_or_else(|| format!("there are {}", names()))
+    known.map(Caller::Agent).ok_or_else(|| format!("there are {}, git", names()))
 }
 
 /// How long the agent waits for each event.
@@ -66,21 +82,24 @@ fn budget(moment: &Moment) -> Duration {
 #[allow(clippy::unnecessary_wraps, reason = "as every command")]
 pub fn run(args: &Args, context: &Context) -> Result {
     let started = Instant::now();
-    // Whatever goes wrong is told where it can be told, and the agent goes on.
-    let _ = hear(args, context, started);
+    match args.agent {
+        // Whatever goes wrong is told where it can be told, and the agent goes on.
+        Caller::Agent(vendor) => drop(hear(vendor, args, context, started)),
+        Caller::Git => hook_git::run(args.hook.as_deref().unwrap_or_default(), context),
+    }
     Ok(Exit::Done)
 }
 
-fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
+fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instant) -> Result<()> {
     let mut payload = Vec::new();
     std::io::stdin().lock().take(PAYLOAD_MAX).read_to_end(&mut payload)?;
-    let agent = process::hooked_agent(args.agent);
+    let agent = process::hooked_agent(vendor);
     let process = agent
         .process
         .map(|pid| ProcessId { pid, started: process_started(pid).unwrap_or_default() });
     let home = context.home()?;
     let workers = Workers::of(&home);
-    let event = match (args.agent.event)(&payload, process) {
+    let event = match (vendor.event)(&payload, process) {
         Ok(event) => event,
         Err(PayloadError::Unknown(name)) => {
             workers.pass_over(&name);
@@ -135,7 +154,7 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
             Answer { notice, ..Answer::default() }
         }
     };
-    let text = (args.agent.answer)(&event, &answer);
+    let text = (vendor.answer)(&event, &answer);
     if !text.is_empty() {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{text}")?;
