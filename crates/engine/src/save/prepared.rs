@@ -442,7 +442,9 @@ impl PreparedSave<'_> {
                 part.state_dirs = state_dirs;
                 part.transcripts = transcripts_tree;
                 part.connected = connected.taken;
-                mark.iter_mut().for_each(|mark| mark.set_agents(part.clone()));
+                if let Some(mark) = &mut mark {
+                    mark.set_agents(part.clone());
+                }
                 manifest.set_agents(part);
             }
             manifest.cost.new_bytes = moment.new_bytes;

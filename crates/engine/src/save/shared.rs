@@ -10,6 +10,7 @@ use std::time::Duration;
 use rappel_capture::databases::command::INSIDE;
 use rappel_capture::files::Progress;
 use rappel_types::database::DatabaseKind;
+use rappel_types::git::GitPart;
 use rappel_types::manifest::FilesPart;
 use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, RelPath, Trigger, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -328,7 +329,7 @@ fn state_of(part: &FilesPart) -> FilesPart {
 /// What a manifest refers to.
 fn roots(manifest: &Manifest) -> Vec<ObjectId> {
     let git = manifest.git.iter();
-    let worktrees = git.clone().flat_map(|git| git.repositories()).flat_map(|(_, one)| {
+    let worktrees = git.clone().flat_map(GitPart::repositories).flat_map(|(_, one)| {
         one.worktrees.iter().filter_map(|worktree| Some(worktree.files.as_ref()?.tree))
     });
     let agents = manifest.agents.iter().filter_map(|agents| agents.transcripts);
