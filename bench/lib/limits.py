@@ -3,7 +3,7 @@ import tomllib
 from pathlib import Path
 from statistics import median
 
-UNITS = {"ms": 1, "KB": 1e3, "MB": 1e6, "%": 0.01}
+UNITS = {"ms": 1, "KB": 1e3, "MB": 1e6, "%": 0.01, "captures": 1}
 
 
 def table():
@@ -34,6 +34,8 @@ def check(results):
         trees["a long past"] = {"class": "past", "columns": {"rappel": results["past"]}}
     for name, rows in (results.get("hooks") or {}).items():
         trees[f"hooks with {name}"] = {"class": f"hooks_{name}", "columns": {"rappel": rows}}
+    if results.get("at_once"):
+        trees["saves at once"] = {"class": "at-once", "columns": {"rappel": results["at_once"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

@@ -154,6 +154,13 @@ def markdown(results):
         parts.append("Whole processes in a git work tree with 8,000 files, each told one event that is durable when it ends, in turn with "
                      "`git --no-optional-locks status --porcelain` of the same state. Times of git's time are in brackets.")
         parts.append(hooks_table(found))
+    if rows := results.get("at_once"):
+        parts.append("## Saves at once")
+        parts.append("Fifty processes save one workspace of 8,000 files at once, after twelve of them were edited. One save and "
+                     f"`show` are measured in turn with them. At most {rows['captures'][0]} captures were made.")
+        times = {"save": "one save", "fifty_shows": "fifty times `show`", "at_once": "fifty saves at once"}
+        lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items()]
+        parts.append("| | ms |\n|---|---:|\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,6 +3,7 @@
 mod busy;
 mod damaged;
 mod describe;
+mod merged;
 mod plan;
 mod summary;
 mod take_back;
@@ -31,6 +32,7 @@ use crate::save::{Ask, CapturedFiles, Leave};
 use crate::workspace;
 
 pub(crate) use damaged::gone;
+pub(crate) use merged::Merge;
 pub(crate) use plan::{GitPlanned, GitPresent, GitWish};
 pub(crate) use take_back::{going, touched};
 
@@ -65,6 +67,8 @@ pub(crate) struct CapturedGit {
     pub base_checkpoint: Option<CheckpointId>,
     /// The checkpoint that holds the repository at the root, which is gone.
     pub gone: Option<CheckpointId>,
+    /// What the checkpoint before holds of git's folders.
+    before: Option<ObjectId>,
     worktrees: Vec<WorktreeCache>,
 }
 
@@ -202,9 +206,17 @@ impl Rappel {
         let was_there = before.memo.as_ref().is_some_and(|memo| at_root(&memo.part));
         let is_there = captured.part.as_ref().is_some_and(at_root);
         let is_gone = was_there && !is_there && captured.state != FacetState::Failed;
+        let held = before.memo.as_ref().map(|memo| &memo.part).or(prior.as_ref());
+        let held = held.and_then(|part| part.tree);
         let base_checkpoint = before.memo.and_then(|memo| memo.checkpoint);
         let gone = base_checkpoint.clone().filter(|_| is_gone);
-        Ok(CapturedGit { captured, base_checkpoint, gone, worktrees: caches.into_inner() })
+        Ok(CapturedGit {
+            captured,
+            base_checkpoint,
+            gone,
+            before: held,
+            worktrees: caches.into_inner(),
+        })
     }
 
     /// What the newest checkpoint with git says of it.

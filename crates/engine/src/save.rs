@@ -8,7 +8,9 @@ mod files;
 mod look;
 mod options;
 mod prepared;
+mod queue;
 mod remember;
+mod shared;
 
 use std::time::Duration;
 
@@ -66,10 +68,10 @@ impl Rappel {
             let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
             return self.save_holding(&options, progress, &mut Holdings::default());
         }
-        self.save_holding(options, progress, &mut Holdings::default())
+        self.save_in_turn(options, progress)
     }
 
-    /// The same, taking hold of the databases that a restore may change.
+    /// The same at once, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
         &mut self,
         options: &SaveOptions,

@@ -6,6 +6,7 @@ pub mod claude;
 pub mod files;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod git;
 pub mod json_text;
 pub mod owned;
 pub mod records;

@@ -87,6 +87,7 @@ impl Home {
             "packs",
             "intents",
             "restoring",
+            "saving",
             "cache",
             "lock",
             "readers",
@@ -147,6 +148,12 @@ impl Home {
     /// The folder of files, one per workspace, that whoever restores it holds.
     pub fn restoring(&self) -> PathBuf {
         self.root.join("restoring")
+    }
+
+    /// The folder of files, one per workspace, by which its saves take turns. It is made with the
+    /// first save.
+    pub fn saving(&self) -> PathBuf {
+        self.root.join("saving")
     }
 
     /// The folder of what may be deleted at any time.

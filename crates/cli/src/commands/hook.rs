@@ -15,6 +15,7 @@ use rappel_types::agents::{ProcessId, SessionId};
 use rappel_types::config::HooksConfig;
 use serde::{Deserialize, Serialize};
 
+use super::hook_git;
 use crate::errors::{Exit, Result};
 use crate::payload;
 use crate::process::{self, Context};
@@ -40,11 +41,14 @@ const REPLY_WAIT: Duration = Duration::from_secs(25);
 Examples:
   rappel hook claude
   rappel hook claude --projects-only
+  rappel hook git post-commit
   rappel integrate claude")]
 pub struct Args {
-    /// Whose hook it is
-    #[arg(value_parser = vendor)]
-    pub agent: &'static Vendor,
+    /// Whose hook it is: an agent's, or git's
+    #[arg(value_parser = caller)]
+    pub agent: Caller,
+    /// Which of git's hooks it is
+    pub hook: Option<String>,
     /// Do nothing but in git work trees and in folders with a rappel.toml
     #[arg(long)]
     pub projects_only: bool,
@@ -64,10 +68,22 @@ impl Args {
     }
 }
 
-fn vendor(name: &str) -> Result<&'static Vendor, String> {
+/// Whose hook it is.
+#[derive(Debug, Clone, Copy)]
+pub enum Caller {
+    /// An agent's.
+    Agent(&'static Vendor),
+    /// Git's.
+    Git,
+}
+
+fn caller(name: &str) -> Result<Caller, String> {
+    if name == hook_git::GIT {
+        return Ok(Caller::Git);
+    }
     let known = VENDORS.iter().find(|vendor| vendor.name == name);
     let names = || VENDORS.iter().map(|vendor| vendor.name).collect::<Vec<_>>().join(", ");
-    known.ok_or_else(|| format!("there are {}", names()))
+    known.map(Caller::Agent).ok_or_else(|| format!("there are {}, git", names()))
 }
 
 /// How long the agent waits for each event.
@@ -87,24 +103,27 @@ fn budget(moment: &Moment, budgets: &HooksConfig) -> Duration {
 #[allow(clippy::unnecessary_wraps, reason = "as every command")]
 pub fn run(args: &Args, context: &Context) -> Result {
     let started = Instant::now();
-    // Whatever goes wrong is told where it can be told, and the agent goes on.
-    let _ = hear(args, context, started);
+    match args.agent {
+        // Whatever goes wrong is told where it can be told, and the agent goes on.
+        Caller::Agent(vendor) => drop(hear(vendor, args, context, started)),
+        Caller::Git => hook_git::run(args.hook.as_deref().unwrap_or_default(), context),
+    }
     Ok(Exit::Done)
 }
 
-fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
+fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instant) -> Result<()> {
     // Which event it is, and with that its budget, is not known before it is read.
     let until = started + HooksConfig::default().other;
     let is_whole = |bytes: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
     let payload = payload::read(std::io::stdin(), PAYLOAD_MAX, until, is_whole)?;
     let at = SystemClock.now();
-    let agent = process::hooked_agent(args.agent);
+    let agent = process::hooked_agent(vendor);
     let process = agent
         .process
         .map(|pid| ProcessId { pid, started: process_started(pid).unwrap_or_default() });
     let home = context.home()?;
     let workers = Workers::of(&home);
-    let event = match (args.agent.event)(&payload, process) {
+    let event = match (vendor.event)(&payload, process) {
         Ok(event) => Event { at: Some(at), ..event },
         Err(PayloadError::Unknown(name)) => {
             workers.pass_over(&name);
@@ -118,8 +137,8 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
     };
     drop(payload);
     let folder = agent.project.or_else(|| event.folder.as_ref().map(PathBuf::from));
-    if let (Some(project), Ok(user)) = (&folder, context.agent_folder(args.agent))
-        && (args.agent.stands_aside)(args.scope(), project, &user, &process::path_folders())
+    if let (Some(project), Ok(user)) = (&folder, context.agent_folder(vendor))
+        && (vendor.stands_aside)(args.scope(), project, &user, &process::path_folders())
     {
         return Ok(());
     }
@@ -164,7 +183,7 @@ fn hear(args: &Args, context: &Context, started: Instant) -> Result<()> {
             Answer { notice, ..Answer::default() }
         }
     };
-    let text = (args.agent.answer)(&event, &answer);
+    let text = (vendor.answer)(&event, &answer);
     if !text.is_empty() {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{text}")?;

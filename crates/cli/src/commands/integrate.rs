@@ -14,7 +14,7 @@ use rappel_hooks::typed::SLASHES;
 use rappel_types::CheckpointId;
 use serde_json::json;
 
-use super::{help, trust};
+use super::{help, integrate_git, trust};
 use crate::errors::{Exit, Failure, Result};
 use crate::output::clean;
 use crate::process::{self, Context};
@@ -35,6 +35,7 @@ Examples:
   rappel integrate claude --user --status-line
   rappel integrate claude --shared
   rappel integrate claude --remove
+  rappel integrate git
   rappel integrate --remove --all
 
 Where the hooks are written:
@@ -70,6 +71,8 @@ pub struct Args {
 enum Agent {
     /// Claude Code
     Claude,
+    /// git: a checkpoint after each commit, merge and rewrite
+    Git,
 }
 
 impl Args {
@@ -92,6 +95,19 @@ fn flag(scope: Scope) -> &'static str {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
+    if args.agent == Some(Agent::Git) && !args.all {
+        if args.user || args.shared || args.status_line {
+            return Err(Failure {
+                kind: ErrorKind::Usage,
+                message: "git's hooks belong to one repository".into(),
+                hint: Some("leave out --user, --shared and --status-line".into()),
+            });
+        }
+        return match args.remove {
+            true => integrate_git::remove(context),
+            false => integrate_git::install(context),
+        };
+    }
     match args.remove {
         true => remove(args, context),
         false => install(args, context),
@@ -252,11 +268,11 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
     notes
 }
 
-fn texts(paths: &[PathBuf]) -> Vec<String> {
+pub(super) fn texts(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| path.display().to_string()).collect()
 }
 
-fn left_alone(changes: &Changes) -> Vec<String> {
+pub(super) fn left_alone(changes: &Changes) -> Vec<String> {
     let note = |path: &PathBuf| {
         format!("{} is not as Rappel wrote it, so it stays as it is", path.display())
     };
@@ -267,27 +283,30 @@ fn remove(args: &Args, context: &Context) -> Result {
     let (root, user) = (context.root(), context.agent_folder(&claude::VENDOR)?);
     let records = Records::open_existing(&context.home()?).map_err(IntegrateError::from)?;
     let mut places = vec![Place::new(args.scope(), &root, &user)];
+    let mut all = Changes::default();
+    // One that cannot be removed does not keep the others from being removed.
+    let mut failed = None;
     if args.all {
+        for folder in integrate_git::recorded(records.as_ref()) {
+            match rappel_hooks::git::remove(&folder, records.as_ref()) {
+                Ok(changes) => all.extend(changes),
+                Err(error) => failed = failed.or(Some(error.into())),
+            }
+        }
         let scopes = [Scope::Local, Scope::Shared, Scope::User];
         places = scopes.map(|scope| Place::new(scope, &root, &user)).into();
         for folder in records.as_ref().map(Records::folders).unwrap_or_default() {
-            if places.iter().all(|place| place.folder != folder) {
+            let is_known = places.iter().any(|place| place.folder == folder);
+            if !is_known && !integrate_git::is_of_git(&folder) {
                 places.extend(
                     scopes[..2].iter().map(|&scope| Place { scope, folder: folder.clone() }),
                 );
             }
         }
     }
-    let mut all = Changes::default();
-    // One that cannot be removed does not keep the others from being removed.
-    let mut failed = None;
     for place in &places {
         match integrate::remove(place, records.as_ref()) {
-            Ok(changes) => {
-                all.written.extend(changes.written);
-                all.removed.extend(changes.removed);
-                all.kept.extend(changes.kept);
-            }
+            Ok(changes) => all.extend(changes),
             Err(error) => failed = failed.or(Some(error)),
         }
     }
@@ -301,7 +320,7 @@ fn remove(args: &Args, context: &Context) -> Result {
     if !args.all {
         notes.extend(still_there(&root, &user, context));
     }
-    told(&all, &notes, context)?;
+    told("claude", &all, &notes, context)?;
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(Exit::Done),
@@ -318,11 +337,16 @@ fn still_there(root: &Path, user: &Path, context: &Context) -> Vec<String> {
     others.map(note).collect()
 }
 
-fn told(changes: &Changes, notes: &[String], context: &Context) -> Result<()> {
+pub(super) fn told(
+    agent: &str,
+    changes: &Changes,
+    notes: &[String],
+    context: &Context,
+) -> Result<()> {
     let output = context.output;
     if output.json {
         return output.answer_json(&json!({
-            "agent": "claude",
+            "agent": agent,
             "changed": !changes.is_empty(),
             "written": texts(&changes.written),
             "removed": texts(&changes.removed),
@@ -359,7 +383,7 @@ fn told(changes: &Changes, notes: &[String], context: &Context) -> Result<()> {
 }
 
 /// This program's path, if it can be expected to stay there.
-fn installed_program() -> Result<PathBuf> {
+pub(super) fn installed_program() -> Result<PathBuf> {
     let path = process::program()?;
     let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
     if real
@@ -417,6 +441,7 @@ pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
             all.push(Installed { agent: agent.to_owned(), place, works: false, gone: true });
         }
     }
+    all.extend(integrate_git::installed(rappel, records.as_ref()));
     all
 }
 

@@ -70,9 +70,6 @@ impl Workers {
     /// Says that this process is at work for an event, and notes those that died at theirs. Nothing
     /// where that cannot be written: the work itself will say why.
     pub fn begin(&self, root: &Path, event: &Event) -> Option<AtWork> {
-        self.bury();
-        make_folder(&self.folder)?;
-        make_folder(&self.working())?;
         let what = match &event.moment {
             Moment::BeforeCall(call) => {
                 let id = call.id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
@@ -80,6 +77,14 @@ impl Workers {
             }
             _ => "an event was not saved".into(),
         };
+        self.begin_work(root, what)
+    }
+
+    /// The same for something else than an agent's event; `what` is true if the worker dies.
+    pub fn begin_work(&self, root: &Path, what: String) -> Option<AtWork> {
+        self.bury();
+        make_folder(&self.folder)?;
+        make_folder(&self.working())?;
         let work = Work { root: root.to_string_lossy().into_owned(), what };
         let name = format!("{}-{:08x}", std::process::id(), ambient::random() as u32);
         let (staged, path) = (self.working().join(format!(".{name}")), self.working().join(&name));

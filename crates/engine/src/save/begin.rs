@@ -30,6 +30,24 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
+    /// What a save knows that uses what another one has captured.
+    pub(super) fn over(id: WorkspaceId, asking: Option<Live>) -> Self {
+        Self {
+            start: Instant::now(),
+            id,
+            notes: Vec::new(),
+            new_workspace: None,
+            transcripts: None,
+            newest: None,
+            first_commit: None,
+            mid_operation: Vec::new(),
+            waited: Duration::ZERO,
+            damage: Damage::default(),
+            distrust: false,
+            asking,
+        }
+    }
+
     /// Whether a new checkpoint is made in any case, because what is stored may not be readable.
     pub(super) fn takes_nothing_over(&self) -> bool {
         self.damage.lost || self.distrust

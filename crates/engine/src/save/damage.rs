@@ -15,6 +15,7 @@ use crate::rappel::Rappel;
 const HURT: &str = "hurt";
 
 /// Damage of the store, as far as a save has to know of it.
+#[derive(Default)]
 pub(super) struct Damage {
     /// What is damaged; empty if nothing is.
     pub found: String,
@@ -39,6 +40,11 @@ impl Rappel {
             notes.push(format!("{what}; the workspace is stored anew, see `rappel verify`"));
         }
         Ok(Damage { found, lost: !lost.is_empty(), news })
+    }
+
+    /// What of the store is damaged; empty if nothing is.
+    pub(super) fn damage(&self) -> Result<String> {
+        Ok(format!("{}{}", self.lost_packs()?, self.noted_hurt()))
     }
 
     /// The names of packs that are needed and not there.

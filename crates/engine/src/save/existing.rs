@@ -15,7 +15,7 @@ use crate::git::CapturedGit;
 use crate::rappel::Rappel;
 
 /// An existing checkpoint is returned instead of a new one only if it is younger than this.
-const FRESH_MS: i64 = 60_000;
+pub(super) const FRESH_MS: i64 = 60_000;
 
 impl Rappel {
     /// The checkpoint that already says everything this request would.

@@ -118,6 +118,23 @@ impl SaveOptions {
         self.trigger.unwrap_or(Trigger::Manual)
     }
 
+    /// Whether it takes what other saves of the workspace do not.
+    pub(super) fn takes_more(&self) -> bool {
+        self.anew
+            || self.also_git.is_some()
+            || !self.also.is_empty()
+            || !self.also_worktrees.is_empty()
+            || !self.also_sessions.is_empty()
+            || !self.left_out.is_empty()
+            || self.read_databases.is_some()
+    }
+
+    /// Whether the agent has begun what the files that were read first had to be saved from: only
+    /// a capture of its own still holds them as they were.
+    pub(super) fn needs_first(&self) -> bool {
+        self.first.is_some() && self.overtaken.as_ref().is_some_and(|one| one.words().is_some())
+    }
+
     /// Whether the request adds something to any checkpoint that exists.
     pub(super) fn adds_something(&self) -> bool {
         self.message().is_some()

@@ -7,7 +7,7 @@ use rappel_store::NewRecord;
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
 use rappel_store::writer::{Moment, Writer};
-use rappel_types::{Facet, Manifest, RelPath, Timestamp};
+use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, RelPath, Timestamp, Trigger};
 
 use super::begin::Begun;
 use super::draft::{manifest_base, place};
@@ -16,6 +16,7 @@ use super::{Overtaken, SaveOptions, Saved, workspace_record};
 use crate::agents::{Snapshots, agents_part, catch_up};
 use crate::databases::Holdings;
 use crate::error::{Error, Result};
+use crate::git::Merge;
 use crate::rappel::Rappel;
 use crate::workspace::{self, FirstCommit, Recognition};
 
@@ -40,8 +41,19 @@ struct Pending {
     /// The manifest, but for what is only known under the lock.
     draft: Manifest,
     seen: Seen,
+    transcripts_tree: Option<ObjectId>,
     state_dirs: Vec<RelPath>,
     connected: Snapshots,
+    over: Option<Over>,
+    /// A merge that was found, which gets a checkpoint of its own over the same trees.
+    merge: Option<Merge>,
+}
+
+/// The checkpoint whose state a checkpoint without a capture of its own holds.
+pub(super) struct Over {
+    pub checkpoint: CheckpointId,
+    /// The newest one that holds this state. Nothing may come between.
+    pub newest: CheckpointId,
 }
 
 /// A checkpoint that was just committed, and what is to be remembered of it.
@@ -68,6 +80,9 @@ impl Rappel {
         let interrupted = seen.restored
             || !self.open_intents()?.is_empty()
             || self.intents().damaged_of(begun.id)?.is_some();
+        let is_marked = options.trigger() == Trigger::PrMerged || seen.files.is_none();
+        let git = seen.git.as_ref().filter(|_| !is_marked);
+        let merge = git.and_then(|git| self.merge_in(git, &writer));
         let mut draft = self.draft(begun.id, options, &seen, interrupted);
         draft.mid_operation = std::mem::take(&mut begun.mid_operation);
         draft.mid_operation.extend(options.overtaken.iter().filter_map(Overtaken::words));
@@ -79,7 +94,17 @@ impl Rappel {
         draft.partial = !draft.partial_reasons.is_empty();
         let options = options.clone();
         let state_dirs = seen.files.as_ref().map(|_| self.state_dirs()).unwrap_or_default();
-        let pending = Pending { begun, options, draft, seen, state_dirs, connected };
+        let pending = Pending {
+            transcripts_tree: seen.transcripts_tree(),
+            begun,
+            options,
+            draft,
+            seen,
+            state_dirs,
+            connected,
+            over: None,
+            merge,
+        };
         Ok(Prepared::New(Box::new(PreparedSave { writer, pending })))
     }
 }
@@ -94,6 +119,31 @@ impl<'s> Prepared<'s> {
                 Err(Error::Damaged { message: format!("{id} is no safety checkpoint") })
             }
         }
+    }
+}
+
+impl<'s> PreparedSave<'s> {
+    /// One over the state that `captured` holds.
+    pub(super) fn over(
+        (begun, options, writer, draft): (Begun, SaveOptions, Writer<'s>, Manifest),
+        captured: &Manifest,
+        connected: Snapshots,
+        over: Over,
+        noticed: Vec<RelPath>,
+    ) -> Self {
+        let agents = captured.agents.as_ref();
+        let pending = Pending {
+            begun,
+            options,
+            draft,
+            seen: Seen { noticed, ..Seen::default() },
+            transcripts_tree: agents.and_then(|agents| agents.transcripts),
+            state_dirs: agents.map(|agents| agents.state_dirs.clone()).unwrap_or_default(),
+            connected,
+            over: Some(over),
+            merge: None,
+        };
+        Self { writer, pending }
     }
 }
 
@@ -112,7 +162,8 @@ impl PreparedSave<'_> {
     pub fn commit(self: Box<Self>, rappel: &Rappel) -> Result<Made> {
         let Self { writer, mut pending } = *self;
         writer.reuse(pending.seen.trees());
-        let bases = pending.seen.bases();
+        let mut bases = pending.seen.bases();
+        bases.extend(pending.over.as_ref().map(|over| over.checkpoint.clone()));
         let evidence = &rappel.evidence;
         let begins = matches!(rappel.recognition, Recognition::New { .. });
         let now = rappel.now();
@@ -123,6 +174,12 @@ impl PreparedSave<'_> {
             }
             for base in &bases {
                 if index.checkpoint(base)?.is_none_or(|(_, deleted)| deleted) {
+                    return Err(rappel_store::Error::Moved);
+                }
+            }
+            if let Some(over) = &pending.over {
+                let newest = index.newest_with_files(pending.begun.id)?;
+                if newest.is_none_or(|row| row.id != over.newest) {
                     return Err(rappel_store::Error::Moved);
                 }
             }
@@ -146,21 +203,43 @@ impl Pending {
         if let Some(asking) = &mut begun.asking {
             catch_up(asking, index)?;
         }
+        // The mark comes first: the newest checkpoint is the one that was asked for.
+        let mut mark = None;
+        if let Some(merge) = &self.merge {
+            let mut manifest = manifest.clone();
+            place(&mut manifest, index, id, Trigger::PrMerged, now)?;
+            merge.mark(&mut manifest);
+            let Merge { branch, subject, .. } = merge;
+            begun.notes.push(format!("{branch} was merged: {subject} ({})", manifest.id));
+            mark = Some(manifest);
+        }
         place(manifest, index, id, options.trigger(), now)?;
+        if let Some(mark) = &mark {
+            while manifest.id == mark.id {
+                place(manifest, index, id, options.trigger(), now)?;
+            }
+            manifest.sequence = mark.sequence + 1;
+            manifest.parent = Some(mark.id.clone());
+        }
         let asking = begun.asking.as_mut();
         let event = asking.map(|asking| asking.note_checkpoint(manifest, now));
         if options.wants(Facet::Agents) {
             let asking = begun.asking.as_ref();
             let mut part = agents_part(index, id, &options.also_sessions, asking)?;
             part.state_dirs = std::mem::take(&mut self.state_dirs);
-            part.transcripts = self.seen.transcripts_tree();
+            part.transcripts = self.transcripts_tree;
             part.connected = std::mem::take(&mut self.connected.taken);
+            if let Some(mark) = &mut mark {
+                mark.set_agents(part.clone());
+            }
             manifest.set_agents(part);
         }
         manifest.cost.new_bytes = moment.new_bytes;
         manifest.cost.wall_ms = begun.start.elapsed().as_micros() as f64 / 1000.0;
         let base = manifest_base(index, id, manifest.sequence)?;
-        let mut records = vec![NewRecord::Manifest { manifest: Box::new(manifest.clone()), base }];
+        let both = mark.iter().chain([&*manifest]);
+        let both = both.map(|one| NewRecord::Manifest { manifest: Box::new(one.clone()), base });
+        let mut records: Vec<NewRecord> = both.collect();
         records.extend(begun.workspace_record(rappel, now)?);
         records.extend(event.map(|(session, event)| NewRecord::Document {
             kind: Kind::Event,

@@ -113,6 +113,13 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Adds what was changed elsewhere.
+    pub fn extend(&mut self, other: Self) {
+        self.written.extend(other.written);
+        self.removed.extend(other.removed);
+        self.kept.extend(other.kept);
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty() && self.removed.is_empty()
