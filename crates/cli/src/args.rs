@@ -154,6 +154,8 @@ commands! {
     Delete(delete),
     Undelete(undelete),
     Gc(gc),
+    #[command(visible_alias = "cleanup")]
+    Prune(prune),
     Verify(verify),
     Stats(stats),
     Doctor(doctor),

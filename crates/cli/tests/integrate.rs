@@ -106,8 +106,9 @@ fn gather(folder: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
     }
 }
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "checkpoint",
+    "checkpoint-cleanup",
     "checkpoint-delete",
     "checkpoints",
     "diff",

@@ -159,6 +159,26 @@ impl Rappel {
         Ok(Self::step_to(&self.nearest_that_differs(|_| true)?, after))
     }
 
+    /// The checkpoints that `undo` and `redo` may go to by what was restored: those of restores
+    /// that nothing has followed, and those of undos.
+    pub(crate) fn undoable(&self) -> Result<HashSet<CheckpointId>> {
+        let mut found = HashSet::new();
+        let mut until = u64::MAX;
+        while let Some(past) = self.with_steps(|steps| steps.top(until))? {
+            if self.has_news_since(past.birth)? {
+                break;
+            }
+            until = past.birth - 1;
+            found.extend([past.undo.from, past.undo.to]);
+        }
+        until = u64::MAX;
+        while let Some(past) = self.with_steps(|steps| steps.undone(until))? {
+            until = past.birth - 1;
+            found.extend([past.undo.from, past.undo.to]);
+        }
+        Ok(found)
+    }
+
     /// A step to a checkpoint, whatever that changes. It asks.
     fn step_to(row: &CheckpointRow, after: u64) -> Step {
         Step {

@@ -15,11 +15,13 @@ use serde_json::json;
 use support::{World, path, reference};
 
 fn call(id: &str, tool: &str, kind: CallKind) -> Call {
-    Call { id: Some(id.into()), tool: tool.into(), input: json!({}), kind, background: false }
+    let (id, tool, input) = (Some(id.into()), tool.into(), json!({}));
+    Call { id, tool, input, kind, background: false, operation: None }
 }
 
 fn event(moment: Moment) -> Event {
     Event {
+        at: None,
         provider: "claude".into(),
         session: "session-1".into(),
         subagent: None,

@@ -16,7 +16,11 @@ pub fn command_line(bytes: &[u8]) {
         assert_eq!(operation.databases, reaches.contains(&crate::shell::Reach::Databases));
         let named = operation.files.iter().chain(&operation.ignored);
         for path in named {
-            assert!(path.is_absolute() || path.to_string_lossy().starts_with('~'), "{path:?}");
+            assert!(
+                path.is_absolute() || path.to_string_lossy().starts_with('~'),
+                "{}",
+                path.display()
+            );
         }
     }
 }

@@ -161,7 +161,7 @@ fn unwrap(
     let texts = wrapper.line.iter().flat_map(|option| arguments.values_of(option));
     let mut lines: Vec<String> = texts.map(|word| word.start().to_owned()).collect();
     if lines.is_empty() && wrapper.joined {
-        let rest = arguments.rest(before).flat_map(|word| word.values.first().cloned());
+        let rest = arguments.rest(before).filter_map(|word| word.values.first().cloned());
         lines.push(rest.collect::<Vec<_>>().join(" "));
     }
     if wrapper.input && lines.is_empty() && arguments.operand(0).is_none() {

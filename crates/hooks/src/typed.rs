@@ -9,7 +9,7 @@ use crate::words::{self, Unfinished};
 /// allows anything, or changes an agent's settings.
 pub const VERBS: &[&str] = &[
     "save", "list", "ls", "show", "diff", "restore", "undo", "redo", "status", "cat", "at", "log",
-    "find", "timeline", "recall", "replay", "tag", "pin", "unpin", "delete", "undelete",
+    "find", "timeline", "recall", "replay", "tag", "pin", "unpin", "delete", "undelete", "prune",
 ];
 
 /// A command with a name of its own in the agent's prompt: `/rappel:NAME`.
@@ -97,6 +97,12 @@ pub const SLASHES: &[Slash] = &[
     },
     slash("status", "", &["status"], "Show how well the workspace is protected"),
     slash("checkpoint-delete", "REF [--confirm]", &["delete"], "Delete a checkpoint"),
+    slash(
+        "checkpoint-cleanup",
+        "[--dry-run] [--confirm]",
+        &["prune"],
+        "Delete old checkpoints by the retention policy",
+    ),
     slash("replay", "REF", &["replay"], "Step through what led to a checkpoint, changing nothing"),
     Slash {
         default: &["+1"],

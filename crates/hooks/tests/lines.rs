@@ -1,6 +1,7 @@
 //! How many ordinary lines are flagged, and how many destructive ones are found, by files of lines.
 
 #![allow(clippy::print_stdout, reason = "the counts are the report")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use rappel_hooks::shell::{Verdict, verdict};
 

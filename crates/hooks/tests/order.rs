@@ -173,7 +173,7 @@ fn later(at: Timestamp) -> Timestamp {
 /// One thing that happens to Rappel.
 #[derive(Debug, Clone)]
 enum Step {
-    Hear(Event),
+    Hear(Box<Event>),
     Read(usize),
 }
 
@@ -197,10 +197,11 @@ fn any_order(runs: Vec<Vec<Event>>, root: &Path) -> impl Strategy<Value = Vec<St
             let again = proptest::sample::subsequence(run.clone(), 0..=3);
             let reads = proptest::collection::vec(0..=lines, 0..=2);
             let (start, rest) = run.split_first().unwrap();
-            let (start, rest) = (Step::Hear(start.clone()), rest.to_vec());
+            let (start, rest) = (Step::Hear(Box::new(start.clone())), rest.to_vec());
             (again, reads)
                 .prop_flat_map(move |(again, reads)| {
-                    let heard = rest.iter().chain(&again).cloned().map(Step::Hear);
+                    let events = rest.iter().chain(&again).cloned();
+                    let heard = events.map(|event| Step::Hear(Box::new(event)));
                     let all: Vec<Step> = heard.chain(reads.into_iter().map(Step::Read)).collect();
                     Just(all).prop_shuffle()
                 })

@@ -59,6 +59,9 @@ pub struct GcOptions<'a> {
     pub grace: Duration,
     /// Checkpoints that must stay, deleted or not: those of unfinished restores.
     pub roots: Vec<CheckpointId>,
+    /// Checkpoints to leave out of the count, as if they were deleted for good. Only a dry run
+    /// takes them.
+    pub without: Vec<CheckpointId>,
     /// Told how far it is; an error, [`Error::Cancelled`] say, stops it.
     pub progress: Option<&'a dyn Fn(Progress) -> Result<()>>,
 }
@@ -66,7 +69,8 @@ pub struct GcOptions<'a> {
 impl Default for GcOptions<'_> {
     fn default() -> Self {
         let (now, dry_run, deleted) = (false, false, false);
-        Self { now, dry_run, deleted, grace: GRACE, roots: Vec::new(), progress: None }
+        let (roots, without) = (Vec::new(), Vec::new());
+        Self { now, dry_run, deleted, grace: GRACE, roots, without, progress: None }
     }
 }
 
@@ -171,6 +175,10 @@ impl<'s> Collector<'s> {
             grace: options.grace,
             deleted: options.deleted,
             roots: options.roots.iter().cloned().collect(),
+            without: match options.dry_run {
+                true => options.without.iter().cloned().collect(),
+                false => HashSet::new(),
+            },
         };
         let scan = Scan::read(store, &tail, Depth::Tables)?;
         store.reconcile(&scan)?;

@@ -4,10 +4,13 @@
 
 use std::fmt;
 
+use crate::retention::Policy;
+
 mod agents;
 mod hooks;
 mod read;
 mod read_sources;
+mod retention;
 mod sources;
 
 pub use agents::{AgentsConfig, AutoConfig};
@@ -49,6 +52,8 @@ pub struct Config {
     pub auto: AutoConfig,
     /// `[hooks]`.
     pub hooks: HooksConfig,
+    /// `[retention]`.
+    pub retention: Policy,
     /// What the user should know about the file although it is no mistake, a sentence each:
     /// sections that are accepted and have no effect yet.
     pub notes: Vec<String>,
@@ -240,6 +245,11 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # session_end = \"800ms\"
 # other = \"2s\"
 
+# How long checkpoints are kept; `rappel prune` applies it. What a rule leaves out has no limit.
+# [retention]
+# prompt = {{ keep = \"30d\", max = 1000 }}
+# default = {{ keep = \"7d\", max = 500, hourly_after = \"24h\", daily_after = \"7d\" }}
+
 [store]
 # With less space free on the home's disk, `rappel status` says degraded.
 # min_free = \"2GiB\"
@@ -299,11 +309,51 @@ mod tests {
     fn sections_of_later_versions_are_noted() {
         let config = parse(
             r#"
-            [retention]
-            manual = { keep = "forever" }
+            [export]
+            format = "caf"
             "#,
         );
-        assert_eq!(config.notes, ["`[retention]` is not used yet"]);
+        assert_eq!(config.notes, ["`[export]` is not used yet"]);
+    }
+
+    #[test]
+    fn retention_is_read() {
+        use crate::retention::{Keep, Preset, Rules};
+
+        let hours = |hours: u64| hours * 3_600_000;
+        let config = parse(
+            r#"
+            [retention]
+            manual = { keep = "forever" }
+            prompt = { keep = "30d", max = 1000 }
+            default = { keep = "7d", hourly_after = "24h", daily_after = "7d" }
+            sessions = { keep = "1y" }
+            "#,
+        );
+        let Policy::Rules(rules) = config.retention else { unreachable!("it names rules") };
+        let prompt = rules.of(Trigger::Prompt).unwrap();
+        assert_eq!((prompt.keep, prompt.max), (Keep::For(hours(30 * 24)), Some(1000)));
+        assert_eq!(rules.of(Trigger::Manual).unwrap().keep, Keep::Forever);
+        let default = rules.of(Trigger::Scheduled).unwrap();
+        assert_eq!((default.max, default.hourly_after), (None, Some(hours(24))));
+        // What the file does not name stays.
+        let merged = rules.of(Trigger::PrMerged).unwrap();
+        assert_eq!(Some(merged), Rules::default().of(Trigger::PrMerged));
+        assert_eq!(parse("[retention]").retention, Policy::default());
+        let preset = parse("[retention]\npreset = \"forge\"");
+        assert_eq!(preset.retention, Policy::Preset(Preset::Forge));
+        assert_eq!(parse("[retention]\nprompts = { max = 3 }").unknown.len(), 1);
+        for bad in [
+            "preset = \"lug\"",
+            "preset = \"lugh\"\ndefault = { max = 3 }",
+            "prompt = \"30d\"",
+            "prompt = { keep = \"30 parsecs\" }",
+            "prompt = { max = -1 }",
+            "sessions = { keep = 3 }",
+        ] {
+            let text = format!("[retention]\n{bad}");
+            assert!(Config::parse(&text, "rappel.toml").is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod path;
 pub mod plan;
 pub mod redact;
 pub mod reference;
+pub mod retention;
 pub mod secret;
 pub mod size;
 pub mod slip;

@@ -4,7 +4,7 @@
 use clap::{CommandFactory, Subcommand};
 use rappel_types::{Facet, Reference};
 
-use super::{at, delete, diff, help, list, restore, save, show, timeline};
+use super::{at, delete, diff, help, list, prune, restore, save, show, timeline};
 use crate::args::Cli;
 use crate::errors::Result;
 use crate::process::Context;
@@ -36,6 +36,8 @@ pub enum Verb {
     At(at::Args),
     Timeline(timeline::Args),
     Delete(delete::Args),
+    #[command(visible_alias = "cleanup")]
+    Prune(prune::Args),
     /// Set agents' state back to a checkpoint, and leave the code alone
     #[command(after_help = "Examples:\n  rappel checkpoint rollback latest")]
     Rollback(Rollback),
@@ -88,6 +90,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Some(Verb::At(args)) => at::run(args, context),
         Some(Verb::Timeline(args)) => timeline::run(args, context),
         Some(Verb::Delete(args)) => delete::run(args, context),
+        Some(Verb::Prune(args)) => prune::run(args, context),
         Some(Verb::Rollback(args)) => rollback(args, context),
         Some(Verb::Help) => help::of(&mut Cli::command(), &["checkpoint"], context.output),
     }

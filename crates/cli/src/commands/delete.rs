@@ -105,7 +105,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 }
 
 /// What gc freed; nothing if another one is at it, which will find what was deleted too.
-fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
+pub(super) fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
     match progress::spinner(context, "Freeing space", || rappel.gc(true, false)) {
         Ok(report) => Ok(Some(report)),
         Err(error) if error.kind() == ErrorKind::Busy => {

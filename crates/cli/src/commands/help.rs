@@ -44,6 +44,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "delete",
             "undelete",
             "gc",
+            "prune",
             "verify",
             "stats",
             "doctor",

@@ -23,6 +23,7 @@ pub mod list;
 pub mod log;
 mod patch;
 pub mod pin;
+pub mod prune;
 pub mod recall;
 pub mod record;
 pub mod recover;

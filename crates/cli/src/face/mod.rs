@@ -8,6 +8,7 @@ pub mod diff_agents;
 pub mod found;
 pub mod git;
 pub mod health;
+pub mod prune;
 pub mod recover;
 pub mod replay;
 pub mod restore;

@@ -52,7 +52,9 @@ impl Rappel {
         self.end_gone_sessions()?;
         let session = self.session_of(event)?;
         let (mut save, mut events) = self.meaning(event, &session)?;
-        events.iter_mut().for_each(|one| one.at = event.at);
+        for one in &mut events {
+            one.at = event.at;
+        }
         if let (Some(options), Moment::BeforeCall(call)) = (&mut save, &event.moment) {
             let id = call.id.as_deref().unwrap_or("no id");
             let call = format!("{} ({id} in session {session})", call.tool);

@@ -107,6 +107,7 @@ pub(super) struct Rule {
 }
 
 /// A command that runs another one.
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of the rules' file")]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wrapper {
@@ -154,7 +155,7 @@ struct File {
 
 /// All of them.
 pub(super) struct Rules {
-    pub rules: Vec<Rule>,
+    pub all: Vec<Rule>,
     pub wrappers: Vec<Wrapper>,
     by_name: HashMap<String, Vec<usize>>,
     wrapper_by_name: HashMap<String, Vec<usize>>,
@@ -162,23 +163,23 @@ pub(super) struct Rules {
 
 impl Rules {
     fn read(text: &str) -> Result<Self, toml::de::Error> {
-        let File { rule: rules, wrapper: wrappers } = toml::from_str(text)?;
+        let File { rule: all, wrapper: wrappers } = toml::from_str(text)?;
         let (mut by_name, mut wrapper_by_name) = (HashMap::new(), HashMap::new());
-        for (at, rule) in rules.iter().enumerate() {
+        for (at, rule) in all.iter().enumerate() {
             add_names(&mut by_name, &rule.names, at);
         }
         for (at, wrapper) in wrappers.iter().enumerate() {
             add_names(&mut wrapper_by_name, &wrapper.names, at);
         }
-        Ok(Self { rules, wrappers, by_name, wrapper_by_name })
+        Ok(Self { all, wrappers, by_name, wrapper_by_name })
     }
 
     /// The rules for commands of this name.
     pub fn of(&self, name: &str) -> impl Iterator<Item = &Rule> {
-        let exact = self.by_name.get(name).into_iter().flatten().map(|at| &self.rules[*at]);
+        let exact = self.by_name.get(name).into_iter().flatten().map(|at| &self.all[*at]);
         let lower = name.to_ascii_lowercase();
         let folded = (lower != name).then(|| self.by_name.get(&lower)).flatten();
-        let folded = folded.into_iter().flatten().map(|at| &self.rules[*at]);
+        let folded = folded.into_iter().flatten().map(|at| &self.all[*at]);
         exact.chain(folded.filter(|rule| rule.fold))
     }
 

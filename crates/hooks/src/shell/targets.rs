@@ -285,7 +285,9 @@ fn expand(path: &Path) -> Vec<PathBuf> {
         let name = part.as_os_str();
         let is_pattern = name.as_bytes().iter().any(|byte| b"*?[".contains(byte));
         if !is_pattern {
-            found.iter_mut().for_each(|path| path.push(name));
+            for path in &mut found {
+                path.push(name);
+            }
             continue;
         }
         if name.as_bytes().windows(2).any(|two| two == b"**") {

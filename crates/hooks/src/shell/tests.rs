@@ -24,7 +24,7 @@ fn is_destructive(line: &str, folder: &Path) -> bool {
 #[test]
 fn every_rule_finds_its_lines_and_spares_the_others() {
     let folder = folder();
-    let rules = RULES.rules.iter().map(|rule| (&rule.names, &rule.destroys, &rule.spares));
+    let rules = RULES.all.iter().map(|rule| (&rule.names, &rule.destroys, &rule.spares));
     let wrappers = RULES.wrappers.iter().map(|one| (&one.names, &one.destroys, &one.spares));
     let mut wrong = Vec::new();
     for (names, destroys, spares) in rules.chain(wrappers) {

@@ -49,6 +49,8 @@ pub(super) struct Rules {
     /// None of them does, but for the roots.
     pub deleted: bool,
     pub roots: HashSet<CheckpointId>,
+    /// These count as deleted for good, to find out what that would free.
+    pub without: HashSet<CheckpointId>,
 }
 
 #[derive(Default)]
@@ -96,7 +98,7 @@ impl Marks {
             standing.iter().partition(|(_, standing)| standing.tombstone.is_some());
         for (id, standing) in whole.into_iter().chain(deleted) {
             let stays = match &standing.tombstone {
-                None => true,
+                None => !rules.without.contains(id) || rules.roots.contains(id),
                 Some(_) if self.hollow.contains(id) => false,
                 Some(tombstone) => {
                     let for_good = rules.deleted || tombstone.now;

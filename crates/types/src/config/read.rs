@@ -12,7 +12,7 @@ use crate::slip;
 
 pub(super) type Value<'i> = Spanned<DeValue<'i>>;
 
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "environment",
     "files",
     "store",
@@ -25,6 +25,7 @@ const SECTIONS: [&str; 12] = [
     "auto",
     "hooks",
     "retention",
+    "export",
 ];
 
 pub(super) fn config(text: &str, file: &str) -> Result<Config, ConfigError> {
@@ -88,7 +89,8 @@ impl Reader<'_> {
                 "agents" => config.agents = self.agents(value),
                 "auto" => config.auto = self.auto(value),
                 "hooks" => config.hooks = self.hooks(value),
-                "retention" => {
+                "retention" => config.retention = self.retention(value),
+                "export" => {
                     if self.table(name, value).is_some() {
                         config.notes.push(format!("`[{name}]` is not used yet"));
                     }

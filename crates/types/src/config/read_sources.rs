@@ -186,7 +186,7 @@ impl Reader<'_> {
         }
     }
 
-    fn duration(&mut self, key: &str, value: &Value<'_>) -> Option<Duration> {
+    pub(super) fn duration(&mut self, key: &str, value: &Value<'_>) -> Option<Duration> {
         let Some(text) = value.get_ref().as_str() else {
             self.wrong_type(value, key, "a time like \"60s\"");
             return None;

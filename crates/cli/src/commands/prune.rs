@@ -1,0 +1,146 @@
+//! `rappel prune`.
+
+use rappel::{PruneReport, Rappel};
+use rappel_types::retention::{Policy, Rules};
+use rappel_types::size::format_size;
+
+use super::delete::free_now;
+use crate::errors::{Exit, Result};
+use crate::process::Context;
+use crate::{confirm, face, progress};
+
+const DAY_MS: u64 = 24 * 3_600_000;
+
+/// Delete old checkpoints by the retention policy
+///
+/// The policy is [retention] in rappel.toml, or the default one. Some checkpoints always stay:
+/// pinned ones, the newest, those that undo or redo may need, those of a session that runs or ended
+/// under 72 hours ago, those under a day old, and manual ones unless a policy names them. The
+/// deleted ones can be brought back for a day with `rappel undelete`.
+#[derive(Debug, Clone, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[command(after_help = "\
+Examples:
+  rappel prune --dry-run
+  rappel prune --confirm
+  rappel prune --keep-last 100 --keep-days 7
+  rappel prune --now --confirm")]
+pub struct Args {
+    /// Show what would go, and why, and delete nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Instead of the policy, keep the newest N
+    #[arg(long, value_name = "N")]
+    pub keep_last: Option<u64>,
+    /// Instead of the policy, keep those under N days old; with --keep-last, either is enough
+    #[arg(long, value_name = "N")]
+    pub keep_days: Option<u64>,
+    /// Apply the policy to manual checkpoints too
+    #[arg(long)]
+    pub include_manual: bool,
+    /// Free the space at once; the checkpoints cannot be brought back
+    #[arg(long)]
+    pub now: bool,
+    /// Delete without asking
+    #[arg(short = 'y', long, visible_alias = "yes")]
+    pub confirm: bool,
+}
+
+impl Args {
+    fn policy(&self, rappel: &Rappel) -> Policy {
+        if self.keep_last.is_some() || self.keep_days.is_some() {
+            return Policy::Newest {
+                last: self.keep_last,
+                within: self.keep_days.map(|days| days.saturating_mul(DAY_MS)),
+                include_manual: self.include_manual,
+            };
+        }
+        match rappel.retention().clone() {
+            Policy::Rules(rules) if self.include_manual => {
+                Policy::Rules(Rules { include_manual: true, ..rules })
+            }
+            policy => policy,
+        }
+    }
+
+    /// The command that carries this out.
+    fn confirmed(&self) -> String {
+        let mut line = "prune".to_owned();
+        for (flag, number) in [("--keep-last", self.keep_last), ("--keep-days", self.keep_days)] {
+            line.extend(number.map(|number| format!(" {flag} {number}")));
+        }
+        for (given, flag) in [(self.include_manual, "--include-manual"), (self.now, "--now")] {
+            line.push_str(if given { " " } else { "" });
+            line.push_str(if given { flag } else { "" });
+        }
+        line + " --confirm"
+    }
+}
+
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open()?;
+    let output = context.output;
+    let policy = args.policy(&rappel);
+    let plan = progress::spinner(context, "Looking at checkpoints", || rappel.plan_prune(&policy))?;
+    if args.dry_run || plan.deleted.is_empty() {
+        return show(&plan, args, context);
+    }
+    if !args.confirm {
+        if !output.json {
+            output.tell(face::prune::plan(&plan, output.paint_stderr()).trim_end());
+        }
+        let question = match args.now {
+            true => "Delete them at once and for good?",
+            false => "Delete them?",
+        };
+        if !confirm::require(context, question, &context.suggest(&args.confirmed()))? {
+            return Ok(confirm::DECLINED);
+        }
+    }
+    let report = rappel.prune(plan, args.now)?;
+    let freed = match args.now {
+        true => free_now(&rappel, context)?,
+        false => None,
+    };
+    let report = PruneReport {
+        freed_bytes: freed.as_ref().map_or(report.freed_bytes, |freed| freed.freed_bytes),
+        ..report
+    };
+    if output.json {
+        output.answer_json(&face::prune::json(&report))?;
+        return Ok(Exit::Done);
+    }
+    if output.quiet {
+        return Ok(Exit::Done);
+    }
+    output.answer(|out| {
+        let number = face::count(report.deleted.len() as u64, "checkpoint", "checkpoints");
+        writeln!(out, "Deleted {number}; {} stay", face::thousands(report.kept as u64))?;
+        match (&freed, args.now) {
+            (Some(_), _) => writeln!(out, "Freed {}", format_size(report.freed_bytes))?,
+            (None, true) => {}
+            (None, false) => {
+                let back = context.suggest("undelete ID");
+                writeln!(out, "For a day, bring one back with: {back}")?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}
+
+fn show(plan: &PruneReport, args: &Args, context: &Context) -> Result {
+    let output = context.output;
+    if output.json {
+        output.answer_json(&face::prune::json(plan))?;
+        return Ok(Exit::Done);
+    }
+    output.answer(|out| {
+        out.write_all(face::prune::plan(plan, output.paint()).as_bytes())?;
+        if args.dry_run && !plan.deleted.is_empty() && !output.quiet {
+            writeln!(out, "To apply: {}", context.suggest(&args.confirmed()))?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}

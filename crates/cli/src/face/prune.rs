@@ -1,0 +1,58 @@
+//! What `prune` would delete, and why.
+
+use std::collections::BTreeMap;
+
+use rappel::PruneReport;
+use rappel_types::size::format_size;
+use serde_json::{Value, json};
+
+use super::{count, thousands};
+use crate::output::Paint;
+
+/// How many checkpoints that go are named.
+const NAMED: usize = 20;
+
+/// The plan: what goes, and how many stay for which reason.
+pub fn plan(plan: &PruneReport, paint: Paint) -> String {
+    let mut text = String::new();
+    let going: Vec<_> = plan.decisions.iter().filter(|decision| !decision.keep).collect();
+    for decision in going.iter().take(NAMED) {
+        text.push_str(&format!("  {}  {}\n", paint.id(decision.id.as_str()), decision.reason));
+    }
+    if going.len() > NAMED {
+        text.push_str(&format!("  and {} more\n", thousands((going.len() - NAMED) as u64)));
+    }
+    text.push_str(&match going.len() {
+        0 => "Nothing to delete".to_owned(),
+        many => {
+            let number = count(many as u64, "checkpoint goes", "checkpoints go");
+            format!("{number}, {} comes back", format_size(plan.freed_bytes))
+        }
+    });
+    text.push_str(&format!("; {} stay", thousands(plan.kept as u64)));
+    let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
+    for decision in plan.decisions.iter().filter(|decision| decision.keep) {
+        *reasons.entry(decision.reason.to_string()).or_default() += 1;
+    }
+    if !plan.unreadable.is_empty() {
+        reasons.insert("cannot be read".into(), plan.unreadable.len() as u64);
+    }
+    if !reasons.is_empty() {
+        let each = reasons.iter().map(|(why, number)| format!("{} {why}", thousands(*number)));
+        text.push_str(&format!(" ({})", each.collect::<Vec<_>>().join(", ")));
+    }
+    text.push('\n');
+    text
+}
+
+/// The same for programs.
+pub fn json(plan: &PruneReport) -> Value {
+    json!({
+        "total": plan.total,
+        "kept": plan.kept,
+        "deleted": plan.deleted.len(),
+        "freed_bytes": plan.freed_bytes,
+        "decisions": plan.decisions,
+        "unreadable": plan.unreadable,
+    })
+}

@@ -1,0 +1,152 @@
+//! Retention applied: which checkpoints of the workspace go, what that frees, and their deletion.
+//!
+//! `rappel_types::retention` decides; this module gathers what the decision needs to know.
+
+use std::collections::HashSet;
+
+use rappel_store::gc::GcOptions;
+use rappel_store::index::CheckpointRow;
+use rappel_types::agents::SessionId;
+use rappel_types::retention::{self, Candidate, Decision, Policy};
+use rappel_types::{CheckpointId, Timestamp};
+use serde::Serialize;
+
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use crate::rappel::Rappel;
+
+/// A session that ended this recently still protects its checkpoints.
+const RECENT_MS: i64 = 72 * 3_600_000;
+
+/// What a policy would delete, and what came of that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PruneReport {
+    /// How many checkpoints the workspace has.
+    pub total: usize,
+    /// How many of them stay.
+    pub kept: usize,
+    /// Those that go: that were deleted, or would be.
+    pub deleted: Vec<CheckpointId>,
+    /// What their deletion frees once gc has collected them.
+    pub freed_bytes: u64,
+    /// Every decision, oldest checkpoint first.
+    pub decisions: Vec<Decision>,
+    /// Checkpoints that cannot be read. Pruning leaves them alone.
+    pub unreadable: Vec<CheckpointId>,
+}
+
+impl Rappel {
+    /// The policy of `rappel.toml`.
+    pub fn retention(&self) -> &Policy {
+        &self.config.retention
+    }
+
+    /// What a policy would delete in this workspace, with the space that it frees.
+    pub fn plan_prune(&self, policy: &Policy) -> Result<PruneReport> {
+        let (candidates, unreadable) = self.prune_candidates()?;
+        let decisions = retention::decide(&candidates, policy, self.now(), &self.options.zone);
+        let going = decisions.iter().filter(|decision| !decision.keep);
+        let deleted: Vec<CheckpointId> = going.map(|decision| decision.id.clone()).collect();
+        let total = decisions.len() + unreadable.len();
+        let kept = total - deleted.len();
+        let freed_bytes = self.space_of(&deleted)?;
+        Ok(PruneReport { total, kept, deleted, freed_bytes, decisions, unreadable })
+    }
+
+    /// Deletes what a plan says. As with every deletion the checkpoints can be brought back for a
+    /// day, unless `now`. A checkpoint that was pinned, or that a restore needs, since the plan was
+    /// made stays.
+    pub fn prune(&self, plan: PruneReport, now: bool) -> Result<PruneReport> {
+        let needed = self.needed_by_steps()?;
+        let mut going: Vec<CheckpointRow> = Vec::new();
+        for id in &plan.deleted {
+            let Some(row) = self.store.checkpoint(id)? else { continue };
+            let stays = needed.contains(id) || self.view(&row).is_ok_and(|one| one.pinned);
+            if !stays {
+                going.push(row);
+            }
+        }
+        self.store.delete(&going, now)?;
+        tracing::info!(deleted = going.len(), total = plan.total, "pruned");
+        let deleted: Vec<CheckpointId> = going.into_iter().map(|row| row.id).collect();
+        Ok(PruneReport { kept: plan.total - deleted.len(), deleted, ..plan })
+    }
+
+    /// The space that the deletion of these checkpoints gives back.
+    fn space_of(&self, deleted: &[CheckpointId]) -> Result<u64> {
+        if deleted.is_empty() {
+            return Ok(0);
+        }
+        let dry_run = |without: &[CheckpointId]| {
+            let roots = self.checkpoints_of_open_restores()?;
+            let options = GcOptions {
+                now: true,
+                deleted: true,
+                dry_run: true,
+                roots,
+                without: without.to_vec(),
+                ..GcOptions::default()
+            };
+            Ok::<_, crate::Error>(self.store.gc(&options)?.freed_bytes)
+        };
+        Ok(dry_run(deleted)?.saturating_sub(dry_run(&[])?))
+    }
+
+    /// What a decision needs to know of each checkpoint, oldest first; and those that cannot be
+    /// read.
+    fn prune_candidates(&self) -> Result<(Vec<Candidate>, Vec<CheckpointId>)> {
+        let undoable = self.needed_by_steps()?;
+        let recent = self.recent_sessions()?;
+        let mut found = Vec::new();
+        let mut unreadable = Vec::new();
+        for row in self.rows()? {
+            match self.view(&row) {
+                Ok(checkpoint) => found.push(candidate(&row, checkpoint, &undoable, &recent)),
+                Err(error) if error.is_unreadable() => unreadable.push(row.id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((found, unreadable))
+    }
+
+    /// Checkpoints that an unfinished restore, `undo` or `redo` may go to.
+    fn needed_by_steps(&self) -> Result<HashSet<CheckpointId>> {
+        let mut needed = self.undoable()?;
+        needed.extend(self.checkpoints_of_open_restores()?);
+        Ok(needed)
+    }
+
+    /// The sessions that run, or ended a short time ago.
+    fn recent_sessions(&self) -> Result<HashSet<SessionId>> {
+        let now = self.now();
+        let is_recent = |ended: Option<Timestamp>| {
+            ended.is_none_or(|ended| now.millis_since(ended) < RECENT_MS)
+        };
+        let sessions = self.sessions()?.into_iter();
+        let recent = sessions.filter(|one| one.status.is_live() || is_recent(one.ended_at));
+        Ok(recent.map(|one| one.id).collect())
+    }
+}
+
+fn candidate(
+    row: &CheckpointRow,
+    checkpoint: Checkpoint,
+    undoable: &HashSet<CheckpointId>,
+    recent: &HashSet<SessionId>,
+) -> Candidate {
+    let manifest = checkpoint.manifest;
+    let session: Option<SessionId> =
+        manifest.session_id.as_ref().and_then(|session| session.parse().ok());
+    Candidate {
+        undoable: undoable.contains(&manifest.id),
+        session_is_recent: session.is_some_and(|session| recent.contains(&session)),
+        id: manifest.id,
+        sequence: row.sequence,
+        created_at: manifest.created_at,
+        trigger: manifest.trigger,
+        session: manifest.session_id,
+        holds_files: row.holds_files,
+        pinned: checkpoint.pinned,
+        tags: manifest.tags,
+    }
+}
