@@ -301,7 +301,6 @@ fn the_seeds_verbs_mean_the_same() {
     assert_face!(world, "cp_help", "cp", "help");
     assert!(world.run(&["cp", "timeline"]).status.success());
     assert!(world.run(&["cp", "at", "--help"]).status.success());
-    for later in ["rollback", "prune", "cleanup"] {
-        assert_eq!(world.run(&["cp", later]).status.code(), Some(2), "{later} comes later");
-    }
+    assert!(world.run(&["cp", "cleanup", "--dry-run"]).status.success());
+    assert_eq!(world.run(&["cp", "rollback"]).status.code(), Some(2), "it needs a reference");
 }

@@ -13,7 +13,7 @@ pub struct UnknownTrigger(pub String);
 macro_rules! triggers {
     ($($variant:ident $text:literal $label:literal),* $(,)?) => {
         /// Why a checkpoint was made.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "each is named after its text, which the guide explains")]
         pub enum Trigger { $($variant),* }
 

@@ -65,7 +65,7 @@ fn everything_an_agent_learnt_is_told_with_what_it_was_before() {
     assert_eq!(learnt.tool_calls_added[0].tool, "bash");
     assert_eq!(learnt.context_changes[0].new, "b");
     assert!(diff.time_delta_ms >= 61_000);
-    assert!(diff.summary.starts_with("1 added, 0 modified"), "{}", diff.summary);
+    assert!(diff.summary.starts_with("1 new, 0 changed"), "{}", diff.summary);
     assert!(diff.summary.contains("1 hypothesis confirmed"), "{}", diff.summary);
 
     let json = serde_json::to_value(&diff).unwrap();

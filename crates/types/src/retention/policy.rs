@@ -1,6 +1,6 @@
 //! What a policy may say.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ impl Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// Rules for single triggers.
-    pub triggers: HashMap<Trigger, Rule>,
+    pub triggers: BTreeMap<Trigger, Rule>,
     /// The rule for every other trigger, for each by itself.
     pub default: Rule,
     /// How long sessions are kept after their last event.
