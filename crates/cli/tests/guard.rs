@@ -39,22 +39,27 @@ fn git(world: &World, arguments: &[&str]) {
 
 /// Tells the hook of Claude Code that a command is about to run; its message for the user.
 fn before(world: &World, command: &str) -> Option<String> {
-    let payload = json!({
-        "hook_event_name": "PreToolUse",
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": command}});
+    let answer = tell(world, "PreToolUse", &call);
+    answer["systemMessage"].as_str().map(str::to_owned)
+}
+
+/// Tells the hook of an event; its answer.
+fn tell(world: &World, event: &str, more: &Value) -> Value {
+    let mut payload = json!({
+        "hook_event_name": event,
         "session_id": "00000000-0000-4000-8000-000000000001",
         "cwd": world.project.root().to_str().unwrap(),
-        "tool_name": "Bash",
         "tool_use_id": "toolu_1",
-        "tool_input": {"command": command},
     });
+    payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut hook = world.command(&["hook", "claude"]);
     hook.env("CLAUDE_PROJECT_DIR", world.project.root()).stdin(Stdio::piped());
     let mut child = hook.spawn().unwrap();
     child.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    answer["systemMessage"].as_str().map(str::to_owned)
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
 fn shell(world: &World, command: &str) -> Output {
@@ -96,6 +101,65 @@ fn an_ignored_folder_that_a_command_names_comes_back() {
     // Neither does going back and forth.
     world.json(&["undo", "--confirm"]);
     assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+}
+
+#[test]
+fn an_ignored_file_that_an_editor_names_comes_back() {
+    let world = world();
+    world.save("before all");
+    let path = world.project.path("settings.local");
+    let call = json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}});
+    tell(&world, "PreToolUse", &call);
+    world.write("settings.local", "theirs\n");
+    tell(&world, "PostToolUse", &call);
+    let list = world.json(&["list"]);
+    let held = |one: &Value| {
+        let file = format!("{}:settings.local", one["id"].as_str().unwrap());
+        world.run(&["cat", &file]).stdout == b"mine\n"
+    };
+    let all = list["checkpoints"].as_array().unwrap();
+    let saved = all.iter().find(|one| held(one)).unwrap_or_else(|| panic!("{list}"));
+    restore(&world, saved);
+    assert_eq!(world.read("settings.local"), "mine\n");
+    // Another edit of a file that git knows costs nothing more.
+    let call =
+        json!({"tool_name": "Write", "tool_input": {"file_path": world.project.path("a.txt")}});
+    tell(&world, "PreToolUse", &call);
+    assert_eq!(world.read("settings.local"), "mine\n");
+}
+
+#[test]
+fn undo_of_a_prompt_names_the_ignored_files_that_it_does_not_bring_back() {
+    let world = world();
+    world.save("before all");
+    tell(&world, "SessionStart", &json!({"source": "startup"}));
+    tell(&world, "UserPromptSubmit", &json!({"prompt": "wipe it", "prompt_id": "p1"}));
+    before(&world, "rm -rf secret");
+    shell(&world, "rm -rf secret");
+    let undo = |world: &World| {
+        let answer = tell(world, "UserPromptSubmit", &json!({"prompt": "/rappel:undo --prompt"}));
+        answer["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    let saved = newest(&world)["id"].as_str().unwrap().to_owned();
+    let said = undo(&world);
+    assert!(said.contains("files that git ignores"), "{said}");
+    assert!(said.contains(&format!("rappel restore {saved} brings back secret")), "{said}");
+    world.write("a.txt", "changed\n");
+    let said = undo(&world);
+    assert!(said.contains(&format!("restore {saved} -- secret")), "{said}");
+    assert!(said.contains("The prompt was:\nwipe it"), "{said}");
+}
+
+#[test]
+fn git_of_a_repository_in_an_ignored_folder_is_named_as_left_out() {
+    let world = world();
+    world.save("before all");
+    world.write("secret/inner/x", "x\n");
+    git(&world, &["init", "-q", "secret/inner"]);
+    let said = before(&world, "rm -rf secret").unwrap_or_default();
+    assert!(said.contains("secret/inner/.git (git's folder"), "{said}");
+    let left_out = newest(&world)["files"]["skipped"].to_string();
+    assert!(left_out.contains("secret/inner/.git"), "{left_out}");
 }
 
 #[test]
@@ -262,6 +326,34 @@ fn check_shell(name: &str, arguments: &[&str], script: &str) {
 fn bash_guards_what_is_typed() {
     let script = "eval \"$(rappel guard --shell bash)\"\nls > /dev/null\nrm -rf secret\nexit\n";
     check_shell("bash", &["--norc", "--noprofile", "-i"], script);
+}
+
+#[test]
+fn bash_keeps_its_last_argument_and_the_users_own_trap() {
+    let world = world();
+    let script = "trap 'seen=yes' DEBUG\n\
+                  eval \"$(rappel guard --shell bash)\"\n\
+                  eval \"$(rappel guard --shell bash)\"\n\
+                  mkdir fresh && cd $_\npwd\necho \"seen=$seen\"\ntrap -p DEBUG\nexit\n";
+    let Some(output) = typed(&world, "bash", &["--norc", "--noprofile", "-i"], script) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.lines().any(|line| line.ends_with("/fresh")), "{said}");
+    assert!(said.contains("seen=yes"), "{said}");
+    assert_eq!(said.matches("__rappel_guard").count(), 1, "{said}");
+}
+
+#[test]
+fn a_shell_says_that_it_runs_what_could_not_be_saved() {
+    let world = world();
+    let script = "eval \"$(rappel guard --shell bash)\"\nexport RAPPEL_HOME=/proc/none\n\
+                  rm -rf secret\nexit\n";
+    let Some(output) = typed(&world, "bash", &["--norc", "--noprofile", "-i"], script) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("rappel: NOT saved before rm -rf secret, which runs now"), "{said}");
 }
 
 #[test]

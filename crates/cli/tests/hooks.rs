@@ -348,7 +348,9 @@ fn a_typed_command_is_answered_and_the_model_sees_nothing_of_it() {
     assert_eq!(agent.checkpoints().len(), before);
     // A restore shows its plan, and is done when it is confirmed.
     let answer = prompt("/rappel:restore latest");
-    assert!(answer["reason"].as_str().unwrap().contains("--confirm"), "{answer}");
+    let text = answer["reason"].as_str().unwrap();
+    assert!(text.contains("To do it, type: rappel restore"), "{answer}");
+    assert!(text.ends_with("--confirm") && !text.contains("terminal"), "{answer}");
     assert_eq!(agent.world.read("a.txt"), "spoilt\n");
     let answer = prompt("/rappel:restore latest --confirm");
     assert_eq!(answer["decision"], "block", "{answer}");
@@ -497,10 +499,10 @@ fn a_recorded_terminal_is_cleared_and_interrupted_and_says_what_phase_it_was_in(
         assert_eq!(metadata["task_description"], one["description"]);
         assert!(metadata["iteration"].as_u64().unwrap() >= 1, "{metadata}");
     }
-    let cleared: Vec<&Value> =
-        checkpoints.iter().filter(|one| one["trigger"] == "pre-operation").collect();
+    let is_cleared = |one: &&Value| one["description"] == "Before the session is cleared";
+    let cleared: Vec<&Value> = checkpoints.iter().filter(is_cleared).collect();
     assert_eq!(cleared.len(), 1);
-    assert_eq!(cleared[0]["description"], "Before the session is cleared");
+    assert_eq!(cleared[0]["trigger"], "pre-operation");
     // The interrupted call had no later event of its own.
     let state = agent.state(&format!("claude:{SESSION}"));
     let calls = state["tool_state"]["calls"].as_array().unwrap();

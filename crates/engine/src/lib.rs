@@ -151,5 +151,5 @@ pub use save::{Overtaken, SaveOptions, Saved};
 pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};
 pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, TrustState, Wanted};
-pub use undo::{PromptStep, Step};
+pub use undo::{IgnoredFiles, PromptStep, Step};
 pub use workspace::{find_root, is_project};

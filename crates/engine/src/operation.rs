@@ -121,6 +121,24 @@ impl Operation {
 }
 
 impl Rappel {
+    /// Has a save take the files that an operation names although git ignores them. Returns what it
+    /// cannot take; nothing if the newest checkpoint's rules take every one of them anyway.
+    pub(crate) fn also_ignored(
+        &self,
+        operation: &Operation,
+        options: &mut SaveOptions,
+    ) -> Result<Option<LeftOut>> {
+        let Some(newest) = self.newest_files()? else { return Ok(None) };
+        if self.holds_all(&newest, &operation.files)? {
+            return Ok(None);
+        }
+        let reached = self.reached_by(operation)?;
+        options.also = reached.also;
+        options.also_worktrees = reached.worktrees;
+        options.left_out.clone_from(&reached.left_out.paths);
+        Ok(Some(reached.left_out))
+    }
+
     /// Makes a checkpoint of its own before an operation: with the files that the operation names
     /// although git ignores them, and with the databases if it reaches them.
     pub fn save_before(

@@ -27,7 +27,7 @@ use crate::git::{GitPresent, GitWish};
 use crate::rappel::Rappel;
 use crate::restore::{Course, Limit, RestoreOptions, RestoreReport};
 use crate::save::parent_of;
-pub use prompt::PromptStep;
+pub use prompt::{IgnoredFiles, PromptStep};
 use steps::Past;
 
 /// What an undo or redo would do.

@@ -248,6 +248,9 @@ fn apply(rule: &Rule, command: &Command, words: &[Word], findings: &mut Findings
     if findings.add_targets(rule, &arguments, depth, &folder) {
         findings.say(&rule.says, &rule.reaches);
     }
+    if !rule.code.is_empty() {
+        findings.say_unknown("what the program names");
+    }
 }
 
 fn has_operand(rule: &Rule, arguments: &Arguments<'_>, depth: usize) -> bool {

@@ -28,6 +28,8 @@ const REPLY_MAX: usize = 20_000;
 /// Exit codes of a command line that makes no sense, or that names what is not there.
 const USAGE: i32 = 2;
 const UNKNOWN: i32 = 3;
+/// The exit code of a command that asks first.
+const UNCONFIRMED: i32 = 4;
 /// How long the user waits for a command that was typed as a prompt.
 const REPLY_WAIT: Duration = Duration::from_secs(25);
 
@@ -55,6 +57,9 @@ pub struct Args {
     /// Do nothing where the hooks of this user's own settings for the project run too
     #[arg(long, hide = true)]
     pub shared: bool,
+    /// Save once this process of git has ended
+    #[arg(long, hide = true, value_name = "PID")]
+    pub after: Option<i32>,
 }
 
 impl Args {
@@ -106,7 +111,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
     match args.agent {
         // Whatever goes wrong is told where it can be told, and the agent goes on.
         Caller::Agent(vendor) => drop(hear(vendor, args, context, started)),
-        Caller::Git => hook_git::run(args.hook.as_deref().unwrap_or_default(), context),
+        Caller::Git => {
+            hook_git::run(args.hook.as_deref().unwrap_or_default(), args.after, context);
+        }
     }
     Ok(Exit::Done)
 }
@@ -239,6 +246,12 @@ fn reply(context: &Context, event: &Event, prompt: &str) -> Result<Option<String
     };
     let session = context.open_patiently()?.session_called(&event.provider, &event.session)?;
     let ran = run_command(context, &words, session.as_ref())?;
+    if ran.code == Some(UNCONFIRMED) {
+        let shown = ran.text.split("\nerror: ").next().unwrap_or_default();
+        let confirm = ran.text.lines().rev().find_map(|line| line.strip_prefix("hint: "));
+        let confirm = confirm.unwrap_or("the same with --confirm");
+        return Ok(Some(format!("{shown}\nTo do it, type: {confirm}")));
+    }
     // Words that only look like a command are for the model.
     let is_meant = !matches!(ran.code, Some(USAGE | UNKNOWN));
     Ok((is_slash || is_meant).then_some(ran.text))

@@ -10,7 +10,7 @@ use super::restore::{self, How};
 use crate::errors::Result;
 use crate::face;
 use crate::output::clean_lines;
-use crate::process::Context;
+use crate::process::{self, Context};
 use crate::progress;
 
 /// Take back the last restore, or go back one checkpoint
@@ -99,6 +99,14 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
         return Ok(exit);
     }
     context.output.answer(|out| {
+        for one in &undone.ignored {
+            let files = face::count(one.paths.len() as u64, "path", "paths");
+            writeln!(out, "{files} that git ignores did not come back. To restore them:")?;
+            let paths: Vec<String> =
+                one.paths.iter().map(|path| process::quote(&path.to_string())).collect();
+            let restore = format!("restore {} -- {}", one.checkpoint, paths.join(" "));
+            writeln!(out, "  {}", context.suggest(&restore))?;
+        }
         writeln!(out, "The prompt was:\n{}", clean_lines(&undone.prompt))?;
         if args.conversation && at_work {
             writeln!(out, "The agent is still at work, so its conversation stays. After you have left it, type:")?;

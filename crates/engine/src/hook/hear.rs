@@ -61,13 +61,16 @@ impl Rappel {
             options.overtaken = Some(Overtaken { call, has_begun: goes_on });
             options.first = first;
         }
+        let mut notice = match (&mut save, &event.moment) {
+            (Some(options), Moment::BeforeCall(call)) => self.take_edited(call, options)?,
+            _ => None,
+        };
         // The checkpoint first: it is what cannot be made up for later. And what the agent is about
         // to do is not part of it.
-        let mut notice = None;
         let checkpoint = match (save, event.operation()) {
             (Some(options), Some(operation)) => {
                 let before = self.save_before(&operation, options)?;
-                notice = left_out(&operation, &before.left_out);
+                notice = left_out_words(&operation, &before.left_out);
                 Some(before.saved.checkpoint.manifest.id)
             }
             (Some(options), None) => self.save_heard(&options)?,
@@ -116,6 +119,17 @@ impl Rappel {
             .collect();
         // What cannot be read now is read, or named, when its turn comes.
         First::read(&self.root, &paths).ok().map(Arc::new)
+    }
+
+    /// Has a save take the files that an editor is about to change although git ignores them. Returns
+    /// what the user is told of those that it cannot take.
+    fn take_edited(&self, call: &Call, options: &mut SaveOptions) -> Result<Option<String>> {
+        let CallKind::Edit(named) = &call.kind else { return Ok(None) };
+        let files = named.iter().map(PathBuf::from).collect();
+        let command = format!("{} {}", call.tool, named.join(" "));
+        let edit = Operation { command, files, ..Operation::default() };
+        let Some(left_out) = self.also_ignored(&edit, options)? else { return Ok(None) };
+        Ok(left_out_words(&edit, &left_out))
     }
 
     /// What is saved, and what is recorded, for an event.
@@ -328,7 +342,7 @@ impl Event {
 }
 
 /// What the user is told of an operation that its checkpoint does not hold.
-fn left_out(operation: &Operation, left_out: &LeftOut) -> Option<String> {
+fn left_out_words(operation: &Operation, left_out: &LeftOut) -> Option<String> {
     let sentences = left_out.sentences();
     let (command, rest) = (title(&operation.command), sentences.join("; "));
     (!sentences.is_empty()).then(|| format!("Rappel saved before `{command}`. {rest}"))

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use rappel_capture::files::{Judged, Selector, builtin};
 use rappel_capture::git::apply::path_of;
-use rappel_store::held;
+use rappel_store::{held, tree};
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{FilesPart, Skipped};
-use rappel_types::{Manifest, RelPath};
+use rappel_types::{Entry, Manifest, Node, RelPath};
 
 use super::{LeftOut, Operation};
 use crate::error::{Error, Result};
@@ -56,6 +56,35 @@ impl Rappel {
             Err(error) if error.is_unreadable() => Ok(None),
             other => other.map(Some),
         }
+    }
+
+    /// Whether a checkpoint holds each of these files, as far as they are there and in the workspace.
+    pub(super) fn holds_all(&self, manifest: &Manifest, files: &[PathBuf]) -> Result<bool> {
+        let Some(part) = &manifest.files else { return Ok(false) };
+        let held = tree::Lookup::new(self.source(), part.tree);
+        for file in files {
+            let file = settled(file);
+            let Ok(below) = file.strip_prefix(&self.root) else { continue };
+            let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { continue };
+            if file.symlink_metadata().is_ok() && held.find(&path)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The paths that a checkpoint before an operation took although git ignored them, and that are
+    /// not there any more.
+    pub(crate) fn ignored_and_gone(&self, manifest: &Manifest) -> Result<Vec<RelPath>> {
+        let Some(part) = &manifest.files else { return Ok(Vec::new()) };
+        let Some(root) = Root::of(self.root.clone(), part) else { return Ok(Vec::new()) };
+        let entries = tree::read(self.source(), &part.tree)?;
+        let is_gone = |entry: &Entry| {
+            let is_folder = matches!(entry.node, Node::Directory { .. });
+            root.selector.judge(&entry.path, is_folder) == Judged::Ignored
+                && !self.root.join(OsStr::from_bytes(entry.path.as_bytes())).exists()
+        };
+        Ok(entries.into_iter().filter(is_gone).map(|entry| entry.path).collect())
     }
 
     /// What an operation reaches.
@@ -197,9 +226,10 @@ impl Walk<'_> {
         match self.root.selector.judge(&path, found.is_dir()) {
             Judged::Taken => found.is_dir(),
             Judged::Refused => {
-                let named = below.file_name().is_some_and(|name| name == ".git")
-                    || self.root.excluded.contains(&path);
-                if !named {
+                let is_git = below.file_name().is_some_and(|name| name == ".git");
+                if is_git && self.is_ignored(below.parent()) {
+                    self.leave(path, "git's folder of a repository in an ignored folder");
+                } else if !is_git && !self.root.excluded.contains(&path) {
                     self.leave(path, "Rappel's own rules leave it out");
                 }
                 false
@@ -218,6 +248,12 @@ impl Walk<'_> {
                 false
             }
         }
+    }
+
+    /// Whether git ignores a folder, so that a repository in it is not captured as one.
+    fn is_ignored(&self, folder: Option<&Path>) -> bool {
+        let path = folder.and_then(|folder| RelPath::new(folder.as_os_str().as_bytes()).ok());
+        path.is_some_and(|path| self.root.selector.judge(&path, true) == Judged::Ignored)
     }
 
     fn take(&mut self, path: RelPath, size: u64) {

@@ -2,7 +2,7 @@
 
 use rappel_store::index::CheckpointRow;
 use rappel_types::agents::{Body, SessionId};
-use rappel_types::{Manifest, Timestamp, Trigger};
+use rappel_types::{CheckpointId, Manifest, RelPath, Timestamp, Trigger};
 use serde::Serialize;
 
 use super::Step;
@@ -25,6 +25,17 @@ pub struct PromptStep {
     pub prompt: String,
     /// Another session that worked here since.
     pub other: Option<String>,
+    /// Files that git ignores, that were destroyed since, and that this step does not bring back.
+    pub ignored: Vec<IgnoredFiles>,
+}
+
+/// Files that git ignores, held by a checkpoint from before a command that destroyed them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IgnoredFiles {
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// The files.
+    pub paths: Vec<RelPath>,
 }
 
 impl Rappel {
@@ -46,15 +57,18 @@ impl Rappel {
         };
         // One that cannot be read is nothing to go back to.
         let row = self.nearest_that_differs(|row| of_line(row).is_ok_and(|found| found.is_some()));
-        let row = row.map_err(|error| match error {
-            Error::Nothing { .. } => Error::Nothing {
-                message: format!(
-                    "no prompt of session {session} has changed anything that is left"
-                ),
-                hint: None,
-            },
-            other => other,
-        })?;
+        let row = match row {
+            Err(Error::Nothing { .. }) => {
+                let last = self.rows()?.into_iter().rev();
+                let last = last.into_iter().find(|row| of_line(row).is_ok_and(|it| it.is_some()));
+                let ignored = match last {
+                    Some(last) => self.ignored_since(&last)?,
+                    None => Vec::new(),
+                };
+                return Err(nothing_left(session, &ignored));
+            }
+            other => other?,
+        };
         let manifest = self.store.manifest(&row)?;
         let other = self.other_since(&row, &line)?;
         let title = manifest.description.clone().unwrap_or_default();
@@ -66,7 +80,26 @@ impl Rappel {
         let prompt = self.words_of(&manifest)?.unwrap_or(title);
         let session = manifest.session_id.and_then(|id| id.parse().ok());
         let session = session.unwrap_or_else(|| line[0].clone());
-        Ok(PromptStep { step, session, prompt, other })
+        let ignored = self.ignored_since(&row)?;
+        Ok(PromptStep { step, session, prompt, other, ignored })
+    }
+
+    /// The files that git ignores and that commands have destroyed since a checkpoint. Each is told
+    /// once, with the newest checkpoint that holds it.
+    fn ignored_since(&self, since: &CheckpointRow) -> Result<Vec<IgnoredFiles>> {
+        let mut found: Vec<IgnoredFiles> = Vec::new();
+        let is_before = |row: &&CheckpointRow| {
+            row.sequence > since.sequence && row.trigger == Trigger::PreOperation.as_str()
+        };
+        for row in self.rows()?.iter().rev().filter(is_before) {
+            let Ok(manifest) = self.store.manifest(row) else { continue };
+            let mut paths = self.ignored_and_gone(&manifest)?;
+            paths.retain(|path| !found.iter().any(|newer| newer.paths.contains(path)));
+            if !paths.is_empty() {
+                found.push(IgnoredFiles { checkpoint: row.id.clone(), paths });
+            }
+        }
+        Ok(found)
     }
 
     /// A session and those that it goes on from.
@@ -117,13 +150,16 @@ impl Rappel {
 
     /// That it must be said whose prompt is meant, with those that there are.
     fn whose_prompt(&self) -> Result<Error> {
-        let mut offered = Vec::new();
+        let (mut offered, mut newest) = (Vec::new(), String::new());
         for row in self.rows()?.iter().rev() {
             if row.trigger != Trigger::Prompt.as_str() {
                 continue;
             }
             let Ok(manifest) = self.store.manifest(row) else { continue };
             let session = manifest.session_id.unwrap_or_default();
+            if newest.is_empty() {
+                newest.clone_from(&session);
+            }
             let title = manifest.description.unwrap_or_default();
             let at = Timestamp::from_millis(row.created_at);
             offered.push(format!("  {session}  {title:?}  ({at})"));
@@ -139,7 +175,17 @@ impl Rappel {
         }
         Ok(Error::Usage {
             message: format!("whose prompt is meant? The last ones are:\n{}", offered.join("\n")),
-            hint: Some("rappel undo --prompt --session ID".into()),
+            hint: Some(format!("rappel undo --prompt --session {newest}")),
         })
     }
+}
+
+/// That no prompt's files differ, with the way to those that git ignores.
+fn nothing_left(session: &SessionId, ignored: &[IgnoredFiles]) -> Error {
+    let message = format!("no prompt of session {session} has changed anything that is left");
+    let Some(one) = ignored.first() else { return Error::Nothing { message, hint: None } };
+    let message = format!("{message}, but for files that git ignores");
+    let paths: Vec<String> = one.paths.iter().map(ToString::to_string).collect();
+    let hint = format!("rappel restore {} brings back {}", one.checkpoint, paths.join(", "));
+    Error::Nothing { message, hint: Some(hint) }
 }

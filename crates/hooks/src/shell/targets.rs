@@ -31,6 +31,11 @@ impl Findings {
         !self.reaches.is_empty()
     }
 
+    /// Notes that something is reached which only the run will tell.
+    pub fn say_unknown(&mut self, what: &str) {
+        self.unknown.insert(what.into());
+    }
+
     /// Notes that something is destroyed.
     pub fn say(&mut self, says: &str, reaches: &[Reach]) {
         if !self.says.iter().any(|said| said == says) {
