@@ -109,6 +109,11 @@ pub fn wait(from_worker: &OwnedFd, until: Instant) -> io::Result<Waited> {
     }
 }
 
+/// Waits until a process has ended, at most so long.
+pub fn wait_for_end(process: &OwnedFd, limit: Duration) -> io::Result<bool> {
+    is_ready(process, limit)
+}
+
 fn is_ready(pipe: &OwnedFd, limit: Duration) -> io::Result<bool> {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&limit)) {

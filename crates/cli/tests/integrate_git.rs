@@ -323,3 +323,29 @@ fn outside_a_repository_and_for_other_scopes_it_is_refused() {
     let output = scene.run(&["integrate", "git", "--user"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_merge_is_saved_once_git_has_ended() {
+    let scene = Scene::new();
+    // Git calls its hooks while the merge still counts as under way.
+    scene.write_hook("post-merge", "#!/bin/sh\nsleep 1\n", 0o755);
+    assert!(scene.run(&["integrate", "git"]).status.success());
+    scene.git(&["switch", "-q", "-c", "other"]);
+    fs::write(scene.root().join("b"), "theirs\n").unwrap();
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-q", "-m", "theirs"]);
+    scene.git(&["switch", "-q", "-"]);
+    scene.commit("ours");
+    scene.git(&["merge", "-q", "--no-edit", "other"]);
+    let saved = scene.wait_for("After a merge");
+    assert_eq!(saved["git"]["operation"], Value::Null, "{saved}");
+}
+
+#[test]
+fn the_first_save_is_made_with_the_hooks() {
+    let scene = Scene::new();
+    assert!(scene.run(&["integrate", "git"]).status.success());
+    assert_eq!(scene.total(), 1);
+    assert!(scene.run(&["integrate", "git"]).status.success());
+    assert_eq!(scene.total(), 1);
+}

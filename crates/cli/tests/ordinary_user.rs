@@ -146,3 +146,21 @@ fn a_home_below_a_folder_that_cannot_be_written_to_is_named() {
     assert!(said.contains(&format!("{home}: Permission denied")), "{said}");
     assert!(!closed.join("home").exists());
 }
+
+#[test]
+fn a_folder_that_nobody_may_open_comes_back_with_the_rest() {
+    let world = Ordinary::new();
+    let project = &world.world.project;
+    std::fs::create_dir(project.path("closed")).unwrap();
+    user::give_away(project.root());
+    mode(&project.path("closed"), 0o000);
+    assert_eq!(world.run(&["save", "first"]).status.code(), Some(0));
+    mode(&project.path("closed"), 0o755);
+    std::fs::remove_dir(project.path("closed")).unwrap();
+    std::fs::remove_file(project.path("a.txt")).unwrap();
+    let output = world.run(&["restore", "1", "-y"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(project.path("a.txt").exists());
+    let restored = std::fs::metadata(project.path("closed")).unwrap().permissions().mode();
+    assert_eq!(restored & 0o777, 0o000);
+}

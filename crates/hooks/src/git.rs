@@ -65,7 +65,8 @@ pub fn line(caller: &Caller, hook: &str) -> String {
         Program::At(_) => format!("[ -x {} ]", caller.word()),
         Program::OnPath => format!("command -v {}", caller.word()),
     };
-    let call = caller.line(&format!("hook git {hook}"));
+    // Git is the parent of the hook's shell.
+    let call = caller.line(&format!("hook git {hook} --after $PPID"));
     format!("{{ {test} && ( {call} </dev/null & ) || :; }} >/dev/null 2>&1 {MARK}")
 }
 

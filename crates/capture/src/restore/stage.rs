@@ -206,6 +206,12 @@ pub fn sync_folders(root: &Root, folders: &[Option<RelPath>], entries: usize) ->
         {
             Ok(())
         }
+        // A folder that its own user may not open is made durable with everything else.
+        Err(rappel_store::Error::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            Ok(root.sync_all()?)
+        }
         other => Ok(other?),
     })
 }

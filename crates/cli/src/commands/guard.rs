@@ -52,13 +52,21 @@ pub enum Shell {
 }
 
 /// The function for bash. A `DEBUG` trap sees every command of an interactive shell before it runs;
-/// those of completion and of the prompt are none of the user's.
+/// those of completion and of the prompt are none of the user's. The trap hands `$_` on, because
+/// that is then what the user's command finds in it. A trap that is there already goes on.
 const BASH: &str = r#"__rappel_guard() {
     [[ -n ${COMP_LINE-} || ${BASH_SUBSHELL} -ne 0 ]] && return
     case "$BASH_COMMAND" in "${PROMPT_COMMAND-}" | rappel* | __rappel_*) return ;; esac
     command rappel guard --line "$BASH_COMMAND" </dev/null || true
 }
-trap '__rappel_guard' DEBUG
+__rappel_set() {
+    eval "set -- $1"
+    case "${3-}" in *__rappel_guard*) return ;; esac
+    trap -- "__rappel_last=\$_${3:+
+$3}
+__rappel_guard \"\$__rappel_last\"" DEBUG
+}
+__rappel_set "$(trap -p DEBUG)"
 "#;
 
 /// The function for zsh, which tells what was typed.
@@ -91,8 +99,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let Some(operation) = shell::verdict(line, folder).operation() else {
             return Ok(Exit::Done);
         };
-        if rappel::is_project(&context.root()) {
-            save(&operation, context)?;
+        if rappel::is_project(&context.root())
+            && let Err(failure) = save(&operation, context)
+        {
+            let line = redact::text(first_line(line));
+            let (line, why) = (clean(&line), clean(&failure.message));
+            context.output.tell(&format!("rappel: NOT saved before {line}, which runs now: {why}"));
         }
         return Ok(Exit::Done);
     }

@@ -1,8 +1,12 @@
 //! `rappel hook git HOOK`: git has done something; save it, without keeping git waiting.
 
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
 use rappel::hook::Workers;
 use rappel::{Rappel, SaveOptions};
 use rappel_types::Trigger;
+use rustix::process::Pid;
 
 use crate::errors::Result;
 use crate::process::Context;
@@ -11,13 +15,48 @@ use crate::worker::{self, Side};
 /// What `status` calls git among the agents.
 pub const GIT: &str = "git";
 
+/// So long the save waits for git to end.
+const GIT_WAIT: Duration = Duration::from_secs(60);
+
 /// Starts a worker that saves, and is done. Whatever goes wrong is told where it can be told.
-pub fn run(hook: &str, context: &Context) {
+/// `after` is the process that called the hook.
+pub fn run(hook: &str, after: Option<i32>, context: &Context) {
+    let git = after.and_then(Pid::from_raw).and_then(outermost_git);
     match worker::start() {
         Ok(Side::Caller(_)) => {}
+        Ok(Side::Worker(_)) => {
+            // Git calls a hook before it has put its own things away: a merge still counts as under
+            // way then.
+            if let Some(git) = git {
+                let _ = worker::wait_for_end(&git, GIT_WAIT);
+            }
+            save(hook, context);
+        }
         // Without a second process it is done in this one: the hook waits for neither.
-        Ok(Side::Worker(_)) | Err(_) => save(hook, context),
+        Err(_) => save(hook, context),
     }
+}
+
+/// The git that called a hook: the outermost one, as `git pull` runs `git merge`.
+fn outermost_git(mut pid: Pid) -> Option<OwnedFd> {
+    let is_git = |pid: Pid| read_process(pid, "comm").is_some_and(|name| name.trim() == "git");
+    if !is_git(pid) {
+        return None;
+    }
+    while let Some(parent) = parent_of(pid).filter(|parent| is_git(*parent)) {
+        pid = parent;
+    }
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let status = read_process(pid, "status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    Pid::from_raw(line.trim().parse().ok()?)
+}
+
+fn read_process(pid: Pid, name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).ok()
 }
 
 fn save(hook: &str, context: &Context) {

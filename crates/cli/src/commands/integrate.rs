@@ -135,10 +135,11 @@ fn install(args: &Args, context: &Context) -> Result {
         let text = written(&place, &caller, &changes);
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
-    let saved = first_save(&mut rappel, scope, &changes, context).map_err(|failure| Failure {
-        message: format!("the hooks are in place, but the first save failed: {}", failure.message),
-        ..failure
-    })?;
+    // The folder in which the user's own settings are changed need not be a project.
+    let saved = match scope == Scope::User && !rappel::is_project(rappel.root()) {
+        true => None,
+        false => first_save(&mut rappel, "Claude Code integrated", &changes, context)?,
+    };
     let notes = notes(&place, &changes, context);
     let names: Vec<String> =
         SLASHES.iter().map(|slash| format!("/rappel:{}", slash.name)).collect();
@@ -202,16 +203,12 @@ fn written(place: &Place, caller: &Caller, changes: &Changes) -> String {
 }
 
 /// The first checkpoint with everything, unless there is nothing new to hold.
-fn first_save(
+pub(super) fn first_save(
     rappel: &mut Rappel,
-    scope: Scope,
+    message: &str,
     changes: &Changes,
     context: &Context,
 ) -> Result<Option<CheckpointId>> {
-    // The folder in which the user's own settings are changed need not be a project.
-    if scope == Scope::User && !rappel::is_project(rappel.root()) {
-        return Ok(None);
-    }
     let one = ListFilter { limit: Some(1), ..ListFilter::default() };
     if changes.is_empty() && rappel.list(&one)?.total > 0 {
         return Ok(None);
@@ -220,12 +217,15 @@ fn first_save(
     context.stop_cleanly();
     let counters = Progress::default();
     let options = SaveOptions {
-        message: Some("Claude Code integrated".into()),
+        message: Some(message.into()),
         session: context.session(),
         ..SaveOptions::default()
     };
-    let saved = progress::scan(context, &counters, || {
-        rappel.save_with_progress(&options, Some(&counters))
+    let saved =
+        progress::scan(context, &counters, || rappel.save_with_progress(&options, Some(&counters)));
+    let saved = saved.map_err(Failure::from).map_err(|failure| Failure {
+        message: format!("the hooks are in place, but the first save failed: {}", failure.message),
+        ..failure
     })?;
     let checkpoint = &saved.checkpoint;
     let output = context.output;

@@ -11,7 +11,7 @@ use rappel_hooks::records::Records;
 use serde_json::json;
 
 use super::hook_git::GIT;
-use super::integrate::{installed_program, left_alone, texts, told};
+use super::integrate::{first_save, installed_program, left_alone, texts, told};
 use crate::errors::{Exit, Failure, Result};
 use crate::process::{self, Context};
 
@@ -33,10 +33,12 @@ pub fn install(context: &Context) -> Result {
         Place::Elsewhere(folder) => return elsewhere(&folder, &caller, context),
     };
     // A home that cannot be used is told before anything is written.
-    drop(context.open_silently()?);
+    let mut rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
     let changes = git::install(&folder, &caller, &records).map_err(IntegrateError::from)?;
     drop(records);
+    // Without it there is nothing to go back to before the next commit or merge.
+    let saved = first_save(&mut rappel, "Git's hooks integrated", &changes, context)?;
     let remove_with = context.suggest("integrate git --remove");
     if output.json {
         output.answer_json(&json!({
@@ -45,6 +47,7 @@ pub fn install(context: &Context) -> Result {
             "changed": !changes.is_empty(),
             "written": texts(&changes.written),
             "lines": null,
+            "checkpoint": saved,
             "remove_with": remove_with,
         }))?;
         return Ok(Exit::Done);

@@ -3,8 +3,10 @@
 use rappel::{PruneReport, Rappel};
 use rappel_types::retention::{Policy, Rules};
 use rappel_types::size::format_size;
+use rappel_types::{CheckpointId, time};
 
 use super::delete::free_now;
+use super::restore::exactly;
 use crate::errors::{Exit, Result};
 use crate::process::Context;
 use crate::{confirm, face, progress};
@@ -15,8 +17,9 @@ const DAY_MS: u64 = 24 * 3_600_000;
 ///
 /// The policy is [retention] in rappel.toml, or the default one. Some checkpoints always stay:
 /// pinned ones, the newest, those that undo or redo may need, those of a session that runs or ended
-/// under 72 hours ago, those under a day old, and manual ones unless a policy names them. The
-/// deleted ones can be brought back for a day with `rappel undelete`.
+/// under 72 hours ago, those under a day old, and manual ones unless a policy names them. A preset
+/// keeps only its own numbers, pinned ones, the newest with files, and what undo or redo may need.
+/// The deleted ones can be brought back for a day with `rappel undelete`.
 #[derive(Debug, Clone, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "\
@@ -83,11 +86,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let policy = args.policy(&rappel);
     let plan = progress::spinner(context, "Looking at checkpoints", || rappel.plan_prune(&policy))?;
     if args.dry_run || plan.deleted.is_empty() {
-        return show(&plan, args, context);
+        return show(&plan, args, &rappel, context);
     }
     if !args.confirm {
         if !output.json {
-            output.tell(face::prune::plan(&plan, output.paint_stderr()).trim_end());
+            let title = |id: &CheckpointId| title(id, &rappel, context);
+            output.tell(face::prune::plan(&plan, title, output.paint_stderr()).trim_end());
         }
         let question = match args.now {
             true => "Delete them at once and for good?",
@@ -129,14 +133,22 @@ pub fn run(args: &Args, context: &Context) -> Result {
     Ok(Exit::Done)
 }
 
-fn show(plan: &PruneReport, args: &Args, context: &Context) -> Result {
+/// `  "first"  (2 hours ago)`, as far as that can be read.
+fn title(id: &CheckpointId, rappel: &Rappel, context: &Context) -> String {
+    let Ok(checkpoint) = rappel.show(&exactly(id)) else { return String::new() };
+    let title = face::title(&checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
+    format!("{title}  ({})", time::age(context.now(), checkpoint.manifest.created_at))
+}
+
+fn show(plan: &PruneReport, args: &Args, rappel: &Rappel, context: &Context) -> Result {
     let output = context.output;
     if output.json {
         output.answer_json(&face::prune::json(plan))?;
         return Ok(Exit::Done);
     }
     output.answer(|out| {
-        out.write_all(face::prune::plan(plan, output.paint()).as_bytes())?;
+        let title = |id: &CheckpointId| title(id, rappel, context);
+        out.write_all(face::prune::plan(plan, title, output.paint()).as_bytes())?;
         if args.dry_run && !plan.deleted.is_empty() && !output.quiet {
             writeln!(out, "To apply: {}", context.suggest(&args.confirmed()))?;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rappel::PruneReport;
+use rappel_types::CheckpointId;
 use rappel_types::size::format_size;
 use serde_json::{Value, json};
 
@@ -12,12 +13,13 @@ use crate::output::Paint;
 /// How many checkpoints that go are named.
 const NAMED: usize = 20;
 
-/// The plan: what goes, and how many stay for which reason.
-pub fn plan(plan: &PruneReport, paint: Paint) -> String {
+/// The plan: what goes, and how many stay for which reason. `title` describes a checkpoint.
+pub fn plan(plan: &PruneReport, title: impl Fn(&CheckpointId) -> String, paint: Paint) -> String {
     let mut text = String::new();
     let going: Vec<_> = plan.decisions.iter().filter(|decision| !decision.keep).collect();
     for decision in going.iter().take(NAMED) {
-        text.push_str(&format!("  {}  {}\n", paint.id(decision.id.as_str()), decision.reason));
+        let (id, title) = (paint.id(decision.id.as_str()), title(&decision.id));
+        text.push_str(&format!("  {id}{title}: {}\n", decision.reason));
     }
     if going.len() > NAMED {
         text.push_str(&format!("  and {} more\n", thousands((going.len() - NAMED) as u64)));
