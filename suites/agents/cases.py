@@ -395,3 +395,29 @@ def two_scopes_tell_an_event_once(stage):
     checks.journal_is_what_happened(stage, session, "both")
     triggers = [one["trigger"] for one in world.checkpoints()[made:]]
     assert triggers.count("session-start") == triggers.count("session-end") == 1, triggers
+
+
+@case(
+    wipe=[{"do": [("shell", "rm -rf secret")]}, {"say": "It is gone."}],
+    reset=[{"do": [("shell", "git reset --quiet --hard HEAD~1")]}, {"say": "It is reset."}],
+    leave=[{"do": [("shell", "git worktree remove --force ../side")]}, {"say": "It is left."}],
+    clean=[{"do": [("shell", "git clean -fdxq")]}, {"say": "It is clean."}],
+)
+def what_a_command_destroys_comes_back(stage):
+    world, agent = stage.world, stage.agent
+    side = world.project.parent / "side"
+    (world.project / ".gitignore").write_text("secret/\n*.local\n")
+    world.git("add", ".gitignore")
+    world.git("commit", "--quiet", "--message=second")
+    world.git("worktree", "add", "--quiet", "-b", "side", str(side))
+    (side / "only-here.txt").write_text("kept\n")
+    (world.project / "secret").mkdir()
+    for path in ("secret/.env", "mine.local", "untracked.txt", "src/main.py"):
+        (world.project / path).write_text("not committed\n")
+    world.rappel("save")
+    for step in ("wipe", "reset", "leave", "clean"):
+        before = world.tree(), side.joinpath("only-here.txt").read_text()
+        agent.ask(f"Clear it away. (script: {step})")
+        last = world.checkpoints("pre-operation")[-1]
+        world.rappel("restore", last["id"], "--confirm")
+        assert (world.tree(), side.joinpath("only-here.txt").read_text()) == before, step
