@@ -1,6 +1,6 @@
 //! Which command lines destroy something, and what they reach.
 //!
-//! A line is read by a grammar ([`script`]), unwrapped (`sudo`, `sh -c`, `xargs`, `find -exec`) and
+//! A line is read by a grammar (`script`), unwrapped (`sudo`, `sh -c`, `xargs`, `find -exec`) and
 //! held against the rules of `shell/rules.toml`. Those rules are data; this module only carries them
 //! out. Hooks and `rappel guard` ask [`verdict`].
 //!
