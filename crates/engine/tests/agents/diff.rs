@@ -95,7 +95,7 @@ fn everything_an_agent_learnt_is_told_with_what_it_was_before() {
     let told = "1 hypothesis gone, 1 hypothesis open again, 1 confidence changed, 1 belief \
                 reconsidered, 1 piece of evidence gone, 1 verification gone, 1 gap open again, \
                 1 note gone, 1 thought gone, 1 tool call gone, 1 context change";
-    assert_eq!(back.summary, format!("0 added, 0 modified, 1 deleted; agents: {told}"));
+    assert_eq!(back.summary, format!("0 new, 0 changed, 1 deleted; agents: {told}"));
 }
 
 #[test]
