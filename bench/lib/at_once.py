@@ -19,6 +19,8 @@ class Workspace:
             path = self.project / f"d{number % 80}" / f"f{number}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{number}\n" * (number % 50 + 1))
+        # It lies within this repository and is a workspace of its own.
+        (self.project / "rappel.toml").write_text("")
         self.edits = 0
         self.call("save", "-q")
 
