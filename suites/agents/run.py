@@ -56,6 +56,8 @@ def main():
     parser.add_argument("--agent", action="append", help="only this agent")
     parser.add_argument("--case", action="append", help="only cases so named, in part")
     options = parser.parse_args()
+    # The agents run in folders of their own.
+    options.installed = options.installed.resolve()
     wanted = options.case or [""]
     chosen = [one for one in cases.CASES if any(part in one.__name__ for part in wanted)]
     failed, not_run, checkpoints, hours = [], [], 0, 0.0
