@@ -121,11 +121,6 @@ fn an_ignored_file_that_an_editor_names_comes_back() {
     let saved = all.iter().find(|one| held(one)).unwrap_or_else(|| panic!("{list}"));
     restore(&world, saved);
     assert_eq!(world.read("settings.local"), "mine\n");
-    // Another edit of a file that git knows costs nothing more.
-    let call =
-        json!({"tool_name": "Write", "tool_input": {"file_path": world.project.path("a.txt")}});
-    tell(&world, "PreToolUse", &call);
-    assert_eq!(world.read("settings.local"), "mine\n");
 }
 
 #[test]

@@ -33,6 +33,7 @@ fn lines_by_another_author_are_counted_by_themselves() {
     let (ordinary, flagged) = count("blind-ordinary.txt");
     assert!(flagged.len() * 100 <= ordinary * 3, "{} of {ordinary}: {flagged:#?}", flagged.len());
     let (destructive, found) = count("blind-destructive.txt");
-    // What is missed is reported, and no reason to fit the rules to the lines.
-    assert!(found.len() <= destructive);
+    // What is missed is reported, and no reason to fit the rules to the lines. Far fewer would mean
+    // that a rule broke.
+    assert!(found.len() * 100 >= destructive * 80, "{} of {destructive}", found.len());
 }

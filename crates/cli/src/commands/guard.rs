@@ -31,7 +31,8 @@ Examples:
   rappel guard --shell fish > ~/.config/fish/conf.d/rappel.fish")]
 pub struct Args {
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["shell", "line"])]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    #[arg(required_unless_present_any = ["shell", "line"])]
     pub command: Vec<String>,
     /// Print a function that guards what you type in this shell
     #[arg(long, value_enum, value_name = "SHELL", conflicts_with = "command")]
