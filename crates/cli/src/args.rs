@@ -165,6 +165,8 @@ commands! {
     Integrate(integrate),
     Guard(guard),
     Hook(hook),
+    #[command(hide = true)]
+    Upkeep(upkeep),
     Completions(completions),
     Help(help),
 }

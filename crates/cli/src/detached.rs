@@ -1,18 +1,24 @@
 //! Upkeep that goes on after a command has answered.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Starts `rappel gc` for a home, in a process group of its own so that Ctrl-C in the terminal
+use rappel::Rappel;
+
+use crate::process::Context;
+
+/// Starts `rappel upkeep` if it is due, in a process group of its own so that Ctrl-C in the terminal
 /// does not reach it. Nobody waits for it; if it cannot be started, a later save tries again.
-pub fn start_gc(home: &Path, root: &Path) {
-    let Ok(program) = std::env::current_exe() else { return };
+pub fn start_upkeep(rappel: &Rappel, context: &Context) {
+    if !rappel.upkeep_due() {
+        return;
+    }
+    let (Ok(program), Ok(home)) = (std::env::current_exe(), context.home()) else { return };
     let _ = Command::new(program)
-        .args(["gc", "--quiet", "--home"])
+        .args(["upkeep", "--quiet", "--home"])
         .arg(home)
         .arg("-C")
-        .arg(root)
+        .arg(rappel.root())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

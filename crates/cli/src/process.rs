@@ -14,13 +14,13 @@ use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
 use rappel_hooks::{VENDORS, Vendor};
 use rappel_types::agents::SessionId;
-use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId};
+use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId, time};
 
 use crate::args::Flags;
 use crate::errors::{Failure, Result};
 use crate::output::{Output, clean};
 use crate::pager::Pager;
-use crate::values;
+use crate::{face, values};
 
 /// What every command works with.
 pub struct Context<'a> {
@@ -87,7 +87,26 @@ impl<'a> Context<'a> {
         for warning in opened.warnings() {
             self.output.warning(&warning);
         }
+        self.announce(&opened);
         Ok(opened)
+    }
+
+    /// Tells a person, once, that retention deletes by itself.
+    pub fn announce(&self, rappel: &Rappel) {
+        if self.output.json || self.output.quiet || !std::io::stderr().is_terminal() {
+            return;
+        }
+        if let Some(first) = rappel.take_announcement() {
+            let number = face::count(first.count as u64, "checkpoint", "checkpoints");
+            let plan = self.suggest("prune --dry-run");
+            self.output.note(&format!(
+                "by its retention policy Rappel deleted {number} of {} ({}). `rappel undelete` \
+                 brings each back for a day; `{plan}` shows what stays and why. It goes on doing so, \
+                 and says it only this once",
+                first.root,
+                time::age(self.now(), first.at),
+            ));
+        }
     }
 
     /// Opens it for a save, which says itself what stands in its way.
@@ -118,6 +137,7 @@ impl<'a> Context<'a> {
     /// How the workspace is opened.
     pub fn options(&self) -> Result<OpenOptions> {
         Ok(OpenOptions {
+            ends_days: true,
             environment: environment(),
             machine: machine(),
             environment_name: variable("RAPPEL_ENVIRONMENT")

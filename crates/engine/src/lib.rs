@@ -135,7 +135,7 @@ pub use log::{FileChange, FileLog};
 pub use operation::{LeftOut, Operation, SavedBefore};
 pub use patch::{Choice, PathHunks};
 pub use progress::RestoreProgress;
-pub use prune::PruneReport;
+pub use prune::{FirstDeletion, Full, PruneReport, Retention};
 pub use rappel::{OpenOptions, Rappel, Variables};
 pub use rappel_capture::agents::locate::Surroundings;
 pub use rappel_capture::files::{Environment, Progress};

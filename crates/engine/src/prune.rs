@@ -2,24 +2,29 @@
 //!
 //! `rappel_types::retention` decides; this module gathers what the decision needs to know.
 
-use std::collections::HashSet;
+mod automatic;
+mod room;
+
+use std::collections::{HashMap, HashSet};
 
 use rappel_store::gc::GcOptions;
 use rappel_store::index::CheckpointRow;
 use rappel_types::agents::SessionId;
-use rappel_types::retention::{self, Candidate, Decision, Policy};
+use rappel_types::retention::{self, Candidate, Decision, Policy, Reason};
 use rappel_types::{CheckpointId, Timestamp};
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Result;
-use crate::rappel::Rappel;
+use crate::rappel::{Rappel, read_config};
+pub use automatic::{FirstDeletion, Full, Retention};
 
 /// A session that ended this recently still protects its checkpoints.
 const RECENT_MS: i64 = 72 * 3_600_000;
+const CENTURY_MS: i64 = 36_500 * 24 * 3_600_000;
 
 /// What a policy would delete, and what came of that.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PruneReport {
     /// How many checkpoints the workspace has.
     pub total: usize,
@@ -35,10 +40,23 @@ pub struct PruneReport {
     pub unreadable: Vec<CheckpointId>,
 }
 
+impl PruneReport {
+    /// The plan to delete these because the home is too large.
+    fn for_room(deleted: Vec<CheckpointId>) -> Self {
+        let decision =
+            |id: &CheckpointId| Decision { id: id.clone(), keep: false, reason: Reason::NoRoom };
+        let decisions = deleted.iter().map(decision).collect();
+        Self { total: deleted.len(), deleted, decisions, ..Self::default() }
+    }
+}
+
 impl Rappel {
-    /// The policy of `rappel.toml`.
-    pub fn retention(&self) -> &Policy {
-        &self.config.retention
+    /// The policy of `rappel.toml`. One that cannot be read is nobody's policy.
+    pub fn retention(&self) -> Result<&Policy> {
+        if self.config_problem.is_some() {
+            read_config(&self.root)?;
+        }
+        Ok(&self.config.retention)
     }
 
     /// What a policy would delete in this workspace, with the space that it frees.
@@ -96,12 +114,12 @@ impl Rappel {
     /// read.
     fn prune_candidates(&self) -> Result<(Vec<Candidate>, Vec<CheckpointId>)> {
         let undoable = self.needed_by_steps()?;
-        let recent = self.recent_sessions()?;
+        let held = self.holding_sessions()?;
         let mut found = Vec::new();
         let mut unreadable = Vec::new();
         for row in self.rows()? {
             match self.view(&row) {
-                Ok(checkpoint) => found.push(candidate(&row, checkpoint, &undoable, &recent)),
+                Ok(checkpoint) => found.push(candidate(&row, checkpoint, &undoable, &held)),
                 Err(error) if error.is_unreadable() => unreadable.push(row.id),
                 Err(error) => return Err(error),
             }
@@ -116,15 +134,17 @@ impl Rappel {
         Ok(needed)
     }
 
-    /// The sessions that run, or ended a short time ago.
-    fn recent_sessions(&self) -> Result<HashSet<SessionId>> {
+    /// Until when each session protects its checkpoints, as far as one does. One that runs has no
+    /// end in sight.
+    fn holding_sessions(&self) -> Result<HashMap<SessionId, Timestamp>> {
         let now = self.now();
-        let is_recent = |ended: Option<Timestamp>| {
-            ended.is_none_or(|ended| now.millis_since(ended) < RECENT_MS)
-        };
-        let sessions = self.sessions()?.into_iter();
-        let recent = sessions.filter(|one| one.status.is_live() || is_recent(one.ended_at));
-        Ok(recent.map(|one| one.id).collect())
+        let after = |end: Timestamp| Timestamp::from_millis(end.as_millis() + RECENT_MS);
+        let no_end_in_sight = Timestamp::from_millis(now.as_millis() + CENTURY_MS);
+        let sessions = self.sessions()?.into_iter().map(|one| {
+            let end = one.ended_at.filter(|_| !one.status.is_live());
+            (one.id, end.map_or(no_end_in_sight, after))
+        });
+        Ok(sessions.filter(|(_, until)| now < *until).collect())
     }
 }
 
@@ -132,14 +152,14 @@ fn candidate(
     row: &CheckpointRow,
     checkpoint: Checkpoint,
     undoable: &HashSet<CheckpointId>,
-    recent: &HashSet<SessionId>,
+    held: &HashMap<SessionId, Timestamp>,
 ) -> Candidate {
     let manifest = checkpoint.manifest;
     let session: Option<SessionId> =
         manifest.session_id.as_ref().and_then(|session| session.parse().ok());
     Candidate {
         undoable: undoable.contains(&manifest.id),
-        session_is_recent: session.is_some_and(|session| recent.contains(&session)),
+        session_holds_until: session.and_then(|session| held.get(&session).copied()),
         id: manifest.id,
         sequence: row.sequence,
         created_at: manifest.created_at,

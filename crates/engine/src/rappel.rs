@@ -59,6 +59,8 @@ pub struct OpenOptions {
     /// The workspace that is meant, by its id or by the folder that it was last seen in, instead of
     /// the one at `root`. Where its folder is gone, its history can be read.
     pub workspace: Option<String>,
+    /// Whether the first save after midnight marks the end of the day with a checkpoint of its own.
+    pub ends_days: bool,
     /// There is no folder of the user's: only agents' state is kept. See [`OpenOptions::detached`].
     pub detached: bool,
 }
@@ -83,6 +85,7 @@ impl OpenOptions {
             cancel: Arc::default(),
             progress: Arc::default(),
             workspace: None,
+            ends_days: false,
             detached: false,
         }
     }

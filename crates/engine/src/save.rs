@@ -2,6 +2,7 @@
 
 mod begin;
 mod damage;
+mod day;
 mod draft;
 mod existing;
 mod files;
@@ -138,10 +139,16 @@ impl Rappel {
     ) -> Result<Saved> {
         let begun = self.begin_save(options, distrust_cache)?;
         let made = match self.prepare_save(begun, options, progress, holdings)? {
-            Prepared::Existing(saved) => return Ok(*saved),
-            Prepared::New(prepared) => prepared.commit(self)?,
+            Prepared::Existing(saved) => Err(*saved),
+            Prepared::New(prepared) => Ok(prepared.commit(self)?),
         };
-        Ok(self.acknowledge(made))
+        match made {
+            Ok(made) => Ok(self.acknowledge(made)),
+            Err(existing) => {
+                self.end_day_in_turn(options);
+                Ok(existing)
+            }
+        }
     }
 
     /// Unfinished restores that concern this workspace.

@@ -20,6 +20,7 @@ use crate::databases::{Found, not_restorable};
 use crate::diff::GitDiff;
 use crate::error::{Error, Result};
 use crate::hook::Integration;
+use crate::prune::Retention;
 use crate::rappel::Rappel;
 use crate::save::parent_of;
 use crate::workspace;
@@ -85,6 +86,8 @@ pub struct Status {
     pub crashed_sessions: Vec<CrashedSession>,
     /// The integrations of agents, see [`Rappel::judge_integrations`].
     pub integrations: Vec<Integration>,
+    /// How retention goes.
+    pub retention: Option<Retention>,
 }
 
 /// What the history costs.
@@ -184,6 +187,7 @@ impl Rappel {
             sessions: self.live_session_ids()?,
             crashed_sessions: self.crashed_sessions()?,
             integrations: Vec::new(),
+            retention: self.retention_state(),
         };
         self.judge_home(&mut status)?;
         let restores = self.open_intents()?.len();
@@ -271,6 +275,15 @@ impl Rappel {
                 format_size(min_free)
             );
             status.worsen(Health::Degraded, &reason, "rappel delete and rappel gc --now");
+        }
+        if let Some(full) = status.retention.as_ref().and_then(|state| state.full) {
+            let reason = format!(
+                "the home takes {}, more than max_size ({}), and everything in it is protected",
+                format_size(full.bytes),
+                format_size(full.max_bytes)
+            );
+            let hint = "raise [store] max_size, or unpin and delete what you do not need";
+            status.worsen(Health::Degraded, &reason, hint);
         }
         let lost = self.lost_packs()?;
         if !lost.is_empty() {
@@ -467,7 +480,7 @@ fn add(sum: &mut u64, part: u64) {
 }
 
 /// What a folder takes on the disk.
-fn folder_size(path: &Path) -> u64 {
+pub(crate) fn folder_size(path: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(path) else { return 0 };
     entries
         .flatten()

@@ -162,9 +162,18 @@ impl Rappel {
         Ok(report)
     }
 
-    /// Whether gc has something to do, cheaply.
-    pub fn gc_due(&self) -> bool {
-        self.store.gc_due().unwrap_or(false)
+    /// Whether retention is to be applied or gc has something to do, cheaply.
+    pub fn upkeep_due(&self) -> bool {
+        self.prune_due() || self.store.gc_due().unwrap_or(false)
+    }
+
+    /// Applies retention and frees space, as far as either is due.
+    pub fn tend(&self) -> Result<()> {
+        let pruned = self.prune_if_due();
+        if self.store.gc_due()? {
+            self.gc(false, false)?;
+        }
+        pruned.map(drop)
     }
 
     /// Reads and checks everything, or one checkpoint. Finding damage is no error.

@@ -91,6 +91,7 @@ impl Home {
             "cache",
             "lock",
             "readers",
+            "retention",
             "gc",
             "reserve",
             "token",
@@ -156,6 +157,11 @@ impl Home {
         self.root.join("saving")
     }
 
+    /// The folder of notes on retention. It is made with the first of them.
+    pub fn retention(&self) -> PathBuf {
+        self.root.join("retention")
+    }
+
     /// The folder of what may be deleted at any time.
     pub fn cache(&self) -> PathBuf {
         self.root.join("cache")
@@ -208,6 +214,13 @@ impl Home {
         let found =
             statfs(&self.root).map_err(|errno| Error::io("look at", &self.root)(errno.into()))?;
         Ok(found.f_bavail as u64 * found.f_bsize as u64)
+    }
+
+    /// How large the home's disk is.
+    pub fn disk_size(&self) -> Result<u64> {
+        let found =
+            statfs(&self.root).map_err(|errno| Error::io("look at", &self.root)(errno.into()))?;
+        Ok(found.f_blocks as u64 * found.f_bsize as u64)
     }
 }
 

@@ -82,15 +82,15 @@ impl Default for FilesConfig {
 /// `[store]`: how much space Rappel may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// The store's largest size; a tenth of the disk if that is less.
-    pub max_size: u64,
+    /// How large the home may get; without it 20 GiB, or a tenth of the disk if that is less.
+    pub max_size: Option<u64>,
     /// Free space on the disk below which the state is degraded.
     pub min_free: u64,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { max_size: DEFAULT_MAX_SIZE, min_free: DEFAULT_MIN_FREE }
+        Self { max_size: None, min_free: DEFAULT_MIN_FREE }
     }
 }
 
@@ -245,7 +245,8 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # session_end = \"800ms\"
 # other = \"2s\"
 
-# How long checkpoints are kept; `rappel prune` applies it. What a rule leaves out has no limit.
+# How long checkpoints are kept. Saves apply it at most once an hour, `rappel prune` at once. What a
+# rule leaves out has no limit.
 # [retention]
 # prompt = {{ keep = \"30d\", max = 1000 }}
 # default = {{ keep = \"7d\", max = 500, hourly_after = \"24h\", daily_after = \"7d\" }}
@@ -253,6 +254,8 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 [store]
 # With less space free on the home's disk, `rappel status` says degraded.
 # min_free = \"2GiB\"
+# Where the home grows beyond this, the oldest checkpoints go that nothing protects.
+# max_size = \"20GiB\"
 "
     )
 }
@@ -299,10 +302,10 @@ mod tests {
         assert_eq!(config.files.include, [".env", "data/blob.bin"]);
         assert_eq!(config.files.exclude, ["tmp/**"]);
         assert_eq!(config.files.max_file_size, 3 << 19);
-        assert_eq!(config.store, StoreConfig { max_size: 20 << 30, min_free: 4096 });
+        assert_eq!(config.store, StoreConfig { max_size: None, min_free: 4096 });
         assert!(config.notes.is_empty());
         let config = parse("[store]\nmax_size = \"1GiB\"");
-        assert_eq!(config.notes, ["`store.max_size` is not used yet"]);
+        assert_eq!(config.store.max_size, Some(1 << 30));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn when(bytes: &[u8]) {
 pub fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Config::parse(text, "rappel.toml") {
-        Ok(config) => assert!(config.files.max_file_size > 0 && config.store.max_size > 0),
+        Ok(config) => assert!(config.files.max_file_size > 0 && config.store.max_size != Some(0)),
         Err(error) => {
             assert!(!error.mistakes.is_empty());
             let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;

@@ -20,7 +20,8 @@ pub use policy::{Keep, Policy, Preset, Rule, Rules};
 
 /// Checkpoints under this age are kept, whatever the rules say.
 const YOUNG_MS: u64 = 24 * HOUR_MS;
-const HOUR_MS: u64 = 3_600_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const MINUTE_MS: u64 = 60_000;
 
 /// A checkpoint with one of these tags marks a turn of the agent's reasoning and is kept.
 pub const SIGNIFICANT_TAGS: [&str; 4] =
@@ -48,8 +49,9 @@ pub struct Candidate {
     pub tags: Vec<String>,
     /// Whether `undo` or `redo` could still go there.
     pub undoable: bool,
-    /// Whether its session runs, or ended under 72 hours ago.
-    pub session_is_recent: bool,
+    /// Until when its session protects it: 72 hours after the end of one, no end in sight while it
+    /// runs.
+    pub session_holds_until: Option<Timestamp>,
 }
 
 impl Candidate {
@@ -76,6 +78,8 @@ pub enum Reason {
     Manual,
     /// Kept: a tag marks it as significant.
     Significant,
+    /// Kept: the policy keeps all such for ever.
+    Forever,
     /// Kept: the policy keeps it.
     Policy,
     /// Goes: it is older than its rule keeps it.
@@ -86,12 +90,17 @@ pub enum Reason {
     SameHour,
     /// Goes: a newer one of the same day stays.
     SameDay,
+    /// Goes: the home is larger than it may be.
+    NoRoom,
 }
 
 impl Reason {
     /// Whether a checkpoint with this reason stays.
     pub fn keeps(self) -> bool {
-        !matches!(self, Self::TooOld | Self::TooMany | Self::SameHour | Self::SameDay)
+        !matches!(
+            self,
+            Self::TooOld | Self::TooMany | Self::SameHour | Self::SameDay | Self::NoRoom
+        )
     }
 
     /// Whether no rule and no limit on space may take such a checkpoint.
@@ -110,11 +119,13 @@ impl fmt::Display for Reason {
             Self::Young => "too young to go",
             Self::Manual => "made by hand",
             Self::Significant => "tagged as significant",
+            Self::Forever => "the policy keeps it for ever",
             Self::Policy => "within the policy",
             Self::TooOld => "older than the policy keeps",
             Self::TooMany => "more than the policy keeps",
             Self::SameHour => "a newer one of the same hour stays",
             Self::SameDay => "a newer one of the same day stays",
+            Self::NoRoom => "the home is larger than it may be",
         })
     }
 }
@@ -139,9 +150,59 @@ pub fn decide(
     now: Timestamp,
     zone: &jiff::tz::TimeZone,
 ) -> Vec<Decision> {
+    judge(candidates, policy, Calendar::new(candidates, now, zone))
+}
+
+/// How far ahead it is looked for what goes next.
+const HORIZON_MS: u64 = 400 * 24 * HOUR_MS;
+
+/// What goes next if no checkpoint is added, the user works every day, and nothing is deleted
+/// before: when, and how many. Now, if something is to go already.
+pub fn next_deletion(
+    candidates: &[Candidate],
+    policy: &Policy,
+    now: Timestamp,
+    zone: &jiff::tz::TimeZone,
+) -> Option<NextDeletion> {
+    let calendar = Calendar::new(candidates, now, zone);
+    let later = |minutes: u64| {
+        Timestamp::from_millis(now.as_millis().saturating_add((minutes * MINUTE_MS) as i64))
+    };
+    let going = |minutes: u64| {
+        let decisions = judge(candidates, policy, calendar.at(later(minutes)));
+        decisions.iter().filter(|decision| !decision.keep).count()
+    };
+    // What goes at a moment is gone at every later one.
+    let (mut none, mut some) = (0, HORIZON_MS / MINUTE_MS);
+    let count = going(0);
+    if count > 0 {
+        return Some(NextDeletion { at: now, count });
+    }
+    if going(some) == 0 {
+        return None;
+    }
+    while some - none > 1 {
+        let middle = none.midpoint(some);
+        match going(middle) {
+            0 => none = middle,
+            _ => some = middle,
+        }
+    }
+    Some(NextDeletion { at: later(some), count: going(some) })
+}
+
+/// What the policy deletes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct NextDeletion {
+    /// Not before this moment.
+    pub at: Timestamp,
+    /// How many go then.
+    pub count: usize,
+}
+
+fn judge(candidates: &[Candidate], policy: &Policy, calendar: Calendar<'_>) -> Vec<Decision> {
     let mut newest_first: Vec<&Candidate> = candidates.iter().collect();
     newest_first.sort_by_key(|candidate| std::cmp::Reverse(candidate.sequence));
-    let calendar = Calendar::new(candidates, now, zone);
     let mut judge = Judge { policy, calendar, kept: HashMap::new(), seen: HashSet::new() };
     let newest = newest_first.first().map(|candidate| &candidate.id);
     let with_files = newest_first.iter().find(|candidate| candidate.holds_files);
@@ -187,11 +248,13 @@ impl Judge<'_> {
     fn protection(&self, candidate: &Candidate, is_newest: bool) -> Option<Reason> {
         let strict = self.policy.is_strict();
         let young = || self.calendar.age(candidate.created_at) < YOUNG_MS;
+        let now = self.calendar.now();
+        let in_session = || candidate.session_holds_until.is_some_and(|until| now < until);
         [
             (candidate.pinned, Reason::Pinned),
             (is_newest, Reason::Newest),
             (candidate.undoable, Reason::Undoable),
-            (!strict && candidate.session_is_recent, Reason::RecentSession),
+            (!strict && in_session(), Reason::RecentSession),
             (!strict && candidate.is_significant(), Reason::Significant),
             (!strict && young(), Reason::Young),
         ]
@@ -250,9 +313,10 @@ impl Judge<'_> {
                 return reason;
             }
         }
-        match rule.max {
-            Some(max) => self.among(group, max),
-            None => Reason::Policy,
+        match (rule.max, rule.keep) {
+            (Some(max), _) => self.among(group, max),
+            (None, Keep::Forever) => Reason::Forever,
+            (None, Keep::For(_)) => Reason::Policy,
         }
     }
 

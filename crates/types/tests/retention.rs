@@ -6,7 +6,7 @@
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use rappel_types::retention::{
-    Candidate, Decision, Keep, Policy, Preset, Reason, Rule, Rules, decide,
+    Candidate, Decision, Keep, Policy, Preset, Reason, Rule, Rules, decide, next_deletion,
 };
 use rappel_types::{CheckpointId, Timestamp, Trigger};
 
@@ -33,7 +33,7 @@ fn made(sequence: u64, created_at: Timestamp, trigger: Trigger) -> Candidate {
         pinned: false,
         tags: Vec::new(),
         undoable: false,
-        session_is_recent: false,
+        session_holds_until: None,
     }
 }
 
@@ -132,6 +132,40 @@ fn older_ones_are_thinned_to_hours_and_days() {
     // It is the newest of an hour that stays.
     let hour = &decisions[decisions.len() - 24 * 6 - 13..decisions.len() - 24 * 6 - 1];
     assert!(hour.iter().any(|decision| decision.reason == Reason::SameHour));
+}
+
+#[test]
+fn what_goes_next_is_known_to_the_minute() {
+    let now = at("2026-06-01T12:00:00Z");
+    let next = |all: &[Candidate]| {
+        next_deletion(all, &Policy::default(), now, &TimeZone::UTC)
+            .map(|next| (next.at, next.count))
+    };
+    // Kept for a day: the first of two goes a day after it was made. The other one is the newest.
+    let two = series(now, 2, HOUR, Trigger::PreOperation);
+    assert_eq!(next(&two), Some((at("2026-06-02T11:01:00Z"), 1)));
+    // Of those that are due by now it is said that they go now.
+    let many = series(now, 40, HOUR, Trigger::PreOperation);
+    let going = utc(&many, &Policy::default(), now).iter().filter(|one| !one.keep).count();
+    assert_eq!(next(&many), Some((now, going)));
+    // A session that ended protects its checkpoints for a while longer.
+    let mut held = two.clone();
+    held[0].session_holds_until = Some(at("2026-06-03T00:00:00Z"));
+    assert_eq!(next(&held), Some((at("2026-06-03T00:00:00Z"), 1)));
+    // Manual ones never go.
+    assert_eq!(next(&series(now, 9, DAY, Trigger::Manual)), None);
+    assert_eq!(next(&[]), None);
+}
+
+#[test]
+fn what_a_policy_keeps_for_ever_is_protected_from_every_limit() {
+    let now = at("2026-06-01T12:00:00Z");
+    let all = series(now, 3, 40 * DAY, Trigger::Manual);
+    let lugh = utc(&all, &Policy::Preset(Preset::Lugh), now);
+    assert_eq!(lugh[0].reason, Reason::Forever);
+    assert!(lugh.iter().all(|decision| decision.reason.protects()));
+    let prompts = series(now, 3, 40 * HOUR, Trigger::Prompt);
+    assert!(!utc(&prompts, &Policy::default(), now)[0].reason.protects());
 }
 
 #[test]
@@ -239,7 +273,8 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
                 holds_files,
                 pinned,
                 undoable,
-                session_is_recent: recent && session.is_some(),
+                session_holds_until: (recent && session.is_some())
+                    .then(|| at("2027-01-01T00:00:00Z")),
                 session,
                 ..made(0, Timestamp::from_millis(epoch + minutes * MINUTE), trigger)
             }
@@ -298,7 +333,7 @@ proptest! {
             prop_assert!(decision.keep || !(one.pinned || one.undoable || is_newest));
             let strict = matches!(policy, Policy::Preset(_));
             let day = now.millis_since(one.created_at) < DAY;
-            prop_assert!(decision.keep || strict || !(day || one.session_is_recent));
+            prop_assert!(decision.keep || strict || !(day || one.session_holds_until.is_some()));
         }
         let mut keep = decisions.iter().map(|decision| decision.keep);
         all.retain(|_| keep.next().unwrap_or(true));

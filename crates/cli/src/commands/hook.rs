@@ -16,6 +16,7 @@ use rappel_types::config::HooksConfig;
 use serde::{Deserialize, Serialize};
 
 use super::hook_git;
+use crate::detached;
 use crate::errors::{Exit, Result};
 use crate::payload;
 use crate::process::{self, Context};
@@ -233,7 +234,9 @@ fn answer(context: &Context, event: &Event, goes_on: GoesOn) -> Result<Answer> {
         return Ok(Answer { reply: Some(reply), ..Answer::default() });
     }
     let mut rappel = context.open_patiently()?;
-    Ok(rappel.hear_event(event, goes_on)?.answer)
+    let heard = rappel.hear_event(event, goes_on)?;
+    detached::start_upkeep(&rappel, context);
+    Ok(heard.answer)
 }
 
 /// The answer to a prompt that is a command of ours; nothing if the model should see it.

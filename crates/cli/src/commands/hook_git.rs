@@ -8,6 +8,7 @@ use rappel::{Rappel, SaveOptions};
 use rappel_types::Trigger;
 use rustix::process::Pid;
 
+use crate::detached;
 use crate::errors::Result;
 use crate::process::Context;
 use crate::worker::{self, Side};
@@ -70,7 +71,12 @@ fn save(hook: &str, context: &Context) {
     let lost = format!("what git did before its {hook} hook is not saved");
     let _at_work = workers.begin_work(&root, lost);
     workers.note_heard(&root, GIT);
-    if let Err(failure) = opened.and_then(|mut rappel| try_save(hook, &mut rappel)) {
+    let saved = opened.and_then(|mut rappel| {
+        try_save(hook, &mut rappel)?;
+        detached::start_upkeep(&rappel, context);
+        Ok(())
+    });
+    if let Err(failure) = saved {
         workers.note_failure(&root, &failure.message);
     }
 }

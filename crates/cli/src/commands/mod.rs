@@ -41,4 +41,5 @@ pub mod trust;
 pub mod undelete;
 pub mod undo;
 pub mod unpin;
+pub mod upkeep;
 pub mod verify;

@@ -136,9 +136,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     let incomplete = args.require_complete && checkpoint.manifest.partial;
     face::saved::warn(checkpoint, output);
-    if rappel.gc_due() {
-        detached::start_gc(&context.home()?, rappel.root());
-    }
+    context.announce(&rappel);
+    detached::start_upkeep(&rappel, context);
     if incomplete {
         return Err(Failure {
             kind: ErrorKind::Failed,

@@ -109,6 +109,7 @@ fn unusable(failure: &Failure, context: &Context) -> Result {
             "sessions": [],
             "crashed_sessions": [],
             "integrations": [],
+            "retention": null,
         }))?;
         return Ok(Exit::Bad(ErrorKind::Failed));
     }

@@ -1,6 +1,6 @@
 //! How well things are: `status`, `doctor`, `stats`.
 
-use rappel::{AgentStats, Check, ExecutionStats, GcReport, Health, Stats, Status};
+use rappel::{AgentStats, Check, ExecutionStats, GcReport, Health, Retention, Stats, Status};
 use rappel_types::size::format_size;
 use rappel_types::{Timestamp, time};
 
@@ -66,11 +66,28 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
             format!("{} {}{}", one.agent, one.state, heard.unwrap_or_default()),
         );
     }
+    fields.add_some("Retention", status.retention.as_ref().and_then(|one| retention(one, now)));
     fields.add("Workspace", clean(&status.root));
     let sizes =
         format!("{}, {} free", format_size(status.home_bytes), format_size(status.free_bytes));
     fields.add("Home", format!("{} ({sizes})", clean(&status.home)));
     text + &fields.lines()
+}
+
+/// What goes next, and what went.
+fn retention(state: &Retention, now: Timestamp) -> Option<String> {
+    let mut words = Vec::new();
+    if let Some(next) = &state.next {
+        let number = count(next.count as u64, "checkpoint goes", "checkpoints go");
+        words.push(match next.at <= now {
+            true => format!("{number} within the hour"),
+            false => format!("{number} {}", time::age(now, next.at)),
+        });
+    }
+    if state.deleted > 0 {
+        words.push(format!("{} deleted so far", thousands(state.deleted)));
+    }
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// How many there are, and how many of those `list` only counts.

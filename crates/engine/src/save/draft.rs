@@ -145,6 +145,30 @@ fn facets(seen: &Seen, options: &SaveOptions) -> BTreeMap<Facet, FacetState> {
     facets
 }
 
+/// Gives several manifests their places, one after the other. Under the lock.
+pub(super) fn place_all<'m>(
+    manifests: impl Iterator<Item = &'m mut Manifest>,
+    index: &mut Index,
+    id: WorkspaceId,
+    now: rappel_types::Timestamp,
+) -> rappel_store::Result<()> {
+    let mut before: Vec<CheckpointId> = Vec::new();
+    for (place_of, manifest) in manifests.enumerate() {
+        loop {
+            place(manifest, index, id, manifest.trigger, now)?;
+            if !before.contains(&manifest.id) {
+                break;
+            }
+        }
+        manifest.sequence += place_of as u64;
+        if let Some(last) = before.last() {
+            manifest.parent = Some(last.clone());
+        }
+        before.push(manifest.id.clone());
+    }
+    Ok(())
+}
+
 /// Gives a manifest its place in the workspace's history. Under the lock.
 pub(crate) fn place(
     manifest: &mut Manifest,

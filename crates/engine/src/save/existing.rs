@@ -34,9 +34,19 @@ impl Rappel {
             return Ok(None);
         };
         let existing = match options.if_changed {
+            // Somebody else has marked the day meanwhile.
+            _ if options.once_a_day && !self.day_is_over(newest, self.now()) => {
+                self.readable(newest)?
+            }
             true => self.unchanged(newest, (files, git, databases))?,
             // `undo` goes by the checkpoints that restores make: each has its own.
-            false if options.trigger() == Trigger::PreRestore || options.adds_something() => None,
+            false
+                if options.trigger() == Trigger::PreRestore
+                    || options.once_a_day
+                    || options.adds_something() =>
+            {
+                None
+            }
             false => self.fresh(newest, options, seen)?,
         };
         Ok(existing.map(|checkpoint| {

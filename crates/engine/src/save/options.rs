@@ -52,6 +52,8 @@ pub struct SaveOptions {
     /// Make a checkpoint only if something else than agents' state changed since the last one,
     /// however old that is.
     pub if_changed: bool,
+    /// Make a checkpoint only if the newest one is of an earlier local day.
+    pub once_a_day: bool,
     /// What the checkpoint is to come before, if that may not wait for it.
     pub overtaken: Option<Overtaken>,
     /// What was read before anything else, because a call is about to change it.

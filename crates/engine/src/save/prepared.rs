@@ -10,7 +10,8 @@ use rappel_store::writer::{Moment, Writer};
 use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, RelPath, Timestamp, Trigger};
 
 use super::begin::Begun;
-use super::draft::{manifest_base, place};
+use super::day;
+use super::draft::{manifest_base, place_all};
 use super::look::Seen;
 use super::{Overtaken, SaveOptions, Saved, workspace_record};
 use crate::agents::{Snapshots, agents_part, catch_up};
@@ -203,23 +204,27 @@ impl Pending {
         if let Some(asking) = &mut begun.asking {
             catch_up(asking, index)?;
         }
-        // The mark comes first: the newest checkpoint is the one that was asked for.
-        let mut mark = None;
-        if let Some(merge) = &self.merge {
-            let mut manifest = manifest.clone();
-            place(&mut manifest, index, id, Trigger::PrMerged, now)?;
-            merge.mark(&mut manifest);
-            let Merge { branch, subject, .. } = merge;
-            begun.notes.push(format!("{branch} was merged: {subject} ({})", manifest.id));
-            mark = Some(manifest);
+        let newest = index.newest_with_files(id)?;
+        let is_over = newest.as_ref().is_some_and(|row| rappel.day_is_over(row, now));
+        if options.once_a_day && !is_over {
+            return Err(rappel_store::Error::Moved);
         }
-        place(manifest, index, id, options.trigger(), now)?;
-        if let Some(mark) = &mark {
-            while manifest.id == mark.id {
-                place(manifest, index, id, options.trigger(), now)?;
-            }
-            manifest.sequence = mark.sequence + 1;
-            manifest.parent = Some(mark.id.clone());
+        // Marks come first: the newest checkpoint is the one that was asked for.
+        let mut marks = Vec::new();
+        let ends_day = newest.is_some_and(|row| rappel.ends_day(&row, now));
+        if ends_day && manifest.files.is_some() && manifest.trigger != Trigger::EndOfDay {
+            let mut mark = manifest.clone();
+            day::mark(&mut mark);
+            marks.push(mark);
+        }
+        if let Some(merge) = &self.merge {
+            let mut mark = manifest.clone();
+            merge.mark(&mut mark);
+            marks.push(mark);
+        }
+        place_all(marks.iter_mut().chain([&mut *manifest]), index, id, now)?;
+        if let (Some(Merge { branch, subject, .. }), Some(mark)) = (&self.merge, marks.last()) {
+            begun.notes.push(format!("{branch} was merged: {subject} ({})", mark.id));
         }
         let asking = begun.asking.as_mut();
         let event = asking.map(|asking| asking.note_checkpoint(manifest, now));
@@ -229,7 +234,7 @@ impl Pending {
             part.state_dirs = std::mem::take(&mut self.state_dirs);
             part.transcripts = self.transcripts_tree;
             part.connected = std::mem::take(&mut self.connected.taken);
-            if let Some(mark) = &mut mark {
+            for mark in &mut marks {
                 mark.set_agents(part.clone());
             }
             manifest.set_agents(part);
@@ -237,9 +242,9 @@ impl Pending {
         manifest.cost.new_bytes = moment.new_bytes;
         manifest.cost.wall_ms = begun.start.elapsed().as_micros() as f64 / 1000.0;
         let base = manifest_base(index, id, manifest.sequence)?;
-        let both = mark.iter().chain([&*manifest]);
-        let both = both.map(|one| NewRecord::Manifest { manifest: Box::new(one.clone()), base });
-        let mut records: Vec<NewRecord> = both.collect();
+        let all = marks.iter().chain([&*manifest]);
+        let all = all.map(|one| NewRecord::Manifest { manifest: Box::new(one.clone()), base });
+        let mut records: Vec<NewRecord> = all.collect();
         records.extend(begun.workspace_record(rappel, now)?);
         records.extend(event.map(|(session, event)| NewRecord::Document {
             kind: Kind::Event,

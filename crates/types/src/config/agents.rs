@@ -1,6 +1,7 @@
 //! What is captured of agents, and which events make checkpoints by themselves.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::read::{Reader, Value, in_order};
 use crate::agents::contradiction::Thresholds;
@@ -13,6 +14,9 @@ pub struct AgentsConfig {
     pub state_dirs: Vec<RelPath>,
 }
 
+/// The clock makes checkpoints at most this often.
+const SHORTEST: Duration = Duration::from_secs(10);
+
 /// `[auto]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AutoConfig {
@@ -20,6 +24,8 @@ pub struct AutoConfig {
     pub triggers: BTreeMap<&'static str, bool>,
     /// When two things contradict each other.
     pub thresholds: Thresholds,
+    /// How often `watch` and `run` save while something changes; `None`: not at all.
+    pub every: Option<Duration>,
 }
 
 impl AutoConfig {
@@ -47,6 +53,10 @@ impl Reader<'_> {
         let mut auto = AutoConfig::default();
         for (key, value) in self.table("auto", value).into_iter().flat_map(in_order) {
             let name: &str = key.get_ref();
+            if name == "every" {
+                auto.every = self.duration("auto.every", value).map(|every| every.max(SHORTEST));
+                continue;
+            }
             let thresholds = &mut auto.thresholds;
             let threshold = match name {
                 "held" => Some(&mut thresholds.held),
@@ -63,7 +73,7 @@ impl Reader<'_> {
             }
             let Ok(trigger) = name.parse::<Trigger>() else {
                 let mut names: Vec<&str> = Trigger::ALL.iter().map(|one| one.as_str()).collect();
-                names.extend(["held", "strong-evidence", "fallen"]);
+                names.extend(["every", "held", "strong-evidence", "fallen"]);
                 self.unknown(key, "auto.", &names);
                 continue;
             };

@@ -69,12 +69,7 @@ impl Reader<'_> {
             match name {
                 "environment" => config.environment = self.name(name, value),
                 "files" => config.files = self.files(value),
-                "store" => {
-                    config.store = self.store(value);
-                    if config.store.max_size != StoreConfig::default().max_size {
-                        config.notes.push("`store.max_size` is not used yet".to_owned());
-                    }
-                }
+                "store" => config.store = self.store(value),
                 "database" => {
                     config.databases = self.databases(value);
                     self.check_names(value, &config.databases, &config.commands);
@@ -134,7 +129,7 @@ impl Reader<'_> {
             match key.get_ref().as_ref() {
                 "max_size" => {
                     if let Some(size) = self.size("store.max_size", value) {
-                        store.max_size = size;
+                        store.max_size = Some(size);
                         if size == 0 {
                             let message = "0 would leave no room for a checkpoint".to_owned();
                             self.mistake(value.span(), "store.max_size", message);

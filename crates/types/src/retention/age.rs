@@ -1,6 +1,7 @@
 //! How old a checkpoint is, counted in active days.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -13,7 +14,7 @@ pub(super) struct Calendar<'a> {
     now: Timestamp,
     zone: &'a TimeZone,
     /// For each active day, its first moment and how many idle milliseconds lie after it, up to now.
-    idle_after: Vec<(i64, u64)>,
+    idle_after: Rc<[(i64, u64)]>,
 }
 
 impl<'a> Calendar<'a> {
@@ -34,7 +35,17 @@ impl<'a> Calendar<'a> {
             later = Some(start);
         }
         idle_after.reverse();
-        Self { now, zone, idle_after }
+        Self { now, zone, idle_after: idle_after.into() }
+    }
+
+    /// The same at a later moment, if no day until then is idle.
+    pub fn at(&self, now: Timestamp) -> Self {
+        Self { now, zone: self.zone, idle_after: self.idle_after.clone() }
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// Milliseconds since then; none if the moment lies ahead.

@@ -1,0 +1,16 @@
+//! `rappel upkeep`: what a save, a hook or `watch` starts, and nobody waits for.
+
+use crate::errors::{Exit, Result};
+use crate::process::Context;
+
+/// Apply the retention policy and free space, as far as either is due
+///
+/// Saves, hooks and `rappel watch` start this by themselves. `rappel prune` and `rappel gc` do the
+/// same at once.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {}
+
+pub fn run(_: &Args, context: &Context) -> Result {
+    context.open_silently()?.tend()?;
+    Ok(Exit::Done)
+}
