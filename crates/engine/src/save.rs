@@ -27,6 +27,7 @@ use crate::databases::Holdings;
 use crate::error::{Error, Result};
 use crate::rappel::{Rappel, read_config};
 use crate::workspace;
+pub(crate) use begin::Identified;
 pub(crate) use draft::{manifest_base, parent_of, place};
 pub(crate) use files::{Ask, CapturedFiles, Leave};
 pub(crate) use look::Seen;
@@ -54,13 +55,13 @@ pub struct Saved {
 
 impl Rappel {
     /// Makes a checkpoint of the workspace, or returns the one that already says all of it.
-    pub fn save(&mut self, options: &SaveOptions) -> Result<Saved> {
+    pub fn save(&self, options: &SaveOptions) -> Result<Saved> {
         self.save_with_progress(options, None)
     }
 
     /// As [`Rappel::save`], telling `progress` how far it is.
     pub fn save_with_progress(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
@@ -73,7 +74,7 @@ impl Rappel {
 
     /// The same at once, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
         holdings: &mut Holdings,
@@ -90,7 +91,7 @@ impl Rappel {
                         "the store was compacted meanwhile; looking at everything anew"
                     );
                     distrust_cache = true;
-                    self.recognition = workspace::recognise(&self.store, &self.evidence)?;
+                    self.recognised(workspace::recognise(&self.store, &self.evidence)?);
                 }
                 // The tree that the cache is about cannot be read any more.
                 Err(error) if error.is_unreadable() && !distrust_cache => distrust_cache = true,
@@ -130,7 +131,7 @@ impl Rappel {
     }
 
     fn try_save(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
         holdings: &mut Holdings,

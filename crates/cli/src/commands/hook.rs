@@ -232,7 +232,7 @@ fn answer(context: &Context, event: &Event, goes_on: GoesOn) -> Result<Answer> {
     {
         return Ok(Answer { reply: Some(reply), ..Answer::default() });
     }
-    let mut rappel = context.open_patiently()?;
+    let rappel = context.open_patiently()?;
     Ok(rappel.hear_event(event, goes_on)?.answer)
 }
 

@@ -70,12 +70,12 @@ fn save(hook: &str, context: &Context) {
     let lost = format!("what git did before its {hook} hook is not saved");
     let _at_work = workers.begin_work(&root, lost);
     workers.note_heard(&root, GIT);
-    if let Err(failure) = opened.and_then(|mut rappel| try_save(hook, &mut rappel)) {
+    if let Err(failure) = opened.and_then(|rappel| try_save(hook, &rappel)) {
         workers.note_failure(&root, &failure.message);
     }
 }
 
-fn try_save(hook: &str, rappel: &mut Rappel) -> Result<()> {
+fn try_save(hook: &str, rappel: &Rappel) -> Result<()> {
     let what = match hook {
         "post-commit" => "After a commit".to_owned(),
         "post-merge" => "After a merge".to_owned(),
