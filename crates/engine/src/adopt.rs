@@ -28,7 +28,7 @@ pub struct Adopted {
 impl Rappel {
     /// Takes over the history of the workspace that was at `old` (a path or an id). Never from a
     /// folder that is still where it was.
-    pub fn adopt(&mut self, old: &str) -> Result<Adopted> {
+    pub fn adopt(&self, old: &str) -> Result<Adopted> {
         self.require_folder()?;
         let found = self.find_to_adopt(old)?;
         if self.workspace_id() == Some(found.id) {
@@ -51,7 +51,7 @@ impl Rappel {
         let record = workspace_record(&document)?;
         self.store.begin()?.commit(|_| Ok(vec![record]))?;
         let to = document.root.clone();
-        self.recognition = Recognition::Known(document);
+        self.recognised(Recognition::Known(document));
         let checkpoints = self.rows()?.len();
         Ok(Adopted { workspace: found.id, from: found.root, to, checkpoints, left_behind })
     }
@@ -73,7 +73,7 @@ impl Rappel {
     /// A history that this folder had before, or that of a folder around it: what became of it, in
     /// a sentence with the command that leads there.
     pub fn other_history(&self) -> Option<String> {
-        if let Recognition::New { moved_from: Some(moved), .. } = &self.recognition {
+        if let Recognition::New { moved_from: Some(moved), .. } = &*self.recognition() {
             return Some(format!(
                 "this folder was {} before; `rappel adopt {}` takes over that history",
                 moved.root, moved.id

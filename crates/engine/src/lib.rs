@@ -14,7 +14,7 @@
 //! # std::fs::create_dir(&project)?;
 //! std::fs::write(project.join("plan.md"), "1. measure")?;
 //!
-//! let mut rappel = Rappel::open(OpenOptions::new(&project, &home))?;
+//! let rappel = Rappel::open(OpenOptions::new(&project, &home))?;
 //! let saved = rappel.save(&SaveOptions {
 //!     message: Some("before the agent starts".into()),
 //!     tags: vec!["known-good".into()],
@@ -49,7 +49,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let (project, home) = (folder.path().join("project"), folder.path().join("home"));
 //! # std::fs::create_dir(&project)?;
-//! let mut rappel = Rappel::open(OpenOptions::new(&project, &home))?;
+//! let rappel = Rappel::open(OpenOptions::new(&project, &home))?;
 //! let (session, _) = rappel.start_session(SessionStart::default())?;
 //! let line = r#"{"kind": "hypothesis", "id": "norm", "text": "normalization is skipped", "confidence": 0.6}"#;
 //! rappel.record(&session, NewEvent::parse(line)?)?;

@@ -141,11 +141,7 @@ impl Rappel {
 
     /// Makes a checkpoint of its own before an operation: with the files that the operation names
     /// although git ignores them, and with the databases if it reaches them.
-    pub fn save_before(
-        &mut self,
-        operation: &Operation,
-        options: SaveOptions,
-    ) -> Result<SavedBefore> {
+    pub fn save_before(&self, operation: &Operation, options: SaveOptions) -> Result<SavedBefore> {
         let trigger = Some(Trigger::PreOperation);
         // What git ignores is told by a checkpoint's rules; the first one has none before it.
         if self.newest_files()?.is_none() && self.reaches_files(operation) {

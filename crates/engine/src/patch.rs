@@ -65,7 +65,7 @@ impl Rappel {
     /// Restores what was chosen. `options.expected` should be the plan that the choice was made
     /// from: hunks are counted in it.
     pub fn restore_chosen(
-        &mut self,
+        &self,
         reference: &Reference,
         options: &RestoreOptions,
         chosen: &BTreeMap<RelPath, Choice>,

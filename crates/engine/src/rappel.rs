@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rappel_capture::agents::locate::Surroundings;
@@ -107,7 +107,8 @@ pub struct Rappel {
     pub(crate) store: Store,
     pub(crate) root: PathBuf,
     pub(crate) evidence: Evidence,
-    pub(crate) recognition: Recognition,
+    /// Which workspace this is. A save may find out; read it with [`Rappel::recognition`].
+    recognition: Mutex<Arc<Recognition>>,
     pub(crate) config: Config,
     /// What is wrong with `rappel.toml`, if something is.
     pub(crate) config_problem: Option<Error>,
@@ -119,9 +120,9 @@ pub struct Rappel {
     /// What was last known of the files, as it is on disk too.
     pub(crate) cache: Mutex<Option<files::Cache>>,
     /// Sessions that this process writes to.
-    pub(crate) live: LiveSessions,
+    live: Mutex<LiveSessions>,
     /// Systems of the program that embeds this library.
-    pub(crate) connected: Vec<Arc<dyn Connected>>,
+    connected: Mutex<Vec<Arc<dyn Connected>>>,
     /// Those who want to be told what happens.
     pub(crate) listeners: Mutex<Vec<std::sync::mpsc::Sender<Notice>>>,
 }
@@ -196,15 +197,15 @@ impl Rappel {
             store,
             root,
             evidence,
-            recognition,
+            recognition: Mutex::new(Arc::new(recognition)),
             config: Config::default(),
             config_problem: None,
             options,
             is_gone: false,
             borrowed: Mutex::default(),
             cache: Mutex::default(),
-            live: LiveSessions::default(),
-            connected: Vec::new(),
+            live: Mutex::default(),
+            connected: Mutex::default(),
             listeners: Mutex::default(),
         }
     }
@@ -261,19 +262,40 @@ impl Rappel {
 
     /// The workspace's id, if it has a history.
     pub fn workspace_id(&self) -> Option<WorkspaceId> {
-        self.known().map(|workspace| workspace.id)
+        self.recognition().known().map(|workspace| workspace.id)
     }
 
-    pub(crate) fn known(&self) -> Option<&document::Workspace> {
-        match &self.recognition {
-            Recognition::Known(known) | Recognition::Recloned(known) => Some(known),
-            Recognition::New { .. } => None,
-        }
+    pub(crate) fn known(&self) -> Option<document::Workspace> {
+        self.recognition().known().cloned()
+    }
+
+    /// Which workspace this is, as far as this process knows at this moment.
+    pub(crate) fn recognition(&self) -> Arc<Recognition> {
+        locked(&self.recognition).clone()
+    }
+
+    pub(crate) fn recognised(&self, recognition: Recognition) {
+        *locked(&self.recognition) = Arc::new(recognition);
+    }
+
+    /// Sessions that this process writes to. Hold the guard for one access only: a capture or a callback may come back
+    /// here.
+    pub(crate) fn live(&self) -> MutexGuard<'_, LiveSessions> {
+        locked(&self.live)
+    }
+
+    /// The connected systems. This is a copy: they are called while no lock is held.
+    pub(crate) fn connected(&self) -> Vec<Arc<dyn Connected>> {
+        locked(&self.connected).clone()
+    }
+
+    pub(crate) fn add_connected(&self, system: Arc<dyn Connected>) {
+        locked(&self.connected).push(system);
     }
 
     /// The workspace's id, for what must not happen to another folder's history.
     pub(crate) fn require_known(&self) -> Result<WorkspaceId> {
-        match &self.recognition {
+        match &*self.recognition() {
             Recognition::Known(known) | Recognition::Recloned(known) => Ok(known.id),
             Recognition::New { replaced: None, moved_from: None } => {
                 Err(Error::NoCheckpoint { reference: "latest".into(), nearest: Vec::new() })
@@ -310,6 +332,11 @@ impl Rappel {
     pub(crate) fn now(&self) -> rappel_types::Timestamp {
         self.options.clock.now()
     }
+}
+
+/// A lock on a value that is whole at every moment, so that a thread that panicked spoils nothing.
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open_store(options: &OpenOptions) -> Result<Store> {

@@ -156,7 +156,7 @@ impl Rappel {
     /// Takes damaged intents out of the way, so that this workspace can be restored again. What they
     /// left undone cannot be told; so the present is saved first, with whatever a restore had staged
     /// in it, and nothing else changes.
-    pub fn set_aside(&mut self) -> Result<SetAside> {
+    pub fn set_aside(&self) -> Result<SetAside> {
         self.store.require_writable()?;
         let workspace = self.require_known()?;
         let _turn = self.turn_to_restore(workspace)?;
@@ -184,7 +184,7 @@ impl Rappel {
     }
 
     /// Ends this workspace's unfinished restore: carries it on, or takes it back.
-    pub fn recover(&mut self, options: &RecoverOptions) -> Result<Recovered> {
+    pub fn recover(&self, options: &RecoverOptions) -> Result<Recovered> {
         match self.recover_with(*options, Names::OfTheServer) {
             Err(error) if error.names_missing().is_some() => {
                 let said = error.names_missing();
@@ -196,7 +196,7 @@ impl Rappel {
         }
     }
 
-    fn recover_with(&mut self, options: RecoverOptions, names: Names) -> Result<Recovered> {
+    fn recover_with(&self, options: RecoverOptions, names: Names) -> Result<Recovered> {
         let RecoverOptions { finish, skip_databases, terminate_connections } = options;
         if skip_databases && !finish {
             return Err(Error::Usage {

@@ -122,7 +122,7 @@ impl Rappel {
 
     /// Restores a checkpoint: saves the present, plans, carries the plan out. `undo` takes it back.
     pub fn restore(
-        &mut self,
+        &self,
         reference: &Reference,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
@@ -136,7 +136,7 @@ impl Rappel {
     /// Carries out what [`Rappel::plan_restore`] planned with these options, or nothing if that is not what it would do
     /// by now.
     pub fn apply(
-        &mut self,
+        &self,
         planned: &RestoreReport,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
@@ -236,7 +236,7 @@ impl Rappel {
     /// loaded once more, from the beginning: what was held and saved for the first attempt others may have changed
     /// by then.
     pub(crate) fn go_to(
-        &mut self,
+        &self,
         target: &Target,
         limit: &Limit<'_>,
         course: &Course<'_>,
@@ -255,7 +255,7 @@ impl Rappel {
     }
 
     fn go_with(
-        &mut self,
+        &self,
         target: &Target,
         limit: &Limit<'_>,
         course: &Course<'_>,
@@ -319,7 +319,7 @@ impl Rappel {
 
     /// Carries out what was prepared.
     fn carry_out(
-        &mut self,
+        &self,
         target: &Target,
         limit: &Limit<'_>,
         kind: UndoKind,
@@ -378,7 +378,7 @@ impl Rappel {
             unmoved = not_loaded(&plan.databases, &databases);
             Ok(())
         })?;
-        self.live.clear();
+        self.live().clear();
         self.tell(&Notice::Restored { checkpoint: target.manifest.id.clone() });
         tracing::info!(
             checkpoint = %target.manifest.id,

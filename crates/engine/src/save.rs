@@ -28,6 +28,7 @@ use crate::databases::Holdings;
 use crate::error::{Error, Result};
 use crate::rappel::{Rappel, read_config};
 use crate::workspace;
+pub(crate) use begin::Identified;
 pub(crate) use draft::{manifest_base, parent_of, place};
 pub(crate) use files::{Ask, CapturedFiles, Leave};
 pub(crate) use look::Seen;
@@ -55,13 +56,13 @@ pub struct Saved {
 
 impl Rappel {
     /// Makes a checkpoint of the workspace, or returns the one that already says all of it.
-    pub fn save(&mut self, options: &SaveOptions) -> Result<Saved> {
+    pub fn save(&self, options: &SaveOptions) -> Result<Saved> {
         self.save_with_progress(options, None)
     }
 
     /// As [`Rappel::save`], telling `progress` how far it is.
     pub fn save_with_progress(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
@@ -74,7 +75,7 @@ impl Rappel {
 
     /// The same at once, taking hold of the databases that a restore may change.
     pub(crate) fn save_holding(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
         holdings: &mut Holdings,
@@ -91,7 +92,7 @@ impl Rappel {
                         "the store was compacted meanwhile; looking at everything anew"
                     );
                     distrust_cache = true;
-                    self.recognition = workspace::recognise(&self.store, &self.evidence)?;
+                    self.recognised(workspace::recognise(&self.store, &self.evidence)?);
                 }
                 // The tree that the cache is about cannot be read any more.
                 Err(error) if error.is_unreadable() && !distrust_cache => distrust_cache = true,
@@ -131,23 +132,19 @@ impl Rappel {
     }
 
     fn try_save(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
         holdings: &mut Holdings,
         distrust_cache: bool,
     ) -> Result<Saved> {
         let begun = self.begin_save(options, distrust_cache)?;
-        let made = match self.prepare_save(begun, options, progress, holdings)? {
-            Prepared::Existing(saved) => Err(*saved),
-            Prepared::New(prepared) => Ok(prepared.commit(self)?),
-        };
-        match made {
-            Ok(made) => Ok(self.acknowledge(made)),
-            Err(existing) => {
+        match self.prepare_save(begun, options, progress, holdings)? {
+            Prepared::Existing(saved) => {
                 self.end_day_in_turn(options);
-                Ok(existing)
+                Ok(*saved)
             }
+            Prepared::New(prepared) => Ok(self.acknowledge(prepared.commit(self)?)),
         }
     }
 

@@ -168,7 +168,7 @@ impl Rappel {
     }
 
     /// Remembers what the user said about what was shown, and about nothing else.
-    pub fn decide(&mut self, shown: &Trust, answer: Answer) -> Result<()> {
+    pub fn decide(&self, shown: &Trust, answer: Answer) -> Result<()> {
         let at = self.now();
         self.change_decisions(|decisions| {
             for one in &shown.entries {
@@ -179,7 +179,7 @@ impl Rappel {
     }
 
     /// Forgets everything that the user said about this workspace; gives how many things that were.
-    pub fn revoke_trust(&mut self) -> Result<usize> {
+    pub fn revoke_trust(&self) -> Result<usize> {
         let mut count = 0;
         self.change_decisions(|decisions| {
             count = decisions.entries.len();
@@ -341,7 +341,7 @@ impl Rappel {
 
     /// Changes what is remembered; nobody else does meanwhile. A file that cannot be understood is
     /// replaced: it allowed nothing.
-    fn change_decisions(&mut self, change: impl FnOnce(&mut Decisions)) -> Result<()> {
+    fn change_decisions(&self, change: impl FnOnce(&mut Decisions)) -> Result<()> {
         self.store.require_writable()?;
         self.settle_workspace()?;
         let home = self.store.home();

@@ -311,7 +311,7 @@ impl Rappel {
     /// Carries out an undo or redo. A path that was edited since is kept and listed, unless
     /// `overwrite`.
     pub fn step(
-        &mut self,
+        &self,
         step: &Step,
         overwrite: bool,
         options: &RestoreOptions,

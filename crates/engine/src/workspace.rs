@@ -38,6 +38,16 @@ pub(crate) enum Recognition {
     New { replaced: Option<document::Workspace>, moved_from: Option<document::Workspace> },
 }
 
+impl Recognition {
+    /// What is remembered of the workspace, if it has a history.
+    pub fn known(&self) -> Option<&document::Workspace> {
+        match self {
+            Self::Known(known) | Self::Recloned(known) => Some(known),
+            Self::New { .. } => None,
+        }
+    }
+}
+
 impl Evidence {
     /// Looks at a folder.
     pub fn of(root: &Path, machine: &str) -> Result<Self> {

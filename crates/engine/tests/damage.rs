@@ -174,7 +174,7 @@ fn a_recovery_stores_again_what_it_is_about_to_displace() {
             |op| matches!(op, Op::Exchange { b, .. } if b.ends_with("b")),
             move || inner.set(Fault::Crash { at: 1 }),
         );
-        let mut rappel =
+        let rappel =
             Rappel::open(rappel::OpenOptions { disk: disk.clone(), ..world.options() }).unwrap();
         rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
         drop(rappel);

@@ -64,7 +64,7 @@ fn an_editors_files_are_in_the_checkpoint_as_they_were_before_its_call() {
     );
     world.clock.advance(61_000);
     let options = OpenOptions { disk, ..world.options() };
-    let mut rappel = rappel::Rappel::open(options).unwrap();
+    let rappel = rappel::Rappel::open(options).unwrap();
     let heard = rappel.hear_event(&before_edit(&world, &["a", "new"]), Arc::new(|| true)).unwrap();
     let checkpoint = heard.checkpoint.unwrap().to_string();
     assert_eq!(cat(&world, &checkpoint, "a").as_deref(), Some("before"));
@@ -115,7 +115,7 @@ fn a_hook_that_finds_nothing_changed_asks_no_database() {
 fn a_session_is_found_among_others_of_its_agent() {
     let world = World::new(Project::new().file("code", "1"));
     world.save("first");
-    let mut rappel = world.open();
+    let rappel = world.open();
     for number in 0..3 {
         let other = Event { session: format!("other-{number}"), ..after_shell("call-x") };
         rappel.hear_event(&other, Arc::new(|| false)).unwrap();

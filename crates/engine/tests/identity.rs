@@ -20,11 +20,11 @@ fn total(rappel: &Rappel) -> usize {
 fn a_renamed_folder_is_adopted() {
     let world = World::new(Project::new().file("w/a", "1"));
     let (old, new) = (world.project.path("w"), world.project.path("renamed"));
-    let mut rappel = Rappel::open(world.options_at(&old)).unwrap();
+    let rappel = Rappel::open(world.options_at(&old)).unwrap();
     let id = rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id.to_string();
     drop(rappel);
     std::fs::rename(&old, &new).unwrap();
-    let mut moved = Rappel::open(world.options_at(&new)).unwrap();
+    let moved = Rappel::open(world.options_at(&new)).unwrap();
     assert_eq!(total(&moved), 0);
     assert!(moved.status().unwrap().hints.iter().any(|hint| hint.contains("adopt")));
     let error = moved.restore(&reference(&id), &RestoreOptions::default()).unwrap_err();
@@ -34,7 +34,7 @@ fn a_renamed_folder_is_adopted() {
     assert_eq!(adopted.checkpoints, 1);
     assert_eq!(total(&moved), 1);
     drop(moved);
-    let mut again = Rappel::open(world.options_at(&new)).unwrap();
+    let again = Rappel::open(world.options_at(&new)).unwrap();
     std::fs::write(new.join("a"), "2").unwrap();
     again.restore(&reference(&id), &RestoreOptions::default()).unwrap();
     assert_eq!(std::fs::read_to_string(new.join("a")).unwrap(), "1");
@@ -47,7 +47,7 @@ fn a_living_original_keeps_its_history() {
     Rappel::open(world.options_at(&old)).unwrap().save(&SaveOptions::default()).unwrap();
     let copy = world.project.path("copy");
     std::fs::create_dir(&copy).unwrap();
-    let mut other = Rappel::open(world.options_at(&copy)).unwrap();
+    let other = Rappel::open(world.options_at(&copy)).unwrap();
     let error = other.adopt(old.to_str().unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
 }
@@ -80,7 +80,7 @@ fn a_new_clone_at_the_same_path_goes_on() {
         .output()
         .unwrap();
     assert!(done.status.success());
-    let mut rappel = world.open();
+    let rappel = world.open();
     let saved = rappel.save(&SaveOptions::default()).unwrap();
     assert!(saved.notes.iter().any(|note| note.contains("cloned anew")), "{:?}", saved.notes);
     assert!(rappel.show(&reference(&id)).is_ok());
@@ -90,13 +90,13 @@ fn a_new_clone_at_the_same_path_goes_on() {
 fn another_folder_at_the_same_path_begins_anew() {
     let world = World::new(Project::new().file("w/a", "1"));
     let root = world.project.path("w");
-    let mut rappel = Rappel::open(world.options_at(&root)).unwrap();
+    let rappel = Rappel::open(world.options_at(&root)).unwrap();
     let id = rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id.to_string();
     drop(rappel);
     std::fs::rename(&root, world.project.path("aside")).unwrap();
     std::fs::create_dir(&root).unwrap();
     std::fs::write(root.join("b"), "precious").unwrap();
-    let mut rappel = Rappel::open(world.options_at(&root)).unwrap();
+    let rappel = Rappel::open(world.options_at(&root)).unwrap();
     let error = rappel.restore(&reference(&id), &RestoreOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     let saved = rappel.save(&SaveOptions::default()).unwrap();
@@ -110,7 +110,7 @@ fn two_that_begin_the_same_history_at_once_have_one() {
     let world = World::new(Project::new().file("a", "1"));
     // Both look before either has saved.
     let (mut one, mut two) = (world.open(), world.open());
-    let save = |rappel: &mut rappel::Rappel, message: &str| {
+    let save = |rappel: &rappel::Rappel, message: &str| {
         let options = SaveOptions { message: Some(message.into()), ..SaveOptions::default() };
         rappel.save(&options).unwrap().checkpoint.manifest
     };
@@ -128,13 +128,13 @@ fn what_was_saved_in_a_moved_folder_before_it_was_adopted_can_still_be_restored(
     let (old, new) = (world.project.path("w"), world.project.path("renamed"));
     Rappel::open(world.options_at(&old)).unwrap().save(&SaveOptions::default()).unwrap();
     std::fs::rename(&old, &new).unwrap();
-    let mut moved = Rappel::open(world.options_at(&new)).unwrap();
+    let moved = Rappel::open(world.options_at(&new)).unwrap();
     std::fs::write(new.join("a"), "2").unwrap();
     let apart = moved.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id;
     let adopted = moved.adopt(old.to_str().unwrap()).unwrap();
     assert_eq!(adopted.left_behind, std::slice::from_ref(&apart));
     drop(moved);
-    let mut again = Rappel::open(world.options_at(&new)).unwrap();
+    let again = Rappel::open(world.options_at(&new)).unwrap();
     assert_eq!(total(&again), 1);
     std::fs::write(new.join("a"), "3").unwrap();
     again.restore(&reference(apart.as_str()), &RestoreOptions::default()).unwrap();
@@ -145,7 +145,7 @@ fn what_was_saved_in_a_moved_folder_before_it_was_adopted_can_still_be_restored(
     // A checkpoint of another folder is not put over this one's files: nobody here knows it.
     let other = world.project.path("other");
     std::fs::create_dir(&other).unwrap();
-    let mut stranger = Rappel::open(world.options_at(&other)).unwrap();
+    let stranger = Rappel::open(world.options_at(&other)).unwrap();
     stranger.save(&SaveOptions::default()).unwrap();
     let error = stranger.restore(&reference(apart.as_str()), &RestoreOptions::default());
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);

@@ -127,7 +127,7 @@ fn run(steps: &[Step]) {
                 }
             }
             Step::Undo => {
-                let mut rappel = world.open();
+                let rappel = world.open();
                 let before = world.snapshot();
                 if let Ok(step) = rappel.next_undo()
                     && let Err(error) = rappel.step(&step, true, &RestoreOptions::default())

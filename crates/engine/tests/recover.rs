@@ -30,7 +30,7 @@ fn interrupt_at(world: &World, id: &str, path: &'static str) {
     );
     let mut options = world.options();
     options.disk = disk.clone();
-    let mut rappel = Rappel::open(options).unwrap();
+    let rappel = Rappel::open(options).unwrap();
     rappel.restore(&reference(id), &RestoreOptions::default()).unwrap_err();
     drop(rappel);
     disk.lose(Loss::all()[0]);
@@ -109,7 +109,7 @@ fn a_save_beside_a_running_restore_does_not_take_its_staged_files() {
     disk.before(
         |op| matches!(op, Op::Exchange { .. }),
         move || {
-            let mut rappel = Rappel::open(beside).unwrap();
+            let rappel = Rappel::open(beside).unwrap();
             let options = SaveOptions { message: Some("beside".into()), ..SaveOptions::default() };
             let saved = rappel.save(&options).unwrap().checkpoint.manifest;
             assert!(saved.interrupted_restore);
@@ -120,7 +120,7 @@ fn a_save_beside_a_running_restore_does_not_take_its_staged_files() {
     );
     let mut options = world.options();
     options.disk = disk;
-    let mut rappel = Rappel::open(options).unwrap();
+    let rappel = Rappel::open(options).unwrap();
     rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
     assert_eq!(held.lock().unwrap().clone(), Some(vec!["a".to_owned(), "b".to_owned()]));
     assert_eq!(world.read("a"), "old a");

@@ -303,7 +303,7 @@ fn an_edit_right_after_a_restore_is_saved_whatever_its_length() {
     );
     let mut options = world.options();
     options.disk = disk;
-    let mut rappel = rappel::Rappel::open(options).unwrap();
+    let rappel = rappel::Rappel::open(options).unwrap();
     rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
     assert_eq!(world.read("a"), "mine!");
     let saved = world.save("after");
@@ -363,7 +363,7 @@ fn whoever_watches_sees_how_many_files_are_written() {
     world.remove("l");
     let options = world.options();
     let progress = options.progress.clone();
-    let mut rappel = rappel::Rappel::open(options).unwrap();
+    let rappel = rappel::Rappel::open(options).unwrap();
     rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
     let seen =
         |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
@@ -397,7 +397,7 @@ fn a_plan_is_carried_out_as_it_was_or_not_at_all() {
     let first = world.save("first");
     world.write("a", "2");
     world.clock.advance(61_000);
-    let mut rappel = world.open();
+    let rappel = world.open();
     let options = RestoreOptions::default();
     let plan = rappel.plan_restore(&reference(&first), &options).unwrap();
     world.write("b", "made meanwhile");

@@ -103,7 +103,7 @@ fn the_home_inside_the_workspace_is_not_captured() {
     let home = project.path(".rappel-home");
     let mut options = rappel::OpenOptions::new(project.root(), &home);
     options.machine = "m".into();
-    let mut rappel = rappel::Rappel::open(options).unwrap();
+    let rappel = rappel::Rappel::open(options).unwrap();
     let saved = rappel.save(&SaveOptions::default()).unwrap();
     assert_eq!(saved.checkpoint.manifest.files.unwrap().count, 1);
 }
@@ -178,7 +178,7 @@ fn a_second_copy_of_a_project_shares_its_bytes() {
     let world = World::new(Project::new().file("one/a", &noise).file("two/a", &noise));
     let new_bytes = |name: &str| {
         let options = world.options_at(&world.project.path(name));
-        let mut rappel = rappel::Rappel::open(options).unwrap();
+        let rappel = rappel::Rappel::open(options).unwrap();
         rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.cost.new_bytes
     };
     let (first, second) = (new_bytes("one"), new_bytes("two"));

@@ -49,7 +49,7 @@ fn a_path_edited_since_is_kept_and_listed() {
     world.write("a", "2");
     world.restore(&first);
     world.write("a", "3");
-    let mut rappel = world.open();
+    let rappel = world.open();
     let step = rappel.next_undo().unwrap();
     let report = rappel.step(&step, true, &RestoreOptions::default()).unwrap();
     assert_eq!((world.read("a"), report.conflicts.len()), ("2".into(), 0));
@@ -140,7 +140,7 @@ fn hunks_that_were_taken_are_given_back() {
     let world = World::new(Project::new().file("a", lines("one", "two")));
     let first = world.save("first");
     world.write("a", lines("1", "2"));
-    let mut rappel = world.open();
+    let rappel = world.open();
     let (report, hunks) =
         rappel.hunks(&support::reference(&first), &RestoreOptions::default()).unwrap();
     assert_eq!(hunks[0].hunks.len(), 2);
@@ -171,7 +171,7 @@ fn a_restore_killed_before_its_intent_is_closed_is_undone_once() {
             mark && marks.fetch_add(1, Ordering::Relaxed) == 2
         };
         disk.before(is_over, || panic!("killed"));
-        let mut rappel = Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap();
+        let rappel = Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap();
         let killed = catch_unwind(AssertUnwindSafe(|| {
             rappel.restore(&reference(&second), &RestoreOptions::default())
         }));
@@ -219,7 +219,7 @@ fn a_restore_that_could_not_be_undone_is_taken_back() {
     let first = world.save("first");
     world.write("a", "2");
     let disk: Arc<dyn Disk> = Arc::new(FullAfterTheSwap::default());
-    let mut rappel = Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap();
+    let rappel = Rappel::open(rappel::OpenOptions { disk, ..world.options() }).unwrap();
     rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap_err();
     drop(rappel);
     assert_eq!(world.read("a"), "2");
@@ -263,7 +263,7 @@ fn of_two_undos_at_once_one_is_a_step() {
         world.write("a", text);
     }
     world.save("last");
-    let (mut first, mut second) = (world.open(), world.open());
+    let (first, second) = (world.open(), world.open());
     let (step, same) = (first.next_undo().unwrap(), second.next_undo().unwrap());
     assert_eq!(step, same);
     first.step(&step, false, &RestoreOptions::default()).unwrap();

@@ -127,7 +127,7 @@ fn line_of(words: &[String]) -> String {
 
 /// Makes the checkpoint and says so in one line.
 fn save(operation: &Operation, context: &Context) -> Result<()> {
-    let mut rappel = context.open_silently()?;
+    let rappel = context.open_silently()?;
     let options = SaveOptions { session: context.session(), ..SaveOptions::default() };
     let before = rappel.save_before(operation, options)?;
     let id = &before.saved.checkpoint.manifest.id;

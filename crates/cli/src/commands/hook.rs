@@ -233,7 +233,7 @@ fn answer(context: &Context, event: &Event, goes_on: GoesOn) -> Result<Answer> {
     {
         return Ok(Answer { reply: Some(reply), ..Answer::default() });
     }
-    let mut rappel = context.open_patiently()?;
+    let rappel = context.open_patiently()?;
     let heard = rappel.hear_event(event, goes_on)?;
     detached::start_upkeep(&rappel, context);
     Ok(heard.answer)

@@ -71,8 +71,8 @@ fn save(hook: &str, context: &Context) {
     let lost = format!("what git did before its {hook} hook is not saved");
     let _at_work = workers.begin_work(&root, lost);
     workers.note_heard(&root, GIT);
-    let saved = opened.and_then(|mut rappel| {
-        try_save(hook, &mut rappel)?;
+    let saved = opened.and_then(|rappel| {
+        try_save(hook, &rappel)?;
         detached::start_upkeep(&rappel, context);
         Ok(())
     });
@@ -81,7 +81,7 @@ fn save(hook: &str, context: &Context) {
     }
 }
 
-fn try_save(hook: &str, rappel: &mut Rappel) -> Result<()> {
+fn try_save(hook: &str, rappel: &Rappel) -> Result<()> {
     let what = match hook {
         "post-commit" => "After a commit".to_owned(),
         "post-merge" => "After a merge".to_owned(),

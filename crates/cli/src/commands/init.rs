@@ -54,7 +54,7 @@ fn allow(context: &Context) -> Result<Vec<String>> {
     if !context.can_ask_a_person() {
         return Ok(Vec::new());
     }
-    let mut rappel = context.open_silently()?;
+    let rappel = context.open_silently()?;
     let trust = rappel.trust();
     if trust.entries.is_empty() {
         return Ok(Vec::new());

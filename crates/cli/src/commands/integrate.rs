@@ -124,7 +124,7 @@ fn install(args: &Args, context: &Context) -> Result {
     let home = context.chosen_home().filter(|_| scope != Scope::Shared);
     let caller = Caller::new(program, home).map_err(IntegrateError::from)?;
     // A home that cannot be used is told before anything is written.
-    let mut rappel = context.open_silently()?;
+    let rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
     let changes = integrate::install(&place, &caller, args.status_line, &records)?;
     drop(records);
@@ -138,7 +138,7 @@ fn install(args: &Args, context: &Context) -> Result {
     // The folder in which the user's own settings are changed need not be a project.
     let saved = match scope == Scope::User && !rappel::is_project(rappel.root()) {
         true => None,
-        false => first_save(&mut rappel, "Claude Code integrated", &changes, context)?,
+        false => first_save(&rappel, "Claude Code integrated", &changes, context)?,
     };
     let notes = notes(&place, &changes, context);
     let names: Vec<String> =
@@ -204,7 +204,7 @@ fn written(place: &Place, caller: &Caller, changes: &Changes) -> String {
 
 /// The first checkpoint with everything, unless there is nothing new to hold.
 pub(super) fn first_save(
-    rappel: &mut Rappel,
+    rappel: &Rappel,
     message: &str,
     changes: &Changes,
     context: &Context,

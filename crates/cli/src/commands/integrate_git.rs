@@ -33,12 +33,12 @@ pub fn install(context: &Context) -> Result {
         Place::Elsewhere(folder) => return elsewhere(&folder, &caller, context),
     };
     // A home that cannot be used is told before anything is written.
-    let mut rappel = context.open_silently()?;
+    let rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
     let changes = git::install(&folder, &caller, &records).map_err(IntegrateError::from)?;
     drop(records);
     // Without it there is nothing to go back to before the next commit or merge.
-    let saved = first_save(&mut rappel, "Git's hooks integrated", &changes, context)?;
+    let saved = first_save(&rappel, "Git's hooks integrated", &changes, context)?;
     let remove_with = context.suggest("integrate git --remove");
     if output.json {
         output.answer_json(&json!({

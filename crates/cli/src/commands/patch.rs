@@ -38,7 +38,7 @@ q - ask nothing more; what was chosen so far is taken back
 pub fn run(
     reference: &Reference,
     options: &RestoreOptions,
-    rappel: &mut Rappel,
+    rappel: &Rappel,
     context: &Context,
 ) -> Result {
     if !context.can_ask() {

@@ -350,19 +350,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
             "rappel record note \"half-way\"; rappel help record lists the kinds",
         ));
     }
-    let mut rappel = context.open()?;
+    let rappel = context.open()?;
     let named = context.asking_session(args.session.as_ref(), &rappel)?;
     let session = rappel.session_meant(named.as_ref())?.id;
     match &args.kind {
         Some(kind) => {
             let event = kind.event(&rappel, &session, context)?;
-            record(&mut rappel, &session, event, context)
+            record(&rappel, &session, event, context)
         }
-        None => lines(&mut rappel, &session, context),
+        None => lines(&rappel, &session, context),
     }
 }
 
-fn record(rappel: &mut Rappel, session: &SessionId, event: NewEvent, context: &Context) -> Result {
+fn record(rappel: &Rappel, session: &SessionId, event: NewEvent, context: &Context) -> Result {
     let recorded = rappel.record(session, event)?;
     let output = context.output;
     let id = id_of(&recorded);
@@ -388,7 +388,7 @@ fn id_of(recorded: &Recorded) -> Option<String> {
 }
 
 /// One event a line; each is acknowledged by a line. A line that is refused does not stop the others.
-fn lines(rappel: &mut Rappel, session: &SessionId, context: &Context) -> Result {
+fn lines(rappel: &Rappel, session: &SessionId, context: &Context) -> Result {
     // How many, and what they have in common.
     let (mut refused, mut kind) = (0u64, None);
     let mut input = std::io::stdin().lock();

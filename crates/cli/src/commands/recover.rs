@@ -50,7 +50,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let mut rappel = context.open()?;
+    let rappel = context.open()?;
     let output = context.output;
     if args.steps {
         let latest = Reference { base: Base::Latest, back: 0 };
@@ -65,7 +65,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     let unfinished = rappel.unfinished()?;
     if args.set_aside && unfinished.damaged_here {
-        return set_aside(&mut rappel, context);
+        return set_aside(&rappel, context);
     }
     if !args.finish && !args.rollback && !args.set_aside {
         if output.json {
@@ -115,7 +115,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     })
 }
 
-fn set_aside(rappel: &mut Rappel, context: &Context) -> Result {
+fn set_aside(rappel: &Rappel, context: &Context) -> Result {
     let output = context.output;
     let done = progress::spinner(context, "Saving", || rappel.set_aside())?;
     if output.json {

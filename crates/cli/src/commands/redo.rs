@@ -19,5 +19,5 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let step = progress::spinner(context, "Comparing", || rappel.next_redo())?;
-    undo::take("redo", &step, &args.step, rappel, context)
+    undo::take("redo", &step, &args.step, &rappel, context)
 }

@@ -193,7 +193,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 }
 
 fn go(args: &Args, context: &Context) -> Result {
-    let mut rappel = context.open()?;
+    let rappel = context.open()?;
     let mut options = args.how.options(context, rappel.root())?;
     if let Some(session) = &args.conversation {
         options.rewound.extend(rappel.session(session)?.assistant_session_id);
@@ -203,7 +203,7 @@ fn go(args: &Args, context: &Context) -> Result {
         return copy_out(&reference, &options, folder, &rappel, context);
     }
     if args.how.patch {
-        return patch::run(&reference, &options, &mut rappel, context);
+        return patch::run(&reference, &options, &rappel, context);
     }
     if !args.how.confirm || args.how.dry_run {
         let mut report =

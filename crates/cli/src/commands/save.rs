@@ -87,7 +87,7 @@ struct Answer<'a> {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     rappel::check_tags(&args.tags)?;
-    let mut rappel = context.open_silently()?;
+    let rappel = context.open_silently()?;
     if let Some(session) = context.named_session(args.session.as_ref())? {
         rappel.session(&session)?;
     }
@@ -109,7 +109,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         ..SaveOptions::default()
     };
     if options.wants(Facet::Databases) {
-        trust::ask_once(&mut rappel, context)?;
+        trust::ask_once(&rappel, context)?;
     }
     context.stop_cleanly();
     let counters = Progress::default();

@@ -108,7 +108,7 @@ struct End {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let mut rappel = context.open()?;
+    let rappel = context.open()?;
     let named = |which: &Which| context.named_session(which.session.as_ref());
     match &args.verb {
         Verb::Start(start) => {

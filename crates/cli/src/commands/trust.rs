@@ -35,12 +35,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let mut rappel = context.open()?;
+    let rappel = context.open()?;
     if args.list {
         return list(&rappel, context);
     }
     if args.revoke {
-        return revoke(&mut rappel, context);
+        return revoke(&rappel, context);
     }
     let mut trust = rappel.trust();
     if args.yes && trust.state != TrustState::Nothing {
@@ -70,12 +70,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     match trust.state {
         TrustState::Nothing | TrustState::Allowed => Ok(Exit::Done),
-        TrustState::Refused | TrustState::New => ask(&mut rappel, &trust, context),
+        TrustState::Refused | TrustState::New => ask(&rappel, &trust, context),
     }
 }
 
 /// Asks about what was shown.
-fn ask(rappel: &mut Rappel, trust: &Trust, context: &Context) -> Result {
+fn ask(rappel: &Rappel, trust: &Trust, context: &Context) -> Result {
     if !context.can_ask_a_person() {
         let advice = match context.is_in_an_agents_shell() {
             true => "ask the user to run this on a terminal".to_owned(),
@@ -89,7 +89,7 @@ fn ask(rappel: &mut Rappel, trust: &Trust, context: &Context) -> Result {
     }
 }
 
-fn decide(rappel: &mut Rappel, trust: &Trust, context: &Context) -> Result<Answer> {
+fn decide(rappel: &Rappel, trust: &Trust, context: &Context) -> Result<Answer> {
     let answer = match confirm::ask("Allow this for this workspace?")? {
         true => Answer::Allowed,
         false => Answer::Refused,
@@ -103,7 +103,7 @@ fn decide(rappel: &mut Rappel, trust: &Trust, context: &Context) -> Result<Answe
 }
 
 /// Asks a person about what nobody decided yet. A save goes on whatever the answer is.
-pub fn ask_once(rappel: &mut Rappel, context: &Context) -> Result<()> {
+pub fn ask_once(rappel: &Rappel, context: &Context) -> Result<()> {
     if !context.can_ask_a_person() {
         return Ok(());
     }
@@ -132,7 +132,7 @@ fn list(rappel: &Rappel, context: &Context) -> Result {
     Ok(Exit::Done)
 }
 
-fn revoke(rappel: &mut Rappel, context: &Context) -> Result {
+fn revoke(rappel: &Rappel, context: &Context) -> Result {
     let revoked = rappel.revoke_trust()?;
     let output = context.output;
     if output.json {

@@ -71,7 +71,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let overwrite = args.step.overwrite;
     let step = progress::spinner(context, "Comparing", || rappel.next_undo_over(overwrite))?;
-    take("undo", &step, &args.step, rappel, context)
+    take("undo", &step, &args.step, &rappel, context)
 }
 
 /// To before the last prompt of a session, whose words are shown: to be edited and sent again.
@@ -94,7 +94,7 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     let words = format!("undo --prompt{conversation} --session {}", undone.session);
     let name = view.assistant_session_id.as_ref().filter(|_| args.conversation && !at_work);
     let rewound = name.cloned().into_iter().collect();
-    let exit = take_words(("undo", &words), &undone.step, &step, rewound, rappel, context)?;
+    let exit = take_words(("undo", &words), &undone.step, &step, rewound, &rappel, context)?;
     if context.output.json || context.output.quiet {
         return Ok(exit);
     }
@@ -139,7 +139,7 @@ pub(super) fn take(
     verb: &str,
     step: &Step,
     args: &StepArgs,
-    rappel: Rappel,
+    rappel: &Rappel,
     context: &Context,
 ) -> Result {
     take_words((verb, verb), step, args, Vec::new(), rappel, context)
@@ -151,19 +151,19 @@ fn take_words(
     step: &Step,
     args: &StepArgs,
     rewound: Vec<String>,
-    mut rappel: Rappel,
+    rappel: &Rappel,
     context: &Context,
 ) -> Result {
     let mut options = args.how.options(context, rappel.root())?;
     options.rewound = rewound;
     if let Some(folder) = &args.how.to {
-        return restore::copy_out(&restore::exactly(&step.to), &options, folder, &rappel, context);
+        return restore::copy_out(&restore::exactly(&step.to), &options, folder, rappel, context);
     }
     if args.how.patch {
-        return patch::run(&restore::exactly(&step.to), &options, &mut rappel, context);
+        return patch::run(&restore::exactly(&step.to), &options, rappel, context);
     }
     let back = if verb == "undo" { "redo" } else { "undo" };
-    let plan_head = words_before(verb, step, &rappel, context);
+    let plan_head = words_before(verb, step, rappel, context);
     if args.how.dry_run || (step.asks && !args.how.confirm) {
         let mut report = progress::spinner(context, "Comparing", || {
             rappel.plan_step(step, args.overwrite, &options)
@@ -184,7 +184,7 @@ fn take_words(
     })?;
     let answer = Answer { step, report: &report };
     let head = match restore::did_something(&report) {
-        true => words_after(verb, step, &report, options.is_partial(), &rappel, context),
+        true => words_after(verb, step, &report, options.is_partial(), rappel, context),
         false => plan_head,
     };
     restore::tell(&head, &answer, &report, back, context)

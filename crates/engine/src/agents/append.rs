@@ -62,7 +62,7 @@ struct Added {
 impl Rappel {
     /// Records what happened in a session. It is durable when this returns; what it asks for (`[auto]` in
     /// `rappel.toml`) has been saved too.
-    pub fn record(&mut self, session: &SessionId, new: NewEvent) -> Result<Recorded> {
+    pub fn record(&self, session: &SessionId, new: NewEvent) -> Result<Recorded> {
         let new = new.cleaned().map_err(|error| Error::Usage { message: error.0, hint: None })?;
         if let Some(at) = new.at {
             self.check_time(session, at)?;
@@ -105,7 +105,7 @@ impl Rappel {
 
     /// Tells what happened in a session before: one durable run, in which whatever the journal has already, or cannot
     /// take, is left out. The events must be [`cleaned`](NewEvent::cleaned), and few enough for a run.
-    pub(crate) fn record_late(&mut self, session: &SessionId, new: &[NewEvent]) -> Result<()> {
+    pub(crate) fn record_late(&self, session: &SessionId, new: &[NewEvent]) -> Result<()> {
         let added = self.append_to(session, new, Told::Late)?;
         for event in added.events {
             self.tell(&Notice::Event { session: session.clone(), event: Box::new(event) });
@@ -113,17 +113,18 @@ impl Rappel {
         Ok(())
     }
 
-    fn append_to(&mut self, session: &SessionId, new: &[NewEvent], told: Told) -> Result<Added> {
+    fn append_to(&self, session: &SessionId, new: &[NewEvent], told: Told) -> Result<Added> {
         let starts = new.iter().any(|new| matches!(new.body, Body::SessionStarted(_)));
         for _ in 0..3 {
-            let mut live = match self.live.remove(session) {
+            let known = self.live().remove(session);
+            let mut live = match known {
                 Some(live) => live,
                 None if starts => Live::new(session.clone()),
                 None => self.load_live(session)?,
             };
             match self.append(&mut live, new, told) {
                 Ok(added) => {
-                    self.live.insert(session.clone(), live);
+                    self.live().insert(session.clone(), live);
                     return Ok(added);
                 }
                 // Set back, or collected, meanwhile: what this process knew is not so any more.

@@ -21,7 +21,7 @@ const TIME_PASSED_MS: i64 = 5 * 60 * 1000;
 
 impl Rappel {
     /// Makes an automatic checkpoint, unless `[auto]` says no or it is too early for one (`time-passed`).
-    pub fn auto_checkpoint(&mut self, trigger: Trigger) -> Result<Option<CheckpointId>> {
+    pub fn auto_checkpoint(&self, trigger: Trigger) -> Result<Option<CheckpointId>> {
         if !self.config.auto.is_on(trigger)
             || (trigger == Trigger::TimePassed && !self.is_time()?)
         {
@@ -34,11 +34,11 @@ impl Rappel {
 
     /// Saves the checkpoints with files that an event asked for.
     pub(super) fn save_raised(
-        &mut self,
+        &self,
         session: &SessionId,
         raised: &[Raised],
     ) -> Result<(Vec<CheckpointId>, Vec<String>)> {
-        if self.live.get(session).is_some_and(|live| !self.is_ours(&live.state)) {
+        if self.live().get(session).is_some_and(|live| !self.is_ours(&live.state)) {
             return Ok((Vec::new(), Vec::new()));
         }
         let on = |one: &&Raised| one.trigger.takes_files() && self.config.auto.is_on(one.trigger);

@@ -63,11 +63,12 @@ impl Live {
 
 impl Rappel {
     /// The session that asks for a checkpoint, if it has a journal.
-    pub(crate) fn asking_session(&mut self, options: &SaveOptions) -> Result<Option<Live>> {
+    pub(crate) fn asking_session(&self, options: &SaveOptions) -> Result<Option<Live>> {
         let Some(session) = options.session.as_deref().and_then(|id| id.parse().ok()) else {
             return Ok(None);
         };
-        let live = match self.live.remove(&session) {
+        let known = self.live().remove(&session);
+        let live = match known {
             Some(live) => live,
             None => match self.load_live(&session) {
                 Err(Error::NoSession { .. }) => return Ok(None),
@@ -92,12 +93,14 @@ impl Rappel {
     }
 
     /// The workspace's id, which a session needs before the first checkpoint gives it one.
-    pub(crate) fn settle_workspace(&mut self) -> Result<WorkspaceId> {
+    pub(crate) fn settle_workspace(&self) -> Result<WorkspaceId> {
         if let Some(id) = self.workspace_id() {
             return Ok(id);
         }
-        let (id, _, document) = self.identify();
-        let Some(document) = document else { return Ok(id) };
+        let save::Identified { id, document: Some(document), begins: true, .. } = self.identify()
+        else {
+            return self.require_known();
+        };
         let evidence = &self.evidence;
         let done = self.store.begin()?.commit(|moment| {
             if crate::workspace::is_known_by_now(moment.index, evidence)? {
@@ -107,12 +110,12 @@ impl Rappel {
         });
         match done {
             Err(rappel_store::Error::Moved) => {
-                self.recognition = crate::workspace::recognise(&self.store, &self.evidence)?;
+                self.recognised(crate::workspace::recognise(&self.store, &self.evidence)?);
                 self.require_known()
             }
             Err(error) => Err(error.into()),
             Ok(_) => {
-                self.recognition = Recognition::Known(document);
+                self.recognised(Recognition::Known(document));
                 Ok(id)
             }
         }

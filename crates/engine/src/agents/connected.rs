@@ -37,13 +37,13 @@ pub(crate) struct Snapshots {
 impl Rappel {
     /// From now on, every checkpoint that this process makes holds that system too, and every restore of agents brings it
     /// back.
-    pub fn connect(&mut self, system: impl Connected + 'static) {
-        self.connected.push(Arc::new(system));
+    pub fn connect(&self, system: impl Connected + 'static) {
+        self.add_connected(Arc::new(system));
     }
 
     pub(crate) fn snapshot_connected(&self, sink: &dyn Sink) -> Result<Snapshots> {
         let mut snapshots = Snapshots::default();
-        for system in &self.connected {
+        for system in self.connected() {
             match system.snapshot() {
                 Ok(bytes) => {
                     let id = sink.put(Role::Content, &bytes, None)?;
@@ -62,7 +62,7 @@ impl Rappel {
     /// Brings the connected systems back; what goes wrong is told.
     pub(crate) fn restore_connected(&self, agents: Option<&AgentsPart>) -> Vec<String> {
         let mut failed = Vec::new();
-        for system in &self.connected {
+        for system in self.connected() {
             let Some(id) = agents.and_then(|part| part.connected.get(system.name())) else {
                 continue;
             };
@@ -77,7 +77,7 @@ impl Rappel {
 
     /// Sets a session back to a checkpoint, code left alone, and gives what it knew there: where an agent goes on from.
     pub fn resume_from(
-        &mut self,
+        &self,
         reference: &Reference,
         session: Option<&SessionId>,
     ) -> Result<(StateAt, RestoreReport)> {

@@ -64,7 +64,7 @@ impl Transcripts {
 impl Rappel {
     /// Reads what is new in transcripts into the journals. What goes wrong is said, and tried again by the next save.
     /// The caller writes the memo down; where it does not, the next save finds that there is nothing new.
-    pub(crate) fn ingest(&mut self, id: WorkspaceId, found: &mut Transcripts) -> Vec<String> {
+    pub(crate) fn ingest(&self, id: WorkspaceId, found: &mut Transcripts) -> Vec<String> {
         let mut said = Vec::new();
         let unread: Vec<Transcript> = found.unread().cloned().collect();
         let mut names = Names::default();
@@ -114,7 +114,7 @@ impl Rappel {
 
     /// Reads one on.
     fn read_transcript(
-        &mut self,
+        &self,
         id: WorkspaceId,
         transcript: &Transcript,
         known: Option<&Known>,
@@ -165,7 +165,7 @@ impl Rappel {
     }
 
     /// Ends a session that nobody else will end.
-    fn end_silent(&mut self, known: &Known) -> Result<()> {
+    fn end_silent(&self, known: &Known) -> Result<()> {
         let Some(session) = &known.session else { return Ok(()) };
         let state = self.load_live(session)?.state;
         let silent = state.latest_at.is_none_or(|at| self.now().millis_since(at) > SILENCE_MS);
@@ -226,7 +226,7 @@ impl Names {
 
 /// A transcript on its way into a journal.
 struct Telling<'a> {
-    rappel: &'a mut Rappel,
+    rappel: &'a Rappel,
     workspace: WorkspaceId,
     provider: Provider,
     names: &'a mut Names,

@@ -79,7 +79,7 @@ impl SessionView {
 
 impl Rappel {
     /// Begins a session in this workspace.
-    pub fn start_session(&mut self, start: SessionStart) -> Result<(SessionId, Recorded)> {
+    pub fn start_session(&self, start: SessionStart) -> Result<(SessionId, Recorded)> {
         self.require_folder()?;
         let now = self.now();
         let session = match start.session {
@@ -117,13 +117,13 @@ impl Rappel {
     }
 
     /// Says that a session waits.
-    pub fn pause_session(&mut self, session: &SessionId) -> Result<Recorded> {
+    pub fn pause_session(&self, session: &SessionId) -> Result<Recorded> {
         self.record(session, Body::SessionPaused(payload::SessionPaused::default()).into())
     }
 
     /// Says that a paused session goes on.
     pub fn resume_session(
-        &mut self,
+        &self,
         session: &SessionId,
         process: Option<ProcessId>,
     ) -> Result<Recorded> {
@@ -133,7 +133,7 @@ impl Rappel {
 
     /// Ends a session.
     pub fn end_session(
-        &mut self,
+        &self,
         session: &SessionId,
         status: SessionStatus,
         reason: Option<String>,

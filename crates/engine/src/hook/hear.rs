@@ -44,7 +44,7 @@ impl Rappel {
     /// `goes_on` says whether the agent has stopped waiting for this. A call that it was about to make may then have
     /// begun, and the checkpoint before it says so.
     pub fn hear_event(
-        &mut self,
+        &self,
         event: &Event,
         goes_on: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<Heard> {
@@ -250,14 +250,14 @@ impl Rappel {
     }
 
     /// Saves; the checkpoint, if there was something to save.
-    fn save_heard(&mut self, options: &SaveOptions) -> Result<Option<CheckpointId>> {
+    fn save_heard(&self, options: &SaveOptions) -> Result<Option<CheckpointId>> {
         let saved = self.save(options)?;
         let made = saved.checkpoint.created.then_some(saved.checkpoint.manifest.id);
         Ok(made)
     }
 
     /// Takes in what transcripts tell, without a checkpoint.
-    fn read_transcripts(&mut self) -> Result<()> {
+    fn read_transcripts(&self) -> Result<()> {
         let Some(id) = self.workspace_id() else { return Ok(()) };
         if let Some(mut found) = self.find_transcripts(id, false)? {
             self.ingest(id, &mut found);
@@ -267,7 +267,7 @@ impl Rappel {
     }
 
     /// Ends the calls of which nothing more will be heard: they were refused or interrupted.
-    pub(super) fn close_calls(&mut self, session: &SessionId, at: Option<Timestamp>) -> Result<()> {
+    pub(super) fn close_calls(&self, session: &SessionId, at: Option<Timestamp>) -> Result<()> {
         let state = self.load_live(session)?.state;
         let open = state.tool_state.running.iter().filter(|call| !call.background);
         let events: Vec<NewEvent> = open
@@ -282,7 +282,7 @@ impl Rappel {
         self.record_heard(session, events)
     }
 
-    fn record_heard(&mut self, session: &SessionId, events: Vec<NewEvent>) -> Result<()> {
+    fn record_heard(&self, session: &SessionId, events: Vec<NewEvent>) -> Result<()> {
         // What cannot be an event is told by the transcript, where there is one.
         let events: Vec<NewEvent> =
             events.into_iter().filter_map(|event| event.cleaned().ok()).collect();

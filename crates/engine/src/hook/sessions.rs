@@ -14,7 +14,7 @@ const SILENCE_MS: i64 = 24 * 60 * 60 * 1000;
 impl Rappel {
     /// The session that an event belongs to. One that is not known, or has ended, begins anew: an
     /// ended session is not revived, but is the parent of the one that goes on.
-    pub(super) fn session_of(&mut self, event: &Event) -> Result<SessionId> {
+    pub(super) fn session_of(&self, event: &Event) -> Result<SessionId> {
         let main = self.session_named(event, &event.session, None)?;
         match &event.subagent {
             None => Ok(main),
@@ -23,7 +23,7 @@ impl Rappel {
     }
 
     fn session_named(
-        &mut self,
+        &self,
         event: &Event,
         name: &str,
         parent: Option<SessionId>,
@@ -132,7 +132,7 @@ impl Rappel {
     }
 
     /// Ends the sessions of agents that are gone. They ended when they were last heard of.
-    pub(super) fn end_gone_sessions(&mut self) -> Result<()> {
+    pub(super) fn end_gone_sessions(&self) -> Result<()> {
         for id in self.live_session_ids()? {
             let Ok(id) = id.parse::<SessionId>() else { continue };
             let view = self.session_as_it_stands(&id)?;
@@ -155,7 +155,7 @@ impl Rappel {
     }
 
     pub(super) fn end_heard(
-        &mut self,
+        &self,
         session: &SessionId,
         status: SessionStatus,
         reason: &str,

@@ -54,7 +54,7 @@ impl Rappel {
     /// Plans the restore and saves the present, until all that the plan displaces is known to be
     /// held. Where there is nothing to do, or the plan is refused, nothing is saved.
     pub(super) fn prepare(
-        &mut self,
+        &self,
         target: &Target,
         limit: &Limit<'_>,
         course: &Course<'_>,
@@ -93,7 +93,7 @@ impl Rappel {
 
     /// Looks at the present, plans, and saves the present if there is something to do.
     fn prepare_once(
-        &mut self,
+        &self,
         target: &Target,
         limit: &Limit<'_>,
         course: &Course<'_>,
@@ -147,7 +147,7 @@ impl Rappel {
     fn connects_to(&self, target: &Target, limit: &Limit<'_>) -> bool {
         let held = target.manifest.agents.as_ref().map(|agents| &agents.connected);
         let holds = |name: &str| held.is_some_and(|held| held.contains_key(name));
-        limit.agents().is_some() && self.connected.iter().any(|system| holds(system.name()))
+        limit.agents().is_some() && self.connected().iter().any(|system| holds(system.name()))
     }
 
     /// What the store cannot give back of what a restore displaces, now that it is saved.
@@ -165,7 +165,7 @@ impl Rappel {
     /// Saves the present before an interrupted restore is ended. What cannot be read of all that may
     /// be displaced is stored again as far as it stands anywhere: under its path, or put aside.
     pub(crate) fn save_to_recover(
-        &mut self,
+        &self,
         options: &SaveOptions,
         held: &mut Holdings,
         intent: &Intent,

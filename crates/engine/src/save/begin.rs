@@ -18,6 +18,8 @@ pub(crate) struct Begun {
     pub(super) start: Instant,
     pub(super) id: WorkspaceId,
     pub(super) notes: Vec<String>,
+    /// Whether nothing was known of the folder, so that `id` was drawn for it.
+    pub(super) begins: bool,
     pub(super) new_workspace: Option<document::Workspace>,
     pub(super) transcripts: Option<Transcripts>,
     pub(super) newest: Option<CheckpointRow>,
@@ -36,6 +38,7 @@ impl Begun {
             start: Instant::now(),
             id,
             notes: Vec::new(),
+            begins: false,
             new_workspace: None,
             transcripts: None,
             newest: None,
@@ -54,19 +57,36 @@ impl Begun {
     }
 }
 
+/// Which workspace a save is of.
+pub(crate) struct Identified {
+    pub id: WorkspaceId,
+    /// Whether `id` was drawn just now. Another thread may draw one too: the commit decides.
+    pub begins: bool,
+    pub notes: Vec<String>,
+    pub document: Option<document::Workspace>,
+}
+
 impl Rappel {
     /// Begins a save. `distrust` says that no cache is to be believed.
-    pub(crate) fn begin_save(&mut self, options: &SaveOptions, distrust: bool) -> Result<Begun> {
+    pub(crate) fn begin_save(&self, options: &SaveOptions, distrust: bool) -> Result<Begun> {
         let start = Instant::now();
-        let (id, mut notes, new_workspace) = self.identify();
+        let identified = self.identify();
+        let mut notes = identified.notes;
         let mut transcripts = None;
         if options.takes_transcripts() {
-            transcripts = self.find_transcripts(id, distrust)?;
+            transcripts = self.find_transcripts(identified.id, distrust)?;
         }
-        let (id, new_workspace) = match &mut transcripts {
-            Some(found) => self.hear(found, id, new_workspace, &mut notes)?,
-            None => (id, new_workspace),
-        };
+        let (mut id, mut begins, mut new_workspace) =
+            (identified.id, identified.begins, identified.document);
+        if let Some(found) = &mut transcripts
+            && found.has_news(self.now())
+        {
+            // A workspace that was never saved becomes known by what transcripts tell.
+            if begins {
+                (id, begins, new_workspace) = (self.settle_workspace()?, false, None);
+            }
+            notes.extend(self.ingest(id, found));
+        }
         let newest = self.store.look_up(|index| index.newest_with_files(id))?;
         let ask_first_commit = new_workspace.is_some()
             || (self.known().is_some_and(|known| known.first_commit.is_none())
@@ -81,6 +101,7 @@ impl Rappel {
             start,
             id,
             notes,
+            begins,
             new_workspace,
             transcripts,
             newest,
@@ -93,33 +114,16 @@ impl Rappel {
         })
     }
 
-    /// Takes in what transcripts tell; a workspace that was never saved becomes known by it. Returns which one it is.
-    fn hear(
-        &mut self,
-        found: &mut Transcripts,
-        id: WorkspaceId,
-        new: Option<document::Workspace>,
-        notes: &mut Vec<String>,
-    ) -> Result<(WorkspaceId, Option<document::Workspace>)> {
-        if !found.has_news(self.now()) {
-            return Ok((id, new));
-        }
-        let (id, new) = match self.known() {
-            Some(known) => (known.id, new),
-            None => (self.settle_workspace()?, None),
-        };
-        notes.extend(self.ingest(id, found));
-        Ok((id, new))
-    }
-
     /// Which workspace this is; a document for it if it is new or was cloned again.
-    pub(crate) fn identify(&self) -> (WorkspaceId, Vec<String>, Option<document::Workspace>) {
+    pub(crate) fn identify(&self) -> Identified {
         let mut notes = Vec::new();
-        match &self.recognition {
-            Recognition::Known(known) => (known.id, notes, None),
+        match &*self.recognition() {
+            Recognition::Known(known) => {
+                Identified { id: known.id, begins: false, notes, document: None }
+            }
             Recognition::Recloned(known) => {
                 notes.push(format!("{} was cloned anew; its history goes on", self.root.display()));
-                (known.id, notes, Some(known.clone()))
+                Identified { id: known.id, begins: false, notes, document: Some(known.clone()) }
             }
             Recognition::New { replaced, moved_from } => {
                 if replaced.is_some() && moved_from.is_none() {
@@ -130,7 +134,8 @@ impl Rappel {
                 }
                 notes.extend(self.other_history());
                 let id = workspace::new_id();
-                (id, notes, Some(self.evidence.document(id, None, self.now())))
+                let document = Some(self.evidence.document(id, None, self.now()));
+                Identified { id, begins: true, notes, document }
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::rappel::Rappel;
 impl Rappel {
     /// Marks the end of the last day that was worked on, if nobody has. A day that only changed
     /// files, without a checkpoint, counts too.
-    pub fn end_day(&mut self) -> Result<Option<Saved>> {
+    pub fn end_day(&self) -> Result<Option<Saved>> {
         let Some(newest) = self.newest_with_files()? else { return Ok(None) };
         if !self.day_is_over(&newest, self.now()) {
             return Ok(None);
@@ -26,7 +26,7 @@ impl Rappel {
 
     /// The same by a save that has found nothing new: a day ends even where its last checkpoint
     /// still says everything. A failure is no failure of that save; the next one tries again.
-    pub(super) fn end_day_in_turn(&mut self, asked: &SaveOptions) {
+    pub(super) fn end_day_in_turn(&self, asked: &SaveOptions) {
         let newest = self.newest_with_files().ok().flatten();
         if asked.once_a_day || !newest.is_some_and(|row| self.ends_day(&row, self.now())) {
             return;

@@ -68,7 +68,7 @@ impl Rappel {
         if !newest.holds_files
             || !(0..FRESH_MS).contains(&age)
             || partial
-            || !self.connected.is_empty()
+            || !self.connected().is_empty()
         {
             return Ok(None);
         }

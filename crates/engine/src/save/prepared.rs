@@ -19,7 +19,7 @@ use crate::databases::Holdings;
 use crate::error::{Error, Result};
 use crate::git::Merge;
 use crate::rappel::Rappel;
-use crate::workspace::{self, FirstCommit, Recognition};
+use crate::workspace::{self, FirstCommit};
 
 /// What came of a look.
 pub(crate) enum Prepared<'s> {
@@ -166,7 +166,7 @@ impl PreparedSave<'_> {
         let mut bases = pending.seen.bases();
         bases.extend(pending.over.as_ref().map(|over| over.checkpoint.clone()));
         let evidence = &rappel.evidence;
-        let begins = matches!(rappel.recognition, Recognition::New { .. });
+        let begins = pending.begun.begins;
         let now = rappel.now();
         writer.commit(|moment| {
             let index = &mut *moment.index;

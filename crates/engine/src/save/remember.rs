@@ -13,17 +13,16 @@ use crate::workspace::Recognition;
 
 impl Rappel {
     /// Remembers what a checkpoint holds, now that it is durable, and says so.
-    pub(crate) fn acknowledge(&mut self, made: Made) -> Saved {
+    pub(crate) fn acknowledge(&self, made: Made) -> Saved {
         let Made { mut begun, manifest, mut seen } = made;
         if let Some(asking) = begun.asking.take() {
-            self.live.insert(asking.state.session.clone(), asking);
+            self.live().insert(asking.state.session.clone(), asking);
         }
         let (checkpoint, trigger) = (manifest.id.clone(), manifest.trigger);
         self.tell(&Notice::Checkpoint { checkpoint, trigger });
-        self.recognition = Recognition::Known(match self.known() {
-            Some(known) => known.clone(),
-            None => self.evidence.document(begun.id, None, self.now()),
-        });
+        let known = self.known();
+        let known = known.unwrap_or_else(|| self.evidence.document(begun.id, None, self.now()));
+        self.recognised(Recognition::Known(known));
         let mut notes = std::mem::take(&mut begun.notes);
         if let Some(git) = &seen.git {
             notes.extend(git.gone.as_ref().map(crate::git::gone));

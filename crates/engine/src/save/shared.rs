@@ -26,7 +26,7 @@ use crate::checkpoint::Checkpoint;
 use crate::databases::Holdings;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
-use crate::workspace::{self, Recognition};
+use crate::workspace;
 
 /// What a capture is asked to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,11 +54,11 @@ impl Asked {
 impl Rappel {
     /// Saves when it is this save's turn, or uses what another one has captured meanwhile.
     pub(super) fn save_in_turn(
-        &mut self,
+        &self,
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
-        let alone = |rappel: &mut Self, options: &SaveOptions| {
+        let alone = |rappel: &Self, options: &SaveOptions| {
             rappel.save_holding(options, progress, &mut Holdings::default())
         };
         if !self.takes_turns(options) {
@@ -78,8 +78,8 @@ impl Rappel {
             None => alone(self, options)?,
             Some(mut turn) => {
                 self.store.refresh()?;
-                if matches!(self.recognition, Recognition::New { .. }) {
-                    self.recognition = workspace::recognise(&self.store, &self.evidence)?;
+                if self.workspace_id().is_none() {
+                    self.recognised(workspace::recognise(&self.store, &self.evidence)?);
                 }
                 match self.share(&mut turn, options, &running)? {
                     Some(saved) => saved,
@@ -130,10 +130,10 @@ impl Rappel {
 
     /// Captures, and tells those who wait.
     fn lead(
-        &mut self,
+        &self,
         mut turn: Turn,
         options: &SaveOptions,
-        save: impl FnOnce(&mut Self) -> Result<Saved>,
+        save: impl FnOnce(&Self) -> Result<Saved>,
     ) -> Result<Saved> {
         let asked = self.asked(options);
         let number = turn.begin();
@@ -178,7 +178,7 @@ impl Rappel {
 
     /// The answer to a save whose state another one has captured since it arrived.
     fn share(
-        &mut self,
+        &self,
         turn: &mut Turn,
         options: &SaveOptions,
         running: &Running,
@@ -237,7 +237,7 @@ impl Rappel {
         let age = self.now().as_millis() - manifest.created_at.as_millis();
         if options.adds_to(manifest, self.environment(options).as_deref())
             || manifest.partial
-            || !self.connected.is_empty()
+            || !self.connected().is_empty()
             || !(0..FRESH_MS).contains(&age)
             || manifest.variables != self.variables()
         {
@@ -251,7 +251,7 @@ impl Rappel {
 
     /// A checkpoint of its own over what another one holds.
     fn save_over(
-        &mut self,
+        &self,
         id: WorkspaceId,
         captured: &Manifest,
         newest: CheckpointId,

@@ -20,11 +20,11 @@ fn last(found: &StateAt) -> Option<String> {
 #[test]
 fn before_its_session_began_nothing_is_known_and_that_is_said() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
+    let rappel = bench.open();
     let before = bench.clock.now();
     bench.clock.advance(60_000);
     let began = bench.clock.now();
-    let session = start(&mut rappel, "s1");
+    let session = start(&rappel, "s1");
     rappel.record(&session, note("x")).unwrap();
     let found = at(&rappel, before);
     assert_eq!((found.begins, found.at, found.position.event), (Some(began), None, 0));
@@ -39,8 +39,8 @@ fn before_its_session_began_nothing_is_known_and_that_is_said() {
 #[test]
 fn a_time_that_is_yet_to_come_means_now() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     rappel.record(&session, note("x")).unwrap();
     let now = at(&rappel, bench.clock.now());
     bench.clock.advance(3_600_000);
@@ -55,8 +55,8 @@ fn a_time_that_is_yet_to_come_means_now() {
 #[test]
 fn the_last_checkpoint_then_was_made_by_then() {
     let bench = World::new(Project::in_memory().file("a", "1"));
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     rappel.record(&session, note("x")).unwrap();
     let first = bench.save("first");
     bench.clock.advance(1000);
@@ -75,11 +75,11 @@ fn the_last_checkpoint_then_was_made_by_then() {
 #[test]
 fn the_last_checkpoint_at_an_event_was_made_by_then() {
     let bench = World::new(Project::in_memory().file("a", "1"));
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let first = bench.save("first");
     bench.clock.advance(1000);
-    let mut rappel = bench.open();
+    let rappel = bench.open();
     let event = rappel.record(&session, note("x")).unwrap().event.number;
     bench.clock.advance(1000);
     bench.write("a", "2");
@@ -95,9 +95,9 @@ fn a_safety_save_is_the_last_checkpoint_only_if_there_is_no_other() {
     let bench = World::new(Project::in_memory().file("a", "1"));
     let first = bench.save("before any session");
     bench.write("a", "2");
-    let mut rappel = bench.open();
+    let rappel = bench.open();
     std::fs::write(bench.project.path("rappel.toml"), "[auto]\nsession-start = false\n").unwrap();
-    let session = start(&mut bench.open(), "s1");
+    let session = start(&bench.open(), "s1");
     bench.clock.advance(1000);
     let only = rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
     let only = only.done.and_then(|done| done.safety_checkpoint).map(|id| id.to_string());
@@ -108,7 +108,7 @@ fn a_safety_save_is_the_last_checkpoint_only_if_there_is_no_other() {
     bench.open().record(&session, note("y")).unwrap();
     bench.write("a", "3");
     bench.restore(&real);
-    let mut rappel = bench.open();
+    let rappel = bench.open();
     rappel.record(&session, note("z")).unwrap();
     assert_eq!(last(&at(&rappel, bench.clock.now())), Some(real));
 }
@@ -116,16 +116,16 @@ fn a_safety_save_is_the_last_checkpoint_only_if_there_is_no_other() {
 #[test]
 fn a_checkpoint_with_one_session_means_that_one_whatever_is_preferred() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    start(&mut rappel, "s1");
+    let rappel = bench.open();
+    start(&rappel, "s1");
     bench.clock.advance(61_000);
-    let save = |rappel: &mut Rappel, message: &str| {
+    let save = |rappel: &Rappel, message: &str| {
         let options = SaveOptions { message: Some(message.into()), ..SaveOptions::default() };
         rappel.save(&options).unwrap().checkpoint.manifest.id.to_string()
     };
-    let one = save(&mut rappel, "one");
-    let other = start(&mut rappel, "s2");
-    let both = save(&mut rappel, "both");
+    let one = save(&rappel, "one");
+    let other = start(&rappel, "s2");
+    let both = save(&rappel, "both");
     let asked = |checkpoint: &str, named: Option<&str>, preferred: &str| {
         let query = TemporalQuery {
             checkpoint: Some(reference(checkpoint)),

@@ -8,7 +8,7 @@ use rappel_testing::Project;
 use crate::journal::{line, note, start};
 use crate::support::{World, reference};
 
-fn save(bench: &World, rappel: &mut Rappel, only: Option<Facet>) -> String {
+fn save(bench: &World, rappel: &Rappel, only: Option<Facet>) -> String {
     bench.clock.advance(61_000);
     let only = only.map(|facet| [facet].into());
     let options = SaveOptions { message: Some("x".into()), only, ..SaveOptions::default() };
@@ -22,26 +22,26 @@ fn agents() -> DiffOptions {
 #[test]
 fn everything_an_agent_learnt_is_told_with_what_it_was_before() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
-    let say = |rappel: &mut Rappel, json: &str| _ = rappel.record(&session, line(json)).unwrap();
-    say(&mut rappel, r#"{"kind":"hypothesis","id":"h1","text":"stale cache","confidence":0.5}"#);
-    say(&mut rappel, r#"{"kind":"belief","id":"b1","text":"it is slow","confidence":0.9}"#);
-    say(&mut rappel, r#"{"kind":"gap","id":"g1","text":"which cache?"}"#);
-    say(&mut rappel, r#"{"kind":"context-set","key":"file","value":"a"}"#);
-    let before = save(&bench, &mut rappel, None);
-    say(&mut rappel, r#"{"kind":"hypothesis","id":"h1","status":"confirmed","confidence":0.8}"#);
-    say(&mut rappel, r#"{"kind":"hypothesis","id":"h2","text":"a race"}"#);
-    say(&mut rappel, r#"{"kind":"evidence","text":"the hit rate","for":"h1","supports":true}"#);
-    say(&mut rappel, r#"{"kind":"belief","id":"b1","confidence":0.2}"#);
-    say(&mut rappel, r#"{"kind":"gap","id":"g1","filled":"the second level"}"#);
-    say(&mut rappel, r#"{"kind":"verification","text":"the test","passed":true}"#);
-    say(&mut rappel, r#"{"kind":"thought","content":"so it is the cache"}"#);
-    say(&mut rappel, r#"{"kind":"tool","tool":"bash","arguments":{"c":"ls"},"success":true}"#);
-    say(&mut rappel, r#"{"kind":"context-set","key":"file","value":"b"}"#);
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
+    let say = |rappel: &Rappel, json: &str| _ = rappel.record(&session, line(json)).unwrap();
+    say(&rappel, r#"{"kind":"hypothesis","id":"h1","text":"stale cache","confidence":0.5}"#);
+    say(&rappel, r#"{"kind":"belief","id":"b1","text":"it is slow","confidence":0.9}"#);
+    say(&rappel, r#"{"kind":"gap","id":"g1","text":"which cache?"}"#);
+    say(&rappel, r#"{"kind":"context-set","key":"file","value":"a"}"#);
+    let before = save(&bench, &rappel, None);
+    say(&rappel, r#"{"kind":"hypothesis","id":"h1","status":"confirmed","confidence":0.8}"#);
+    say(&rappel, r#"{"kind":"hypothesis","id":"h2","text":"a race"}"#);
+    say(&rappel, r#"{"kind":"evidence","text":"the hit rate","for":"h1","supports":true}"#);
+    say(&rappel, r#"{"kind":"belief","id":"b1","confidence":0.2}"#);
+    say(&rappel, r#"{"kind":"gap","id":"g1","filled":"the second level"}"#);
+    say(&rappel, r#"{"kind":"verification","text":"the test","passed":true}"#);
+    say(&rappel, r#"{"kind":"thought","content":"so it is the cache"}"#);
+    say(&rappel, r#"{"kind":"tool","tool":"bash","arguments":{"c":"ls"},"success":true}"#);
+    say(&rappel, r#"{"kind":"context-set","key":"file","value":"b"}"#);
     rappel.record(&session, note("remember")).unwrap();
     bench.write("new.txt", "x");
-    let after = save(&bench, &mut rappel, None);
+    let after = save(&bench, &rappel, None);
 
     let diff = rappel.compare(&reference(&before), &reference(&after)).unwrap();
     let learnt = &diff.agents.as_ref().unwrap().all;
@@ -101,15 +101,15 @@ fn everything_an_agent_learnt_is_told_with_what_it_was_before() {
 #[test]
 fn a_call_that_ended_in_between_is_told_in_both_directions() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     rappel.record(&session, line(r#"{"kind":"tool","id":"x","tool":"a","started":true}"#)).unwrap();
     rappel.record(&session, line(r#"{"kind":"gap","id":"g1","text":"which?"}"#)).unwrap();
-    let before = save(&bench, &mut rappel, Some(Facet::Agents));
+    let before = save(&bench, &rappel, Some(Facet::Agents));
     rappel.record(&session, line(r#"{"kind":"tool","id":"x","finished":true}"#)).unwrap();
     rappel.record(&session, line(r#"{"kind":"tool","id":"y","tool":"b","started":true}"#)).unwrap();
     rappel.record(&session, line(r#"{"kind":"gap","id":"g2","text":"when?"}"#)).unwrap();
-    let after = save(&bench, &mut rappel, Some(Facet::Agents));
+    let after = save(&bench, &rappel, Some(Facet::Agents));
     let summary = |from: &str, to: &str| {
         rappel.diff(&reference(from), Some(&reference(to)), &agents()).unwrap().summary
     };
@@ -121,23 +121,23 @@ fn a_call_that_ended_in_between_is_told_in_both_directions() {
 #[test]
 fn the_sessions_of_now_count_and_so_do_those_that_came_and_went() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let old = start(&mut rappel, "old");
+    let rappel = bench.open();
+    let old = start(&rappel, "old");
     rappel.record(&old, note("before")).unwrap();
     rappel.end_session(&old, SessionStatus::Completed, None).unwrap();
     bench.clock.advance(1000);
-    let before = save(&bench, &mut rappel, None);
+    let before = save(&bench, &rappel, None);
     bench.clock.advance(1000);
-    let short = start(&mut rappel, "short");
+    let short = start(&rappel, "short");
     rappel.record(&short, note("in between")).unwrap();
     rappel.end_session(&short, SessionStatus::Completed, None).unwrap();
-    let long = start(&mut rappel, "long");
+    let long = start(&rappel, "long");
     // More than one stored part of the list.
     for number in 0..200 {
         rappel.record(&long, note(&format!("note {number}"))).unwrap();
     }
     bench.clock.advance(1000);
-    let middle = save(&bench, &mut rappel, None);
+    let middle = save(&bench, &rappel, None);
     let count = |from: &str, to: Option<&str>| {
         let to = to.map(reference);
         let diff = bench.open().diff(&reference(from), to.as_ref(), &agents()).unwrap();
@@ -153,7 +153,7 @@ fn the_sessions_of_now_count_and_so_do_those_that_came_and_went() {
     rappel.record(&long, note("one more")).unwrap();
     rappel.end_session(&long, SessionStatus::Completed, None).unwrap();
     bench.clock.advance(1000);
-    let last = save(&bench, &mut rappel, None);
+    let last = save(&bench, &rappel, None);
     // The session is in the first of them alone, and went on until it ended.
     assert_eq!(count(&middle, Some(&last)), ("long".into(), 1));
 }
@@ -161,18 +161,18 @@ fn the_sessions_of_now_count_and_so_do_those_that_came_and_went() {
 #[test]
 fn checkpoints_of_state_alone_are_compared_and_files_are_not() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
-    let first = save(&bench, &mut rappel, Some(Facet::Agents));
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
+    let first = save(&bench, &rappel, Some(Facet::Agents));
     rappel.record(&session, note("more")).unwrap();
-    let second = save(&bench, &mut rappel, Some(Facet::Agents));
+    let second = save(&bench, &rappel, Some(Facet::Agents));
     let diff = rappel.compare(&reference(&first), &reference(&second)).unwrap();
     assert_eq!(diff.summary, format!("{FILES_NOT_COMPARED}; agents: 1 note"));
     // `latest` is the one of state alone when only agents are asked for.
     let latest = rappel.diff(&reference("latest"), None, &agents()).unwrap();
     assert_eq!((latest.from, &*latest.summary), (second, "no difference in agents"));
     assert_eq!(latest.warnings, [""; 0]);
-    let files = save(&bench, &mut rappel, Some(Facet::Files));
+    let files = save(&bench, &rappel, Some(Facet::Files));
     let diff = rappel.compare(&reference(&first), &reference(&files)).unwrap();
     assert!(diff.agents.is_none());
     assert!(diff.warnings.iter().any(|line| line.contains("no agents")), "{:?}", diff.warnings);

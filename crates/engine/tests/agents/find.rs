@@ -7,7 +7,7 @@ use rappel_testing::Project;
 use crate::journal::{line, note, start};
 use crate::support::{World, path, reference};
 
-fn save(bench: &World, rappel: &mut Rappel, tags: &[&str]) -> String {
+fn save(bench: &World, rappel: &Rappel, tags: &[&str]) -> String {
     bench.clock.advance(61_000);
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     let options = SaveOptions { message: Some("x".into()), tags, ..SaveOptions::default() };
@@ -25,18 +25,18 @@ fn ids(found: &Found) -> Vec<String> {
 #[test]
 fn an_event_is_found_with_the_first_checkpoint_that_holds_it() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
-    let other = start(&mut rappel, "s2");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
+    let other = start(&rappel, "s2");
     let call =
         r#"{"kind":"tool","tool":"bash","arguments":{"command":"Cargo TEST"},"success":true}"#;
     rappel.record(&session, line(call)).unwrap();
-    let first = save(&bench, &mut rappel, &["green"]);
-    let second = save(&bench, &mut rappel, &[]);
+    let first = save(&bench, &rappel, &["green"]);
+    let second = save(&bench, &rappel, &[]);
     rappel.record(&session, line(call)).unwrap();
     rappel.record(&other, line(call)).unwrap();
     rappel.record(&other, note("cargo test was green")).unwrap();
-    let third = save(&bench, &mut rappel, &[]);
+    let third = save(&bench, &rappel, &[]);
     rappel.record(&other, line(r#"{"kind":"tool","tool":"bash","success":true}"#)).unwrap();
 
     let tool = ListFilter { tool: Some("bash".into()), ..everything() };
@@ -69,8 +69,8 @@ fn an_event_is_found_with_the_first_checkpoint_that_holds_it() {
 #[test]
 fn a_session_that_nobody_knows_is_not_there() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    start(&mut rappel, "session-one");
+    let rappel = bench.open();
+    start(&rappel, "session-one");
     let asked = |session: &str| {
         bench.open().find(&ListFilter { session: Some(session.into()), ..everything() })
     };
@@ -89,8 +89,8 @@ fn a_session_that_nobody_knows_is_not_there() {
 #[test]
 fn what_a_call_gave_belongs_to_the_call() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let begun = line(r#"{"kind":"tool","id":"x1","tool":"bash","started":true}"#);
     rappel.record(&session, begun).unwrap();
     let done = line(r#"{"kind":"tool","id":"x1","finished":true,"result":"two TESTS failed"}"#);
@@ -106,12 +106,12 @@ fn what_a_call_gave_belongs_to_the_call() {
 #[test]
 fn a_path_is_found_where_it_changed_and_nowhere_else() {
     let bench = World::new(Project::in_memory().file("src/a", "1").file("b", "1"));
-    let mut rappel = bench.open();
-    let first = save(&bench, &mut rappel, &[]);
+    let rappel = bench.open();
+    let first = save(&bench, &rappel, &[]);
     bench.write("b", "2");
-    let second = save(&bench, &mut rappel, &[]);
+    let second = save(&bench, &rappel, &[]);
     bench.write("src/a", "2");
-    let third = save(&bench, &mut rappel, &[]);
+    let third = save(&bench, &rappel, &[]);
     let at = |wanted: &str| {
         let filter = ListFilter { path: Some(path(wanted)), ..everything() };
         ids(&bench.open().find(&filter).unwrap())
@@ -125,20 +125,20 @@ fn a_path_is_found_where_it_changed_and_nowhere_else() {
 #[test]
 fn the_history_of_a_file_names_who_changed_it() {
     let bench = World::new(Project::in_memory().file("b", "1"));
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let edit = |path: &str| {
         line(&format!(r#"{{"kind":"tool","tool":"edit","input":{{"file":"/w/{path}"}}}}"#))
     };
     rappel.record(&session, edit("src/a")).unwrap();
     bench.write("src/a", "1");
-    let first = save(&bench, &mut rappel, &[]);
+    let first = save(&bench, &rappel, &[]);
     rappel.record(&session, edit("b")).unwrap();
     bench.write("b", "2");
-    save(&bench, &mut rappel, &[]);
+    save(&bench, &rappel, &[]);
     rappel.record(&session, note("src/a is no good")).unwrap();
     bench.remove("src");
-    let third = save(&bench, &mut rappel, &[]);
+    let third = save(&bench, &rappel, &[]);
     let log = rappel.log(&path("src/a"), None).unwrap();
     let told: Vec<_> =
         log.changes.iter().map(|one| (&*one.checkpoint, one.change, one.events.len())).collect();
@@ -150,17 +150,17 @@ fn the_history_of_a_file_names_who_changed_it() {
 #[test]
 fn checkpoints_of_state_alone_are_counted_with_the_next_one() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
-    let change = |rappel: &mut Rappel, status: &str| {
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
+    let change = |rappel: &Rappel, status: &str| {
         let json = format!(r#"{{"kind":"hypothesis","id":"h","status":"{status}"}}"#);
         assert_eq!(rappel.record(&session, line(&json)).unwrap().checkpoints.len(), 1);
     };
     rappel.record(&session, line(r#"{"kind":"hypothesis","id":"h","text":"x"}"#)).unwrap();
-    change(&mut rappel, "testing");
-    change(&mut rappel, "confirmed");
-    let saved = save(&bench, &mut rappel, &[]);
-    change(&mut rappel, "rejected");
+    change(&rappel, "testing");
+    change(&rappel, "confirmed");
+    let saved = save(&bench, &rappel, &[]);
+    change(&rappel, "rejected");
     let listing = rappel.list(&ListFilter::default()).unwrap();
     // The session's start is the other one with files.
     assert_eq!((listing.total, listing.checkpoints.len()), (2, 2));
@@ -194,8 +194,8 @@ fn answers(bench: &World) -> Vec<Vec<String>> {
 #[test]
 fn the_questions_in_sql_that_the_guide_shows_are_answered() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     for json in [
         r#"{"kind":"tool","tool":"Bash","arguments":{"command":"ls"},"error":"no"}"#,
         r#"{"kind":"tokens","input":3,"output":4}"#,
@@ -203,7 +203,7 @@ fn the_questions_in_sql_that_the_guide_shows_are_answered() {
     ] {
         rappel.record(&session, line(json)).unwrap();
     }
-    let saved = save(&bench, &mut rappel, &[]);
+    let saved = save(&bench, &rappel, &[]);
     let answers = answers(&bench);
     assert_eq!(answers[..3], [[saved], ["Bash".to_owned()], ["s1".to_owned()]]);
     assert_eq!(answers.len(), 4);
@@ -212,21 +212,21 @@ fn the_questions_in_sql_that_the_guide_shows_are_answered() {
 #[test]
 fn what_was_left_behind_on_a_fork_is_not_said_to_be_in_a_later_checkpoint() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
-    let think = |rappel: &mut Rappel, text: &str| {
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
+    let think = |rappel: &Rappel, text: &str| {
         let thought = serde_json::json!({"kind": "thought", "text": text}).to_string();
         rappel.record(&session, line(&thought)).unwrap();
     };
-    think(&mut rappel, "before");
-    let first = save(&bench, &mut rappel, &[]);
-    think(&mut rappel, "left behind");
+    think(&rappel, "before");
+    let first = save(&bench, &rappel, &[]);
+    think(&rappel, "left behind");
     bench.clock.advance(1000);
     let options = rappel::RestoreOptions::default();
     let report = rappel.restore(&reference(&first), &options).unwrap();
     let safety = report.done.unwrap().safety_checkpoint.unwrap().to_string();
-    think(&mut rappel, "instead");
-    let second = save(&bench, &mut rappel, &[]);
+    think(&rappel, "instead");
+    let second = save(&bench, &rappel, &[]);
     let index = bench.home.path().join("index.db");
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = rusqlite::Connection::open_with_flags(index, flags).unwrap();

@@ -12,7 +12,7 @@ fn agents_only() -> RestoreOptions {
     RestoreOptions { only: Some([Facet::Agents].into()), ..RestoreOptions::default() }
 }
 
-fn save(rappel: &mut Rappel, session: &str, message: &str) -> String {
+fn save(rappel: &Rappel, session: &str, message: &str) -> String {
     let options = SaveOptions {
         session: Some(session.into()),
         message: Some(message.into()),
@@ -30,10 +30,10 @@ fn notes(rappel: &Rappel, session: &str) -> Vec<String> {
 fn a_restore_sets_sessions_back_and_what_came_later_stays_readable() {
     let world = World::new(Project::in_memory());
     world.write("a.txt", "one");
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     rappel.record(&session, note("before")).unwrap();
-    let then = save(&mut rappel, "s1", "then");
+    let then = save(&rappel, "s1", "then");
     let late = rappel.record(&session, note("after")).unwrap().event.number;
     world.write("a.txt", "two");
 
@@ -56,7 +56,7 @@ fn a_restore_sets_sessions_back_and_what_came_later_stays_readable() {
     assert_eq!(rappel.session(&session).unwrap().fork, 1);
 
     // And undo goes back to what was there before the restore.
-    let mut rappel = world.open();
+    let rappel = world.open();
     let step = rappel.next_undo().unwrap();
     rappel.step(&step, false, &RestoreOptions::default()).unwrap();
     assert_eq!(notes(&rappel, "s1"), ["before", "after"]);
@@ -68,8 +68,8 @@ fn a_restore_sets_sessions_back_and_what_came_later_stays_readable() {
 fn only_agents_leaves_the_files_alone_and_takes_checkpoints_of_state() {
     let world = World::new(Project::in_memory());
     world.write("a.txt", "one");
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     rappel.record(&session, line(r#"{"kind":"gap","id":"g","text":"why"}"#)).unwrap();
     let done = rappel.record(&session, line(r#"{"kind":"gap","id":"g","filled":"so"}"#)).unwrap();
     let state_only = done.checkpoints[0].to_string();
@@ -86,9 +86,9 @@ fn only_agents_leaves_the_files_alone_and_takes_checkpoints_of_state() {
 #[test]
 fn a_late_end_of_a_call_goes_to_the_fork_that_it_began_on() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
-    let then = save(&mut rappel, "s1", "then");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
+    let then = save(&rappel, "s1", "then");
     let call = r#"{"kind":"tool","tool":"Bash","input":{},"started":true,"id":"call1"}"#;
     rappel.record(&session, line(call)).unwrap();
     world.clock.advance(1000);
@@ -108,9 +108,9 @@ fn a_late_end_of_a_call_goes_to_the_fork_that_it_began_on() {
 #[test]
 fn an_ended_session_that_is_set_back_waits_to_be_taken_up() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
-    let then = save(&mut rappel, "s1", "then");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
+    let then = save(&rappel, "s1", "then");
     rappel.end_session(&session, SessionStatus::Failed, None).unwrap();
     assert!(rappel.record(&session, note("no")).is_err());
     world.clock.advance(1000);
@@ -125,9 +125,9 @@ fn an_ended_session_that_is_set_back_waits_to_be_taken_up() {
 #[test]
 fn at_a_time_the_fork_that_was_current_then_is_read() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
-    let then = save(&mut rappel, "s1", "then");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
+    let then = save(&rappel, "s1", "then");
     world.clock.advance(60_000);
     rappel.record(&session, note("first way")).unwrap();
     let first = rappel::ambient::Clock::now(&world.clock);
@@ -180,9 +180,9 @@ fn state_folders_are_taken_whole_and_other_programs_checkpoints_never() {
 #[test]
 fn going_back_twice_to_the_same_place_adds_nothing() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
-    let then = save(&mut rappel, "s1", "then");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
+    let then = save(&rappel, "s1", "then");
     rappel.record(&session, note("later")).unwrap();
     for _ in 0..3 {
         world.clock.advance(1000);
@@ -195,11 +195,11 @@ fn going_back_twice_to_the_same_place_adds_nothing() {
 #[test]
 fn another_workspaces_session_is_not_in_a_checkpoint_and_not_moved_by_it() {
     let world = World::new(Project::in_memory());
-    let mut one = world.open();
-    let session = start(&mut one, "s1");
+    let one = world.open();
+    let session = start(&one, "s1");
     let elsewhere = Project::in_memory().file("b.txt", "b");
-    let mut other = Rappel::open(world.options_at(elsewhere.root())).unwrap();
-    let theirs = save(&mut other, "s1", "of another folder");
+    let other = Rappel::open(world.options_at(elsewhere.root())).unwrap();
+    let theirs = save(&other, "s1", "of another folder");
     other.record(&session, line(r#"{"kind":"gap","id":"g","text":"x"}"#)).unwrap();
     let filled = other.record(&session, line(r#"{"kind":"gap","id":"g","filled":"y"}"#)).unwrap();
     assert!(filled.checkpoints.is_empty());
@@ -213,14 +213,14 @@ fn another_workspaces_session_is_not_in_a_checkpoint_and_not_moved_by_it() {
 #[test]
 fn undo_goes_to_where_a_session_stood_whatever_is_recorded_meanwhile() {
     let world = World::new(Project::new().file("a.txt", "one"));
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
-    let then = save(&mut rappel, "s1", "then");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
+    let then = save(&rappel, "s1", "then");
     world.clock.advance(1000);
     let done = std::sync::atomic::AtomicBool::new(false);
     let told = std::thread::scope(|scope| {
         let recorder = scope.spawn(|| {
-            let mut other = world.open();
+            let other = world.open();
             let mut told = Vec::new();
             let mut after = 0;
             while after < 3 {
@@ -250,14 +250,14 @@ fn undo_goes_to_where_a_session_stood_whatever_is_recorded_meanwhile() {
 fn a_process_that_only_has_the_number_of_an_agent_is_never_ended() {
     let world = World::new(Project::in_memory());
     world.write("a.txt", "one");
-    let mut rappel = world.open();
+    let rappel = world.open();
     let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let pid = child.id();
     let started = rappel::process_started(pid).unwrap();
     let process = Some(ProcessId { pid, started: started + 1 });
     let session = Some("s1".parse().unwrap());
     rappel.start_session(SessionStart { session, process, ..SessionStart::default() }).unwrap();
-    let then = save(&mut rappel, "s1", "then");
+    let then = save(&rappel, "s1", "then");
     world.clock.advance(1000);
     assert_eq!(rappel.running_agents(None).unwrap(), []);
     let options = RestoreOptions { terminate_sessions: true, ..RestoreOptions::default() };
@@ -271,9 +271,9 @@ fn a_process_that_only_has_the_number_of_an_agent_is_never_ended() {
 fn an_agent_that_goes_on_between_plan_and_restore_is_no_other_plan() {
     let world = World::new(Project::in_memory());
     world.write("a.txt", "one");
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
-    let then = save(&mut rappel, "s1", "then");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
+    let then = save(&rappel, "s1", "then");
     world.write("a.txt", "two");
     world.clock.advance(1000);
     let plan = rappel.plan_restore(&reference(&then), &RestoreOptions::default()).unwrap();

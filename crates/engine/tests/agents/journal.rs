@@ -16,7 +16,7 @@ pub fn line(json: &str) -> NewEvent {
     NewEvent::parse(json).unwrap()
 }
 
-pub fn start(rappel: &mut Rappel, id: &str) -> SessionId {
+pub fn start(rappel: &Rappel, id: &str) -> SessionId {
     let session = Some(id.parse().unwrap());
     rappel.start_session(SessionStart { session, ..SessionStart::default() }).unwrap().0
 }
@@ -24,8 +24,8 @@ pub fn start(rappel: &mut Rappel, id: &str) -> SessionId {
 #[test]
 fn what_is_recorded_is_known_now_and_in_another_process() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let guess = rappel.record(
         &session,
         line(r#"{"kind":"hypothesis","text":"the cache is stale","confidence":0.7}"#),
@@ -51,8 +51,8 @@ fn what_is_recorded_is_known_now_and_in_another_process() {
 #[test]
 fn a_status_change_makes_a_checkpoint_of_state_alone() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     rappel.record(&session, line(r#"{"kind":"hypothesis","id":"h","text":"x"}"#)).unwrap();
     let done = rappel
         .record(&session, line(r#"{"kind":"hypothesis","id":"h","status":"confirmed"}"#))
@@ -72,9 +72,9 @@ fn a_status_change_makes_a_checkpoint_of_state_alone() {
 #[test]
 fn two_processes_write_one_session_without_losing_anything() {
     let bench = World::new(Project::in_memory());
-    let mut one = bench.open();
-    let session = start(&mut one, "s1");
-    let mut other = bench.open();
+    let one = bench.open();
+    let session = start(&one, "s1");
+    let other = bench.open();
     for number in 0..50 {
         one.record(&session, note(&format!("one {number}"))).unwrap();
         other.record(&session, note(&format!("other {number}"))).unwrap();
@@ -88,8 +88,8 @@ fn two_processes_write_one_session_without_losing_anything() {
 #[test]
 fn illegal_events_are_refused_and_leave_nothing() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let before = rappel.session(&session).unwrap().events;
     for bad in [
         r#"{"kind":"evidence","text":"x","for":"h9","supports":true}"#,
@@ -109,8 +109,8 @@ fn illegal_events_are_refused_and_leave_nothing() {
 #[test]
 fn the_state_at_a_checkpoint_is_what_it_was_then() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     rappel
         .record(&session, line(r#"{"kind":"belief","id":"b","text":"x","confidence":0.9}"#))
         .unwrap();
@@ -131,8 +131,8 @@ fn the_state_at_a_checkpoint_is_what_it_was_then() {
 #[test]
 fn an_id_that_somebody_chose_is_not_given_again() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let next = rappel.session(&session).unwrap().events + 2;
     let chosen = format!(r#"{{"kind":"hypothesis","id":"h{next}","text":"first"}}"#);
     rappel.record(&session, line(&chosen)).unwrap();
@@ -144,8 +144,8 @@ fn an_id_that_somebody_chose_is_not_given_again() {
 #[test]
 fn a_call_that_began_an_hour_ago_is_named_and_not_waited_for() {
     let world = World::new(Project::in_memory().file("a", "1"));
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     let began = r#"{"kind":"tool","tool":"Bash","input":{},"started":true,"id":"c1"}"#;
     rappel.record(&session, line(began)).unwrap();
     world.clock.advance(3_600_001);

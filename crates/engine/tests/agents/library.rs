@@ -47,9 +47,9 @@ fn a_connected_system_is_captured_and_restored_with_everything_else() {
     let world = World::new(Project::in_memory());
     world.write("a.txt", "one");
     let board = Board::default();
-    let mut rappel = world.open();
+    let rappel = world.open();
     rappel.connect(board.clone());
-    let session = start(&mut rappel, "s1");
+    let session = start(&rappel, "s1");
     board.set("first");
     let options = SaveOptions { session: Some("s1".into()), ..SaveOptions::default() };
     let then = rappel.save(&options).unwrap().checkpoint.manifest;
@@ -80,8 +80,8 @@ fn a_connected_system_is_captured_and_restored_with_everything_else() {
 fn a_program_without_a_folder_has_sessions_and_checkpoints() {
     let home = tempfile::tempdir().unwrap();
     let open = || Rappel::open(OpenOptions::detached("my agent", home.path())).unwrap();
-    let mut rappel = open();
-    let session = start(&mut rappel, "s1");
+    let rappel = open();
+    let session = start(&rappel, "s1");
     rappel
         .record(&session, line(r#"{"kind":"belief","id":"b","text":"x","confidence":0.9}"#))
         .unwrap();
@@ -96,9 +96,9 @@ fn a_program_without_a_folder_has_sessions_and_checkpoints() {
 #[test]
 fn listeners_are_told_what_happens() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
+    let rappel = world.open();
     let told = rappel.subscribe();
-    let session = start(&mut rappel, "s1");
+    let session = start(&rappel, "s1");
     rappel.record(&session, note("x")).unwrap();
     assert_eq!(rappel.auto_checkpoint(Trigger::TimePassed).unwrap(), None, "it is too early");
     world.clock.advance(301_000);

@@ -11,8 +11,8 @@ use crate::support::{World, reference};
 #[test]
 fn evidence_is_told_in_its_words_however_far_back_it_lies() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     for json in [
         r#"{"kind":"hypothesis","id":"h1","text":"a race","confidence":0.9}"#,
         r#"{"kind":"hypothesis","id":"h2","text":"the disk","confidence":0.1}"#,
@@ -37,9 +37,9 @@ fn evidence_is_told_in_its_words_however_far_back_it_lies() {
 #[test]
 fn after_a_restore_the_last_checkpoint_is_one_that_holds_no_more_than_is_known() {
     let bench = World::new(Project::in_memory().file("a", "1"));
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
-    let mut save = |message: &str, text: &str| {
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
+    let save = |message: &str, text: &str| {
         rappel.record(&session, note(text)).unwrap();
         bench.clock.advance(61_000);
         let options = SaveOptions { message: Some(message.into()), ..SaveOptions::default() };
@@ -62,8 +62,8 @@ fn after_a_restore_the_last_checkpoint_is_one_that_holds_no_more_than_is_known()
 #[test]
 fn files_of_the_workspace_are_named_from_its_root_and_once() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     let inside = bench.project.path("src/a.rs");
     for path in ["src/a.rs", inside.to_str().unwrap(), "/elsewhere/b.rs"] {
         let json = serde_json::json!({
@@ -77,10 +77,10 @@ fn files_of_the_workspace_are_named_from_its_root_and_once() {
 #[test]
 fn the_newest_session_that_runs_and_that_no_other_began_is_asked_about() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
+    let rappel = bench.open();
     let asked = |rappel: &Rappel| rappel.session_asked_about(None).unwrap().id.to_string();
-    let first = start(&mut rappel, "first");
-    let main = start(&mut rappel, "main");
+    let first = start(&rappel, "first");
+    let main = start(&rappel, "main");
     let child = SessionStart {
         session: Some("child".parse().unwrap()),
         parent: Some(main.clone()),

@@ -7,7 +7,7 @@ use rappel_testing::{Project, snapshot};
 use super::journal::{line, note, start};
 use crate::support::{World, reference};
 
-fn save(world: &World, rappel: &mut rappel::Rappel) -> String {
+fn save(world: &World, rappel: &rappel::Rappel) -> String {
     world.clock.advance(61_000);
     let options = SaveOptions { session: Some("s1".into()), ..SaveOptions::default() };
     rappel.save(&options).unwrap().checkpoint.manifest.id.to_string()
@@ -23,18 +23,18 @@ fn worked(world: &World) -> (rappel::Rappel, String, String) {
     world.save("before the session");
     world.write("unrelated.txt", "made before the session");
     world.clock.advance(61_000);
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     let guess = r#"{"kind":"hypothesis","id":"h","text":"the clock is wrong"}"#;
     world.clock.advance(1_000);
     rappel.record(&session, line(guess)).unwrap();
     world.write("src/a.rs", "fn a() {}\n");
-    let first = save(world, &mut rappel);
+    let first = save(world, &rappel);
     world.clock.advance(1_000);
     rappel.record(&session, line(r#"{"kind":"hypothesis","id":"h","status":"rejected"}"#)).unwrap();
     world.remove("src/a.rs");
     world.write("src/b.rs", "fn b() {}\n");
-    let second = save(world, &mut rappel);
+    let second = save(world, &rappel);
     world.clock.advance(1_000);
     rappel.record(&session, note("after the checkpoint")).unwrap();
     (rappel, first, second)
@@ -101,12 +101,12 @@ fn every_step_tells_what_was_known_and_there_after_it() {
 #[test]
 fn agents_are_those_that_were_at_work_then() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let one = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let one = start(&rappel, "s1");
     world.clock.advance(1_000);
     rappel.record(&one, note("alone")).unwrap();
     world.clock.advance(1_000);
-    let other = start(&mut rappel, "s2");
+    let other = start(&rappel, "s2");
     world.clock.advance(1_000);
     rappel
         .record(&one, line(r#"{"kind":"tool","tool":"Bash","input":{},"started":true,"id":"x"}"#))
@@ -115,7 +115,7 @@ fn agents_are_those_that_were_at_work_then() {
     rappel.end_session(&other, SessionStatus::Completed, None).unwrap();
     world.clock.advance(1_000);
     rappel.record(&one, note("alone again")).unwrap();
-    let saved = save(&world, &mut rappel);
+    let saved = save(&world, &rappel);
     let replay = rappel.replay(&reference(&saved), Some(&one)).unwrap();
     let at = |title: &str| {
         let step = replay.steps.iter().find(|step| step.title == title).unwrap();

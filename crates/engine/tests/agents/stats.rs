@@ -8,10 +8,10 @@ use crate::support::World;
 #[test]
 fn tokens_tools_and_checkpoints_are_counted() {
     let bench = World::new(Project::in_memory());
-    let mut rappel = bench.open();
-    let one = start(&mut rappel, "one");
-    let two = start(&mut rappel, "two");
-    start(&mut rappel, "idle");
+    let rappel = bench.open();
+    let one = start(&rappel, "one");
+    let two = start(&rappel, "two");
+    start(&rappel, "idle");
     for (session, json) in [
         // Of two counts of one request the higher is taken.
         (&one, r#"{"kind":"tokens","message":"m1","input":10,"output":1}"#),

@@ -62,8 +62,8 @@ fn deleted_parents_are_passed_over() {
 #[test]
 fn checkpoints_of_state_alone_are_folded_and_links_pass_over_them() {
     let bench = World::new(Project::in_memory().file("a", "1"));
-    let mut rappel = bench.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = bench.open();
+    let session = start(&rappel, "s1");
     for json in [
         r#"{"kind":"hypothesis","id":"h","text":"x"}"#,
         r#"{"kind":"hypothesis","id":"h","status":"testing"}"#,

@@ -58,7 +58,7 @@ impl Agents {
     }
 
     fn undo(&self) -> RestoreReport {
-        let mut rappel = self.open();
+        let rappel = self.open();
         let step = rappel.next_undo().unwrap();
         rappel.step(&step, false, &RestoreOptions::default()).unwrap()
     }
@@ -305,7 +305,7 @@ fn interrupted(step: u64) -> (Agents, PathBuf, PathBuf) {
         move |op| matches!(op, Op::Create(path) if path.starts_with(&user)),
         move || inner.set(Fault::Crash { at: 1 + step }),
     );
-    let mut rappel = Rappel::open(OpenOptions { disk: disk.clone(), ..agents.options() }).unwrap();
+    let rappel = Rappel::open(OpenOptions { disk: disk.clone(), ..agents.options() }).unwrap();
     let done = rappel.restore(&reference(&saved), &RestoreOptions::default());
     drop(rappel);
     disk.lose(Loss::all()[0]);
@@ -359,7 +359,7 @@ fn what_is_written_while_it_is_replaced_is_kept() {
         move |op| matches!(op, Op::Exchange { b, .. } if b.starts_with(&user)),
         move || std::fs::write(&live, "written meanwhile\n").unwrap(),
     );
-    let mut rappel = Rappel::open(OpenOptions { disk, ..agents.options() }).unwrap();
+    let rappel = Rappel::open(OpenOptions { disk, ..agents.options() }).unwrap();
     let report = rappel.restore(&reference(&saved), &RestoreOptions::default()).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text(&lines));
     let [conflict] = &report.conflicts[..] else { panic!("{report:?}") };
@@ -387,13 +387,13 @@ fn a_link_in_an_agents_home_is_never_followed_or_replaced() {
 fn without_transcripts_there_is_nothing() {
     let agents = Agents::new();
     for options in [agents.world.options(), agents.options()] {
-        let mut rappel = Rappel::open(options).unwrap();
+        let rappel = Rappel::open(options).unwrap();
         let saved = rappel.save(&SaveOptions::default()).unwrap().checkpoint;
         assert_eq!(saved.manifest.agents, None);
         assert_eq!(rappel.sessions().unwrap().len(), 0);
     }
     agents.write(&file(), &agents.conversation());
-    let mut rappel = Rappel::open(agents.world.options()).unwrap();
+    let rappel = Rappel::open(agents.world.options()).unwrap();
     let saved = rappel.save(&SaveOptions::default()).unwrap().checkpoint;
     assert_eq!(saved.manifest.agents, None, "nobody said where they are");
 }
@@ -427,7 +427,7 @@ fn a_session_is_over_when_its_transcript_is_silent_for_a_day_and_may_go_on() {
 #[test]
 fn what_somebody_records_too_is_told_once() {
     let agents = Agents::new();
-    let mut rappel = agents.open();
+    let rappel = agents.open();
     let start = SessionStart {
         session: Some(id("mine")),
         provider: Some("claude-code".into()),
@@ -459,7 +459,7 @@ fn a_session_that_is_recorded_is_meant_rather_than_one_that_was_seen() {
     let agents = Agents::new();
     agents.write(&file(), &agents.conversation());
     agents.save();
-    let mut rappel = agents.open();
+    let rappel = agents.open();
     assert_eq!(rappel.session_meant(None).unwrap().id, id(&own()));
     let mine = SessionStart { session: Some(id("mine")), ..SessionStart::default() };
     rappel.start_session(mine).unwrap();

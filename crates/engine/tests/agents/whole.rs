@@ -51,9 +51,9 @@ proptest! {
     #[test]
     fn a_stored_state_and_what_followed_is_the_fold_from_the_start(choices in prop::collection::vec(any::<u8>(), 200..420)) {
         let world = World::new(Project::in_memory());
-        let mut rappel = world.open();
+        let rappel = world.open();
         let told = rappel.subscribe();
-        let session = start(&mut rappel, "s1");
+        let session = start(&rappel, "s1");
         for (number, choice) in choices.iter().enumerate() {
             world.clock.advance(500);
             // What makes no sense is refused, and leaves nothing.
@@ -85,8 +85,8 @@ proptest! {
 #[test]
 fn deleting_a_checkpoint_changes_no_other_ones_state_and_neither_does_losing_the_index() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     let mut made = Vec::new();
     for round in 0..6 {
         for number in 0..40 {
@@ -122,8 +122,8 @@ fn deleting_a_checkpoint_changes_no_other_ones_state_and_neither_does_losing_the
 #[test]
 fn an_hour_of_work_makes_ten_checkpoints_with_files_and_is_rebuilt_from_them() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     for number in 0..500 {
         world.clock.advance(7200);
         world.write(&format!("src/{}.rs", number % 20), format!("// step {number}"));
@@ -152,8 +152,8 @@ fn an_hour_of_work_makes_ten_checkpoints_with_files_and_is_rebuilt_from_them() {
 #[test]
 fn a_brief_after_a_compaction_names_everything_open_and_ruled_out() {
     let world = World::new(Project::in_memory());
-    let mut rappel = world.open();
-    let session = start(&mut rappel, "s1");
+    let rappel = world.open();
+    let session = start(&rappel, "s1");
     let (mut open, mut ruled_out) = (Vec::new(), Vec::new());
     for number in 0..500 {
         match number % 25 {

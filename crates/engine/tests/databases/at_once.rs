@@ -161,7 +161,7 @@ fn other_workspaces_of_the_home_are_restored_meanwhile() {
     let scene = Scene::new();
     let other = Project::new().file("x", "1");
     let options = OpenOptions { root: other.root().to_owned(), ..scene.hasty() };
-    let mut rappel = Rappel::open(options).unwrap();
+    let rappel = Rappel::open(options).unwrap();
     let saved = rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.id;
     std::fs::write(other.path("x"), "2").unwrap();
     scene.close("load");

@@ -392,7 +392,7 @@ fn a_database_that_was_changed_since_is_kept_by_undo() {
     scene.set("two");
     scene.world.restore(&first);
     scene.set("three");
-    let mut rappel = scene.world.open();
+    let rappel = scene.world.open();
     let step = rappel.next_undo().unwrap();
     let report = rappel.step(&step, false, &RestoreOptions::default()).unwrap();
     assert!(report.conflicts[0].reason.contains("changed since"), "{report:?}");

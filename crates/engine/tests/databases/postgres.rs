@@ -371,7 +371,7 @@ fn no_password_reaches_the_home() {
     let url = url.replacen("agent", "agent:hunter2-in-the-url", 1);
     world.write(".env", format!("DATABASE_URL='{url}'\n"));
     world.write(".rappelignore", ".env\n");
-    let mut rappel: Rappel = world.open();
+    let rappel: Rappel = world.open();
     world.clock.advance(61_000);
     let saved = rappel.save(&SaveOptions::default()).unwrap();
     assert!(!saved.checkpoint.manifest.partial, "{saved:?}");

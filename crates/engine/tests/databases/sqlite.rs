@@ -313,7 +313,7 @@ fn undo_goes_to_the_checkpoint_that_differs_in_a_database_alone() {
     world.write("code", "2");
     world.save("second");
     run(&world, "app.db", "DELETE FROM talks");
-    let mut rappel = world.open();
+    let rappel = world.open();
     let step = rappel.next_undo().unwrap();
     rappel.step(&step, false, &RestoreOptions::default()).unwrap();
     assert_eq!((rows(&world, "app.db", "talks"), world.read("code")), (3, "2".into()));
@@ -327,7 +327,7 @@ fn an_undo_that_kept_everything_can_be_done_again_with_overwrite() {
     world.restore(&first);
     run(&world, "app.db", "DELETE FROM talks WHERE id > 1");
     let undo = |overwrite| {
-        let mut rappel = world.open();
+        let rappel = world.open();
         let step = rappel.next_undo().unwrap();
         assert!(!step.asks, "it takes back the restore");
         rappel.step(&step, overwrite, &RestoreOptions::default()).unwrap()
@@ -449,7 +449,7 @@ fn one_of_several_is_restored_by_its_name() {
 
     // An undo of everything can be narrowed like a restore.
     world.restore(&first);
-    let mut rappel = world.open();
+    let rappel = world.open();
     let step = rappel.next_undo().unwrap();
     rappel.step(&step, false, &only("a.db")).unwrap();
     assert_eq!((rows("a.db"), rows("b.db"), world.read("code")), (0, 1, "1".into()));
@@ -528,9 +528,8 @@ fn a_restore_over_a_damaged_one_that_is_cut_short_can_go_either_way() {
             disk.set(Fault::Crash { at });
             let mut options = world.options();
             options.disk = disk.clone();
-            let restored = Rappel::open(options).and_then(|mut rappel| {
-                rappel.restore(&reference(&first), &RestoreOptions::default())
-            });
+            let restored = Rappel::open(options)
+                .and_then(|rappel| rappel.restore(&reference(&first), &RestoreOptions::default()));
             if restored.is_ok() {
                 break;
             }

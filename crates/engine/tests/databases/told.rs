@@ -185,7 +185,7 @@ fn requests_that_contradict_themselves_or_name_nobody_are_refused() {
             "there is no database \"nope\" to be restored on another machine",
         ),
     ] {
-        let mut rappel = world.open();
+        let rappel = world.open();
         for error in [
             rappel.plan_restore(&first, &options).unwrap_err(),
             rappel.restore(&first, &options).unwrap_err(),

@@ -203,7 +203,7 @@ impl Bench {
 
     pub fn manifest_at(&self, root: &Path) -> Manifest {
         self.world.clock.advance(61_000);
-        let mut rappel = rappel::Rappel::open(self.world.options_at(root)).unwrap();
+        let rappel = rappel::Rappel::open(self.world.options_at(root)).unwrap();
         rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest
     }
 

@@ -70,7 +70,7 @@ fn what_appears_in_the_place_of_a_repository_stops_no_recovery() {
         let is_building = |op: &Op<'_>| format!("{op:?}").contains("-0.new");
         disk.before(is_building, move || inner.set(Fault::Crash { at: 1 }));
         let options = rappel::OpenOptions { disk: disk.clone(), ..bench.world.options() };
-        let mut rappel = Rappel::open(options).unwrap();
+        let rappel = Rappel::open(options).unwrap();
         rappel.restore(&reference(&saved), &RestoreOptions::default()).unwrap_err();
         drop(rappel);
         disk.lose(Loss::all()[0]);

@@ -429,7 +429,7 @@ fn a_workspace_that_is_a_linked_work_tree() {
     bench.git(&["stash", "clear"]);
     bench.world.write("of the main one", "stays\n");
     bench.git(&["add", "of the main one"]);
-    let mut rappel = rappel::Rappel::open(bench.world.options_at(&linked)).unwrap();
+    let rappel = rappel::Rappel::open(bench.world.options_at(&linked)).unwrap();
     bench.world.clock.advance(1000);
     let id = crate::support::reference(saved.id.as_str());
     let report = rappel.restore(&id, &rappel::RestoreOptions::default()).unwrap();

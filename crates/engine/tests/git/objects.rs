@@ -81,7 +81,7 @@ fn another_clone_stores_next_to_nothing() {
     all.gc(true, false).unwrap();
     drop(all);
     std::fs::remove_dir_all(clone.join(".git")).unwrap();
-    let mut rappel = rappel::Rappel::open(bench.world.options_at(&clone)).unwrap();
+    let rappel = rappel::Rappel::open(bench.world.options_at(&clone)).unwrap();
     rappel.restore(&reference(saved.id.as_str()), &rappel::RestoreOptions::default()).unwrap();
     assert_same(&portrait(&clone), &before, "restored");
 }

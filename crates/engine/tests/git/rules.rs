@@ -161,7 +161,7 @@ fn meanwhile(
     disk.before(is_intent, act);
     bench.world.clock.advance(1000);
     let options = rappel::OpenOptions { disk, ..bench.world.options() };
-    let mut rappel = Rappel::open(options).unwrap();
+    let rappel = Rappel::open(options).unwrap();
     rappel.restore(&reference(id), &RestoreOptions::default())
 }
 

@@ -84,13 +84,13 @@ fn interrupt(bench: &Bench, id: &str, after: u64) -> u64 {
     })
 }
 
-fn interrupt_this(bench: &Bench, after: u64, what: impl FnOnce(&mut Rappel)) -> u64 {
+fn interrupt_this(bench: &Bench, after: u64, what: impl FnOnce(&Rappel)) -> u64 {
     let disk = FaultDisk::in_memory(Fault::Crash { at: after });
     let mut options = bench.world.options();
     options.disk = disk.clone();
     bench.world.clock.advance(1000);
-    if let Ok(mut rappel) = Rappel::open(options) {
-        what(&mut rappel);
+    if let Ok(rappel) = Rappel::open(options) {
+        what(&rappel);
     }
     let count = disk.count();
     disk.lose(Loss::all()[0]);
@@ -231,7 +231,7 @@ fn an_undo_that_is_cut_short_is_ended_either_way() {
         let spoilt = at(&place);
         bench.restore(&saved);
         let whole = bench.portrait();
-        let undo = |rappel: &mut Rappel| {
+        let undo = |rappel: &Rappel| {
             let step = rappel.next_undo().unwrap();
             drop(rappel.step(&step, false, &RestoreOptions::default()));
         };

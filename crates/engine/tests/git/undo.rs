@@ -228,7 +228,7 @@ fn a_ref_that_moved_since_goes_back_if_it_is_asked() {
     bench.restore(&saved);
     bench.git(&["branch", "-q", "-f", "feature/x", "main~2"]);
     bench.world.clock.advance(1000);
-    let mut rappel = bench.world.open();
+    let rappel = bench.world.open();
     let step = rappel.next_undo().unwrap();
     let plan = rappel.plan_step(&step, false, &RestoreOptions::default()).unwrap();
     assert_eq!(conflicts(&plan), ["refs/heads/feature/x: it moved since, kept"]);

@@ -39,7 +39,7 @@ impl World {
 
     /// The user allows what `rappel.toml` runs and reaches now.
     pub fn trust(&self) {
-        let mut rappel = self.open();
+        let rappel = self.open();
         let shown = rappel.trust();
         assert!(!shown.entries.is_empty(), "there is nothing to allow");
         rappel.decide(&shown, Answer::Allowed).unwrap();
@@ -65,14 +65,14 @@ impl World {
 
     pub fn undo(&self) -> RestoreReport {
         self.clock.advance(1000);
-        let mut rappel = self.open();
+        let rappel = self.open();
         let step = rappel.next_undo().unwrap();
         rappel.step(&step, false, &RestoreOptions::default()).unwrap()
     }
 
     pub fn redo(&self) -> RestoreReport {
         self.clock.advance(1000);
-        let mut rappel = self.open();
+        let rappel = self.open();
         let step = rappel.next_redo().unwrap();
         rappel.step(&step, false, &RestoreOptions::default()).unwrap()
     }
