@@ -164,6 +164,7 @@ commands! {
     Trust(trust),
     Integrate(integrate),
     Guard(guard),
+    Watch(watch),
     Hook(hook),
     #[command(hide = true)]
     Upkeep(upkeep),

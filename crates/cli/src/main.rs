@@ -18,6 +18,7 @@ mod pty;
 mod screen;
 mod typed;
 mod values;
+mod waiting;
 mod worker;
 
 use std::ffi::OsString;

@@ -490,6 +490,12 @@ fn absolute_variable(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// Where the user's settings are.
+pub fn user_config_folder() -> Option<PathBuf> {
+    let user = || std::env::home_dir().filter(|home| home.is_absolute());
+    absolute_variable("XDG_CONFIG_HOME").or_else(|| user().map(|home| home.join(".config")))
+}
+
 fn platform_home() -> Option<PathBuf> {
     let user = std::env::home_dir().filter(|home| home.is_absolute());
     if cfg!(target_os = "macos") {

@@ -61,7 +61,7 @@ impl Scene {
     fn git_in(&self, folder: &Path, arguments: &[&str]) -> Output {
         let mut command = git::command(folder);
         command.env("HOME", self.world.project.outside().join("user"));
-        command.env("RAPPEL_HOME", &self.world.home).env("TZ", "UTC");
+        command.env("RAPPEL_HOME", &self.world.home).env("TZ", rappel_testing::calm_zone());
         let output = command.args(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "git {arguments:?}: {errors}");

@@ -145,6 +145,8 @@ const CALLS: &[(&str, &str)] = &[
     ("integrate", "claude --shared --remove"),
     ("integrate", "--remove --all"),
     ("hook", "claude"),
+    ("watch", "--once"),
+    ("upkeep", "--clock"),
     ("completions", "bash"),
     ("help", "trust"),
 ];

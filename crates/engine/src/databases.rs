@@ -20,6 +20,7 @@ use rappel_capture::databases::{Captured, Error as DatabaseError, Fingerprint, W
 use rappel_store::document::UndoDatabase;
 use rappel_store::held;
 use rappel_store::sink::Sink;
+use rappel_types::config::DatabaseUrl;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
 use rappel_types::size::format_size;
@@ -126,10 +127,35 @@ impl Rappel {
             match source {
                 Ok(named) if held.contains(&named.name) => {}
                 Ok(named) => self.capture_database(&named, sink, reading, &memo, &mut captured)?,
-                Err((name, error)) => captured.fail(&name, &error.to_string()),
+                Err((name, error)) => match self.known_to_a_shell(&name, reading, &memo) {
+                    Some(known) => {
+                        captured.bases.extend(known.checkpoint.clone());
+                        captured.add(known.part.clone(), known);
+                    }
+                    None => captured.fail(&name, &error.to_string()),
+                },
             }
         }
         Ok(captured)
+    }
+
+    /// The last dump of a database whose address only the user's shell knows, where it is the clock
+    /// that saves: it is stale then, and nothing failed.
+    fn known_to_a_shell(
+        &self,
+        name: &str,
+        reading: &Reading<'_>,
+        memo: &Memo,
+    ) -> Option<Remembered> {
+        let by_clock = matches!(reading.trigger, Trigger::EndOfDay | Trigger::Scheduled);
+        let config = self.config.databases.iter().find(|config| config.name == name)?;
+        let DatabaseUrl::Variable(variable) = &config.url else { return None };
+        if !by_clock || self.variable(variable).is_some() {
+            return None;
+        }
+        let mut known = memo.entries.get(name)?.clone();
+        known.part.stale = true;
+        Some(known)
     }
 
     /// A sentence for each file that was a database when it was last saved and is an ordinary file

@@ -112,6 +112,7 @@ mod timeline;
 mod trust;
 mod undo;
 mod upkeep;
+pub mod watch;
 mod workspace;
 
 pub use adopt::Adopted;

@@ -339,7 +339,7 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open_store(options: &OpenOptions) -> Result<Store> {
+pub(crate) fn open_store(options: &OpenOptions) -> Result<Store> {
     Ok(Store::open(
         &options.home,
         rappel_store::Options {

@@ -23,6 +23,7 @@ use crate::hook::Integration;
 use crate::prune::Retention;
 use crate::rappel::Rappel;
 use crate::save::parent_of;
+use crate::watch::{Watch, watch_of};
 use crate::workspace;
 
 /// Changes may be unsaved for so long before that is worth a word.
@@ -88,6 +89,8 @@ pub struct Status {
     pub integrations: Vec<Integration>,
     /// How retention goes.
     pub retention: Option<Retention>,
+    /// The process that keeps the home's clock, if one does.
+    pub watch: Option<Watch>,
 }
 
 /// What the history costs.
@@ -188,6 +191,7 @@ impl Rappel {
             crashed_sessions: self.crashed_sessions()?,
             integrations: Vec::new(),
             retention: self.retention_state(),
+            watch: watch_of(self.store.home().root()),
         };
         self.judge_home(&mut status)?;
         let restores = self.open_intents()?.len();
@@ -354,7 +358,8 @@ impl Rappel {
         self.take_out_left_out(&mut changes, &now.scanned)?;
         status.unsaved = summarise(&changes).len();
         let oldest = changes.iter().filter_map(|change| self.changed_at(&change.path)).min();
-        if let Some(oldest) = oldest
+        let saves_by_itself = status.watch.is_some() && self.config.auto.every.is_some();
+        if let Some(oldest) = oldest.filter(|_| !saves_by_itself)
             && self.now().as_millis() - oldest > UNSAVED_MS
         {
             let reason = match status.unsaved {

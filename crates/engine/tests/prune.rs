@@ -11,7 +11,7 @@ mod support;
 use rappel::types::Trigger;
 use rappel::types::retention::{Policy, Preset, Reason};
 use rappel::{PruneReport, SaveOptions};
-use rappel_testing::{Project, noise};
+use rappel_testing::{Project, noise, size_of};
 use support::{World, reference};
 
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -117,7 +117,7 @@ fn the_space_that_the_plan_names_comes_back() {
         world.write("large", noise(400_000, day));
         world.saved_for(Trigger::Scheduled, &day.to_string());
     }
-    let size = || walk_size(world.home.path());
+    let size = || size_of(world.home.path());
     let before = size();
     let plan = world.open().plan_prune(&newest(1)).unwrap();
     assert!((4 * 400_000..6 * 400_000).contains(&plan.freed_bytes), "{}", plan.freed_bytes);
@@ -162,13 +162,4 @@ fn a_holiday_changes_nothing() {
     world.clock.advance(60 * DAY_MS);
     let after = world.open().plan_prune(&policy).unwrap();
     assert_eq!(before.deleted, after.deleted);
-}
-
-fn walk_size(folder: &std::path::Path) -> u64 {
-    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let size = |entry: std::fs::DirEntry| {
-        let data = entry.metadata().unwrap();
-        if data.is_dir() { walk_size(&entry.path()) } else { data.len() }
-    };
-    entries.map(size).sum()
 }

@@ -10,7 +10,7 @@ mod support;
 
 use rappel::types::Trigger;
 use rappel::{Health, OpenOptions, Rappel, SaveOptions};
-use rappel_testing::{Project, noise};
+use rappel_testing::{Project, noise, size_of};
 use support::{World, reference};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -145,15 +145,6 @@ fn large(max_size: &str, days: u64) -> (World, Vec<String>) {
     (world, ids)
 }
 
-fn home_size(folder: &std::path::Path) -> u64 {
-    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let size = |entry: std::fs::DirEntry| {
-        let data = entry.metadata().unwrap();
-        if data.is_dir() { home_size(&entry.path()) } else { data.len() }
-    };
-    entries.map(size).sum()
-}
-
 #[test]
 fn above_the_limit_the_oldest_unprotected_go_and_no_more_than_needed() {
     let (world, ids) = large("2MiB", 8);
@@ -172,7 +163,7 @@ fn above_the_limit_the_oldest_unprotected_go_and_no_more_than_needed() {
     assert_eq!(world.tended(), Some(0));
     world.clock.advance(2 * DAY_MS);
     world.open().gc_deleted(false).unwrap();
-    assert!(home_size(world.home.path()) <= 2 << 20);
+    assert!(size_of(world.home.path()) <= 2 << 20);
     world.verify();
 }
 

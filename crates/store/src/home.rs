@@ -92,6 +92,7 @@ impl Home {
             "lock",
             "readers",
             "retention",
+            "watch",
             "gc",
             "reserve",
             "token",

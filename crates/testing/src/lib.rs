@@ -17,6 +17,7 @@ pub mod postgres;
 pub mod project;
 pub mod records;
 pub mod user;
+mod zone;
 
 pub use cannot_run::cannot_run;
 pub use fault::{Failure, Fault, FaultDisk, Loss, Names, Writes};
@@ -24,4 +25,5 @@ pub use killed::Steps;
 pub use memory::MemoryStore;
 pub use noise::noise;
 pub use postgres::Postgres;
-pub use project::{Project, Snapshot, Thing, memory_dir, snapshot};
+pub use project::{Project, Snapshot, Thing, memory_dir, size_of, snapshot};
+pub use zone::{calm_zone, zone_before_midnight};

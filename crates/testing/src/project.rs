@@ -161,3 +161,14 @@ pub fn snapshot(root: &Path) -> Snapshot {
     }
     found
 }
+
+/// What the files below a folder take.
+pub fn size_of(folder: &Path) -> u64 {
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(data) if data.is_dir() => size_of(&entry.path()),
+        Ok(data) => data.len(),
+        // Somebody else removed it meanwhile.
+        Err(_) => 0,
+    };
+    std::fs::read_dir(folder).map_or(0, |entries| entries.flatten().map(size).sum())
+}

@@ -371,8 +371,10 @@ mod tests {
             gap-filled = false
             held = 0.8
             fallen = 0
+            every = "10m"
             "#,
         );
+        assert_eq!(config.auto.every, Some(std::time::Duration::from_secs(600)));
         assert_eq!(config.agents.state_dirs.len(), 2);
         assert!(
             config.auto.is_on(Trigger::ThoughtCompleted) && !config.auto.is_on(Trigger::GapFilled)
@@ -382,7 +384,12 @@ mod tests {
         );
         assert_eq!((config.auto.thresholds.held, config.auto.thresholds.fallen), (0.8, 0.0));
         assert_eq!(parse("[auto]\nnonsense = true").unknown.len(), 1);
-        for bad in ["[auto]\nheld = 2", "[auto]\nmanual = 3"] {
+        for bad in [
+            "[auto]\nheld = 2",
+            "[auto]\nevery = 10",
+            "[auto]\nevery = \"0s\"",
+            "[auto]\nmanual = 3",
+        ] {
             assert!(Config::parse(bad, "rappel.toml").is_err(), "{bad}");
         }
     }

@@ -55,7 +55,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
-    ("Integrations", &["integrate", "guard", "hook"]),
+    ("Integrations", &["integrate", "guard", "watch", "hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.

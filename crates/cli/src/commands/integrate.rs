@@ -14,7 +14,7 @@ use rappel_hooks::typed::SLASHES;
 use rappel_types::CheckpointId;
 use serde_json::json;
 
-use super::{help, integrate_git, trust};
+use super::{help, integrate_git, integrate_systemd, trust};
 use crate::errors::{Exit, Failure, Result};
 use crate::output::clean;
 use crate::process::{self, Context};
@@ -36,6 +36,7 @@ Examples:
   rappel integrate claude --shared
   rappel integrate claude --remove
   rappel integrate git
+  rappel integrate systemd
   rappel integrate --remove --all
 
 Where the hooks are written:
@@ -73,6 +74,8 @@ enum Agent {
     Claude,
     /// git: a checkpoint after each commit, merge and rewrite
     Git,
+    /// systemd: a unit that keeps the clock (rappel watch)
+    Systemd,
 }
 
 impl Args {
@@ -95,22 +98,26 @@ fn flag(scope: Scope) -> &'static str {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    if args.agent == Some(Agent::Git) && !args.all {
-        if args.user || args.shared || args.status_line {
-            return Err(Failure {
-                kind: ErrorKind::Usage,
-                message: "git's hooks belong to one repository".into(),
-                hint: Some("leave out --user, --shared and --status-line".into()),
-            });
-        }
-        return match args.remove {
-            true => integrate_git::remove(context),
-            false => integrate_git::install(context),
-        };
+    let agent = args.agent.filter(|_| !args.all).unwrap_or(Agent::Claude);
+    let one_place = match agent {
+        Agent::Claude => None,
+        Agent::Git => Some("git's hooks belong to one repository"),
+        Agent::Systemd => Some("the unit of systemd is yours, for all your projects"),
+    };
+    if let (Some(message), true) = (one_place, args.user || args.shared || args.status_line) {
+        return Err(Failure {
+            kind: ErrorKind::Usage,
+            message: message.into(),
+            hint: Some("leave out --user, --shared and --status-line".into()),
+        });
     }
-    match args.remove {
-        true => remove(args, context),
-        false => install(args, context),
+    match (agent, args.remove) {
+        (Agent::Claude, true) => remove(args, context),
+        (Agent::Claude, false) => install(args, context),
+        (Agent::Git, true) => integrate_git::remove(context),
+        (Agent::Git, false) => integrate_git::install(context),
+        (Agent::Systemd, true) => integrate_systemd::remove(context),
+        (Agent::Systemd, false) => integrate_systemd::install(context),
     }
 }
 
@@ -290,8 +297,12 @@ fn remove(args: &Args, context: &Context) -> Result {
         for folder in integrate_git::recorded(records.as_ref()) {
             match rappel_hooks::git::remove(&folder, records.as_ref()) {
                 Ok(changes) => all.extend(changes),
-                Err(error) => failed = failed.or(Some(error.into())),
+                Err(error) => failed = failed.or(Some(Failure::from(IntegrateError::from(error)))),
             }
+        }
+        match integrate_systemd::take_out() {
+            Ok(changes) => all.extend(changes),
+            Err(failure) => failed = failed.or(Some(failure)),
         }
         let scopes = [Scope::Local, Scope::Shared, Scope::User];
         places = scopes.map(|scope| Place::new(scope, &root, &user)).into();
@@ -307,7 +318,7 @@ fn remove(args: &Args, context: &Context) -> Result {
     for place in &places {
         match integrate::remove(place, records.as_ref()) {
             Ok(changes) => all.extend(changes),
-            Err(error) => failed = failed.or(Some(error)),
+            Err(error) => failed = failed.or(Some(error.into())),
         }
     }
     drop(records);
@@ -322,7 +333,7 @@ fn remove(args: &Args, context: &Context) -> Result {
     }
     told("claude", &all, &notes, context)?;
     match failed {
-        Some(error) => Err(error.into()),
+        Some(failure) => Err(failure),
         None => Ok(Exit::Done),
     }
 }

@@ -110,6 +110,7 @@ fn unusable(failure: &Failure, context: &Context) -> Result {
             "crashed_sessions": [],
             "integrations": [],
             "retention": null,
+            "watch": null,
         }))?;
         return Ok(Exit::Bad(ErrorKind::Failed));
     }

@@ -8,9 +8,17 @@ use crate::process::Context;
 /// Saves, hooks and `rappel watch` start this by themselves. `rappel prune` and `rappel gc` do the
 /// same at once.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Also mark the end of a day, and save at intervals
+    #[arg(long)]
+    pub clock: bool,
+}
 
-pub fn run(_: &Args, context: &Context) -> Result {
-    context.open_silently()?.tend()?;
+pub fn run(args: &Args, context: &Context) -> Result {
+    let rappel = context.open_patiently()?;
+    match args.clock {
+        true => rappel.tick()?,
+        false => rappel.tend()?,
+    }
     Ok(Exit::Done)
 }

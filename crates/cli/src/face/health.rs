@@ -66,6 +66,9 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
             format!("{} {}{}", one.agent, one.state, heard.unwrap_or_default()),
         );
     }
+    let watch = status.watch.as_ref();
+    let kept = watch.map(|one| format!("process {}, {}", one.pid, time::age(now, one.since)));
+    fields.add_some("Clock", kept.map(|by| format!("rappel watch ({by})")));
     fields.add_some("Retention", status.retention.as_ref().and_then(|one| retention(one, now)));
     fields.add("Workspace", clean(&status.root));
     let sizes =

@@ -76,7 +76,7 @@ impl World {
             .env("HOME", self.project.outside().join("user"))
             .env("RAPPEL_HOME", &self.home)
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("TZ", "UTC")
+            .env("TZ", rappel_testing::calm_zone())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

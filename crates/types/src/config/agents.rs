@@ -15,7 +15,7 @@ pub struct AgentsConfig {
 }
 
 /// The clock makes checkpoints at most this often.
-const SHORTEST: Duration = Duration::from_secs(10);
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// `[auto]`.
 #[derive(Debug, Clone, Default, PartialEq)]
