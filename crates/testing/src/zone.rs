@@ -10,7 +10,7 @@ const DAY: u64 = 24 * 3600;
 pub fn calm_zone() -> &'static str {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let second = since.as_secs() % DAY;
-    match second < 300 || second > DAY - 3300 {
+    match !(300..=DAY - 3300).contains(&second) {
         true => "CALM+6",
         false => "UTC",
     }
