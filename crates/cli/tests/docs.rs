@@ -114,6 +114,8 @@ fn typed(world: &World, lines: &[String]) -> Vec<(i32, String)> {
     let mut script = String::new();
     for (place, line) in lines.iter().enumerate() {
         let said = errors.join(place.to_string());
+        // It runs until it is ended.
+        let line = line.replacen("rappel watch", "timeout 2 rappel watch", 1);
         // The shell's own redirection would take a comment at the end of the line for its target.
         script.push_str(&format!(
             "{{ {line}\n}} 2> '{0}' > /dev/null; echo $? > '{0}.code'\n",

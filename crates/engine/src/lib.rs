@@ -153,4 +153,5 @@ pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};
 pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
 pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, TrustState, Wanted};
 pub use undo::{IgnoredFiles, PromptStep, Step};
+pub use upkeep::UpkeepDue;
 pub use workspace::{find_root, is_project};

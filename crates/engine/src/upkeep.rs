@@ -40,6 +40,15 @@ impl Sink for Catcher {
     }
 }
 
+/// What upkeep is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpkeepDue {
+    /// Retention is to be applied.
+    pub retention: bool,
+    /// There is something to free.
+    pub gc: bool,
+}
+
 impl Rappel {
     /// Deletes checkpoints. What others need stays; the space comes back after a day, or with the
     /// next gc if `now`. An unfinished restore's checkpoints cannot be deleted. One that damage has
@@ -162,15 +171,17 @@ impl Rappel {
         Ok(report)
     }
 
-    /// Whether retention is to be applied or gc has something to do, cheaply.
-    pub fn upkeep_due(&self) -> bool {
-        self.prune_due() || self.store.gc_due().unwrap_or(false)
+    /// What upkeep is due, cheaply.
+    pub fn upkeep_due(&self) -> UpkeepDue {
+        // Whoever asks for gc is the one who starts it: it is due once an hour.
+        let gc = self.store.gc_due().unwrap_or(false);
+        UpkeepDue { retention: self.prune_due(), gc }
     }
 
-    /// Applies retention and frees space, as far as either is due.
-    pub fn tend(&self) -> Result<()> {
+    /// Applies retention if that is due, and frees space if `gc`.
+    pub fn tend(&self, gc: bool) -> Result<()> {
         let pruned = self.prune_if_due();
-        if self.store.gc_due()? {
+        if gc {
             self.gc(false, false)?;
         }
         pruned.map(drop)

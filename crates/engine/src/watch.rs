@@ -124,6 +124,6 @@ impl Rappel {
                 ..SaveOptions::default()
             })?;
         }
-        self.tend()
+        self.tend(self.upkeep_due().gc)
     }
 }

@@ -12,13 +12,16 @@ pub struct Args {
     /// Also mark the end of a day, and save at intervals
     #[arg(long)]
     pub clock: bool,
+    /// Free space
+    #[arg(long)]
+    pub gc: bool,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open_patiently()?;
     match args.clock {
         true => rappel.tick()?,
-        false => rappel.tend()?,
+        false => rappel.tend(args.gc)?,
     }
     Ok(Exit::Done)
 }
