@@ -446,14 +446,21 @@ pub fn path_folders() -> Vec<PathBuf> {
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
+/// Why a program could not be run, and the exit code that a shell has for that.
+pub struct NotRun {
+    pub failure: Failure,
+    pub code: u8,
+}
+
 /// Becomes another program. Only comes back when that fails.
-pub fn replace_by(command: &[String], folder: &Path) -> Failure {
+pub fn replace_by(command: &[String], folder: &Path) -> NotRun {
     use std::os::unix::process::CommandExt;
     let [program, arguments @ ..] = command else {
-        return Failure::failed("no command".to_owned());
+        return NotRun { failure: Failure::failed("no command"), code: 2 };
     };
     let error = std::process::Command::new(program).args(arguments).current_dir(folder).exec();
-    Failure::failed(format!("cannot run {}: {error}", clean(program)))
+    let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+    NotRun { failure: Failure::failed(format!("cannot run {}: {error}", clean(program))), code }
 }
 
 /// The agent that runs this hook, as its environment tells.

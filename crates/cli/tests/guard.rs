@@ -11,75 +11,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use support::World;
-
-/// A git repository with an ignored folder in it.
-fn world() -> World {
-    let world = World::new();
-    world.write(".gitignore", "secret/\n*.local\nnode_modules/\n");
-    for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "base"]] {
-        git(&world, arguments);
-    }
-    world.write("secret/.env", "TOKEN=1\n");
-    world.write("secret/deep/key", "key\n");
-    world.write("settings.local", "mine\n");
-    world.write("node_modules/x/index.js", "module\n");
-    world
-}
-
-fn git(world: &World, arguments: &[&str]) {
-    let status = Command::new("git")
-        .current_dir(world.project.root())
-        .args(["-c", "user.name=t", "-c", "user.email=t@t"])
-        .args(arguments)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("HOME", world.project.outside())
-        .status();
-    assert!(status.unwrap().success(), "{arguments:?}");
-}
-
-/// Tells the hook of Claude Code that a command is about to run; its message for the user.
-fn before(world: &World, command: &str) -> Option<String> {
-    let call = json!({"tool_name": "Bash", "tool_input": {"command": command}});
-    let answer = tell(world, "PreToolUse", &call);
-    answer["systemMessage"].as_str().map(str::to_owned)
-}
-
-/// Tells the hook of an event; its answer.
-fn tell(world: &World, event: &str, more: &Value) -> Value {
-    let mut payload = json!({
-        "hook_event_name": event,
-        "session_id": "00000000-0000-4000-8000-000000000001",
-        "cwd": world.project.root().to_str().unwrap(),
-        "tool_use_id": "toolu_1",
-    });
-    payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let mut hook = world.command(&["hook", "claude"]);
-    hook.env("CLAUDE_PROJECT_DIR", world.project.root()).stdin(Stdio::piped());
-    let mut child = hook.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap_or_default()
-}
-
-fn shell(world: &World, command: &str) -> Output {
-    let root = world.project.root();
-    Command::new("sh").current_dir(root).args(["-c", command]).output().unwrap()
-}
-
-/// The newest checkpoint before an operation, whole.
-fn newest(world: &World) -> Value {
-    let list = world.json(&["list"]);
-    let all = list["checkpoints"].as_array().unwrap();
-    let newest = all.iter().find(|one| one["trigger"] == "pre-operation").unwrap();
-    world.json(&["show", newest["id"].as_str().unwrap()])
-}
-
-fn restore(world: &World, checkpoint: &Value) {
-    let id = checkpoint["id"].as_str().unwrap();
-    let report = world.json(&["restore", id, "--confirm"]);
-    assert_eq!(report["verified"], true, "{report}");
-}
+use support::guarded::{before, git, newest, restore, shell, tell, world};
+use support::terminal::OnTerminal;
 
 #[test]
 fn an_ignored_folder_that_a_command_names_comes_back() {
@@ -275,8 +208,65 @@ fn guard_does_not_run_a_command_that_it_could_not_save_before() {
         .unwrap();
     assert!(!output.status.success(), "{output:?}");
     assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
-    let output = world.run(&["guard", "--", "no-such-program"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn a_command_that_cannot_be_run_ends_as_in_a_shell() {
+    let world = world();
+    for (program, code) in [("no-such-program", 127), ("./a.txt", 126)] {
+        let output = world.run(&["guard", "--", program]);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&format!("cannot run {program}")), "{said}");
+    }
+}
+
+#[test]
+fn a_quiet_guard_says_nothing_of_its_own() {
+    let world = world();
+    let output = world.run(&["-q", "guard", "--", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!((&*output.stdout, &*output.stderr), (&b"out\n"[..], &b"err\n"[..]));
+    assert_eq!(newest(&world)["description"], "Before sh -c 'echo out; echo err >&2'");
+    let output = world.run(&["guard", "-q", "--line", "rm -rf secret"]);
+    assert!(output.stderr.is_empty() && output.status.success(), "{output:?}");
+}
+
+#[test]
+fn the_function_for_a_shell_is_no_json() {
+    let world = world();
+    let output = world.run(&["guard", "--shell", "bash", "--json"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty());
+    let said: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(said["error"]["kind"], "usage", "{said}");
+}
+
+#[test]
+fn a_guarded_command_has_the_terminal_to_itself() {
+    let world = world();
+    world.save("before all");
+    let script = "test -t 0 && test -t 1 && test -t 2 && echo ready && read answer && \
+                  echo \"got $answer\"; rm -rf secret; exit 3";
+    let shown = world.on_terminal(&["guard", "--", "sh", "-c", script], &[("ready", "yes\n")]);
+    assert!(shown.text.contains("got yes"), "{}", shown.text);
+    assert_eq!(shown.code, 3, "{}", shown.text);
+    restore(&world, &newest(&world));
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+    // With the terminal in charge, the signal of a key reaches the command, and ends it.
+    let script = "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done";
+    let plain = world.command(&["guard", "--", "sh", "-c", script]);
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").arg(plain.get_program()).args(plain.get_args());
+    command.current_dir(world.project.root()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut is_typed = false;
+    let shown = OnTerminal::start(command).watch(|text, mut master, _| {
+        if !is_typed && text.contains("ready\r\n") {
+            master.write_all(b"\x03").unwrap();
+            is_typed = true;
+        }
+    });
+    assert_eq!((is_typed, shown.code), (true, 9), "{}", shown.text);
 }
 
 /// Types lines into a shell that has the function of `rappel guard --shell`.

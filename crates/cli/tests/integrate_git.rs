@@ -210,6 +210,63 @@ fn hooks_that_are_there_go_on_and_come_back_byte_for_byte() {
 }
 
 #[test]
+fn a_hook_of_two_languages_and_one_that_nobody_may_write_to_go_on() {
+    let scene = Scene::new();
+    let seen = scene.world.project.outside().join("seen");
+    let python = format!(
+        "#!/bin/sh\n''''exec python3 \"$0\" \"$@\" # '''\nopen({:?}, 'a').write('python\\n')\n",
+        seen.display().to_string()
+    );
+    scene.write_hook("post-commit", &python, 0o755);
+    let script = format!("#!/bin/sh\necho fixed >> '{}'\n", seen.display());
+    scene.write_hook("post-rewrite", &script, 0o555);
+    let before = scene.hooks();
+    scene.json(&["integrate", "git"]);
+    assert_eq!(scene.json(&["integrate", "git"])["changed"], false);
+    scene.commit("two\n");
+    scene.git(&["commit", "-q", "--amend", "-m", "reworded"]);
+    let said = fs::read_to_string(&seen).unwrap();
+    assert_eq!(said, "python\npython\nfixed\n");
+    scene.wait_for_head();
+    scene.json(&["integrate", "git", "--remove"]);
+    assert_eq!(scene.hooks(), before);
+}
+
+#[test]
+fn a_folder_of_hooks_that_nobody_may_write_to_is_told_before_anything_is_written() {
+    let scene = Scene::new();
+    scene.write_hook("post-merge", "#!/bin/sh\n", 0o755);
+    let folder = scene.root().join(".git/hooks");
+    let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+    let before = scene.hooks();
+    mode(0o555);
+    let output = scene.run(&["integrate", "git"]);
+    mode(0o755);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("hooks is read-only"), "{said}");
+    assert!(said.contains("hint: make it writable; nothing was written"), "{said}");
+    assert_eq!(scene.hooks(), before);
+}
+
+#[test]
+fn what_a_killed_integrate_left_goes_with_the_next_one() {
+    let scene = Scene::new();
+    let python = "#!/usr/bin/env python3\n";
+    scene.write_hook("post-merge", python, 0o755);
+    let before = scene.hooks();
+    let litter = scene.root().join(".git/hooks/.post-merge.0123456789abcdef.tmp");
+    let link = scene.root().join(".git/hooks/.post-commit.0123456789abcdef.tmp");
+    for arguments in [&["integrate", "git"][..], &["integrate", "git", "--remove"]] {
+        fs::write(&litter, "half").unwrap();
+        symlink("nowhere", &link).unwrap();
+        scene.json(arguments);
+        assert!(!litter.exists() && !link.is_symlink(), "{arguments:?}");
+    }
+    assert_eq!(scene.hooks(), before);
+}
+
+#[test]
 fn where_another_program_keeps_the_hooks_nothing_is_written() {
     let scene = Scene::new();
     scene.git(&["config", "core.hooksPath", ".husky/_"]);

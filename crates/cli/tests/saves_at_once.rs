@@ -7,9 +7,11 @@
 
 mod support;
 
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rappel_testing::killed::{Steps, was_killed};
@@ -227,6 +229,51 @@ fn every_checkpoint_holds_what_was_there_when_its_save_was_called() {
         }
     }
     assert!(place.world.run(&["verify"]).status.success());
+}
+
+#[test]
+fn a_note_that_is_cut_off_again_and_again_costs_captures_and_no_file() {
+    let place = Place::new();
+    place.world.save("first");
+    let queue = place.queue().unwrap();
+    let is_over = AtomicBool::new(false);
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        let enemy = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let file = OpenOptions::new().write(true).open(&queue).unwrap();
+                file.set_len(0).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let saves: Vec<Child> = (0..50)
+            .map(|n| {
+                place.write(&format!("written{n}"), &format!("{n}\n"));
+                place.start(&["save", &format!("save {n}")])
+            })
+            .collect();
+        let answers = saves.into_iter().map(answer).collect();
+        is_over.store(true, Ordering::Relaxed);
+        enemy.join().unwrap();
+        answers
+    });
+    for (n, checkpoint) in answers.iter().enumerate() {
+        let held = place.content(id(checkpoint), &format!("written{n}"));
+        assert_eq!(held.as_deref(), Some(&*format!("{n}\n")), "save {n}");
+    }
+}
+
+#[test]
+fn a_save_that_arrives_while_the_note_is_cut_off_captures_by_itself() {
+    let place = Place::gated();
+    place.world.save("first");
+    let leader = place.start_leader();
+    let file = OpenOptions::new().write(true).open(place.queue().unwrap()).unwrap();
+    file.set_len(0).unwrap();
+    place.write("late", "late\n");
+    let save = place.start_waiting(&["save", "late"]);
+    place.open();
+    answer(leader);
+    assert_eq!(place.content(id(&answer(save)), "late").as_deref(), Some("late\n"));
 }
 
 #[test]

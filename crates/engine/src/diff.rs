@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::changes::{FilesDiff, summarise, take_out_unheld};
 use crate::databases::{PresentDatabases, could_not_hold, not_captured};
 use crate::error::{Error, Result};
+use crate::git::AlsoWorktrees;
 use crate::knowledge;
 use crate::rappel::Rappel;
 use crate::save::CapturedFiles;
@@ -337,7 +338,7 @@ impl Rappel {
         files: &CapturedFiles,
         scratch: &Scratch<'_>,
     ) -> Result<(Option<GitDiff>, Vec<PartialReason>)> {
-        let now = self.look_at_git(files, None, scratch)?;
+        let now = self.look_at_git(files, None, &AlsoWorktrees::new(), scratch)?;
         // What cannot be read now is no difference.
         let diff = match now.state {
             FacetState::Failed => None,

@@ -48,12 +48,15 @@ pub(crate) enum Known<'a> {
     Nothing,
 }
 
+/// Paths of other work trees to take although the rules would not, by the work tree's folder.
+pub(crate) type AlsoWorktrees = BTreeMap<PathBuf, Vec<RelPath>>;
+
 /// What is known of git before a look at the files.
 pub(crate) struct GitBefore {
     /// See [`git::Request::wanted`].
     pub wanted: Option<GitPart>,
     /// Paths of work trees to take although the rules would not.
-    pub also_worktrees: BTreeMap<PathBuf, Vec<RelPath>>,
+    pub also_worktrees: AlsoWorktrees,
     /// What was taken beside the files.
     pub early: Option<State>,
     memo: Option<Memo>,
@@ -124,7 +127,13 @@ impl Rappel {
     pub(crate) fn git_before(&self, id: WorkspaceId, distrust: bool) -> Result<GitBefore> {
         let memo = if distrust { None } else { self.load_memo(id)? };
         let before = Before::look(&self.root, memo.as_ref(), &self.options.environment);
-        Ok(GitBefore { wanted: None, also_worktrees: BTreeMap::new(), early: None, memo, before })
+        Ok(GitBefore {
+            wanted: None,
+            also_worktrees: AlsoWorktrees::new(),
+            early: None,
+            memo,
+            before,
+        })
     }
 
     /// The memo, if the checkpoint that holds what it names is still there.
@@ -296,11 +305,13 @@ impl Rappel {
         &self,
         files: &CapturedFiles,
         wanted: Option<&GitPart>,
+        also_worktrees: &AlsoWorktrees,
         sink: &dyn Sink,
     ) -> Result<GitPresent> {
         let id = self.require_known()?;
         let mut before = self.git_before(id, false)?;
         before.wanted = wanted.cloned();
+        before.also_worktrees.clone_from(also_worktrees);
         let newest = self.store.look_up(|index| index.newest(id))?;
         let before_part = before.memo.as_ref().map(|memo| memo.part.clone());
         let known = Known::Home { newest: newest.as_ref() };

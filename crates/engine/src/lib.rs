@@ -133,7 +133,7 @@ pub use error::{Error, ErrorKind, Result, way_out};
 pub use init::Initialised;
 pub use labels::check_tags;
 pub use log::{FileChange, FileLog};
-pub use operation::{LeftOut, Operation, SavedBefore};
+pub use operation::{Commit, LeftOut, Operation, SavedBefore};
 pub use patch::{Choice, PathHunks};
 pub use progress::RestoreProgress;
 pub use prune::{FirstDeletion, Full, PruneReport, Retention};

@@ -4,6 +4,7 @@
 //! reaches.
 //! Hooks and `rappel guard` call [`Rappel::save_before`].
 
+mod commits;
 mod reach;
 
 use std::path::PathBuf;
@@ -39,6 +40,23 @@ pub struct Operation {
     pub databases: bool,
     /// It reaches something that no checkpoint holds: containers, other machines.
     pub elsewhere: Vec<String>,
+    /// The commits whose files it writes into a work tree.
+    #[serde(default)]
+    pub commits: Vec<Commit>,
+    /// It destroys nothing but ignored files that one of these commits tracks.
+    #[serde(default)]
+    pub perhaps: bool,
+}
+
+/// A commit that a command goes to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Commit {
+    /// The folder that the command runs in.
+    pub folder: PathBuf,
+    /// What the command calls it: a branch, a tag, `HEAD~3`.
+    pub name: String,
+    /// The command, or one before it in the same line, moves the name to another commit first.
+    pub later: bool,
 }
 
 /// What of an operation's reach its checkpoint does not hold.
@@ -143,8 +161,13 @@ impl Rappel {
     /// although git ignores them, and with the databases if it reaches them.
     pub fn save_before(&self, operation: &Operation, options: SaveOptions) -> Result<SavedBefore> {
         let trigger = Some(Trigger::PreOperation);
-        // What git ignores is told by a checkpoint's rules; the first one has none before it.
-        if self.newest_files()?.is_none() && self.reaches_files(operation) {
+        // What git ignores is told by a checkpoint's rules; the first one has none before it, and of
+        // a new work tree there are none yet.
+        let lacks_rules = match self.newest_files()? {
+            Some(newest) => self.reaches_new_worktree(operation, &newest),
+            None => self.reaches_files(operation),
+        };
+        if lacks_rules {
             self.save(&SaveOptions { trigger, message: None, ..options.clone() })?;
         }
         let reached = self.reached_by(operation)?;

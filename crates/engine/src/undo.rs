@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::agents::AgentsWish;
 use crate::databases::DatabaseWish;
 use crate::error::{Error, Result};
-use crate::git::{GitPresent, GitWish};
+use crate::git::{AlsoWorktrees, GitPresent, GitWish};
 use crate::rappel::Rappel;
 use crate::restore::{Course, Limit, RestoreOptions, RestoreReport};
 use crate::save::parent_of;
@@ -255,7 +255,7 @@ impl Rappel {
         let id = self.require_known()?;
         let scratch = Scratch::over(self.source());
         let files = self.scan(&scratch, self.load_cache(id)?, &[])?;
-        let git = self.look_at_git(&files, None, &scratch)?;
+        let git = self.look_at_git(&files, None, &AlsoWorktrees::new(), &scratch)?;
         Ok(Now { tree: files.tree, git, databases: BTreeMap::new(), scratch })
     }
 

@@ -145,7 +145,7 @@ fn put(path: &Path, mode: u32, before: Option<&str>, after: Option<&str>) -> Res
 }
 
 /// Removes what processes that were killed in [`put`] left beside a file. A living one holds a lock.
-fn remove_litter(path: &Path) {
+pub fn remove_litter(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
     let start = format!(".{}.", name.to_string_lossy());
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -153,14 +153,19 @@ fn remove_litter(path: &Path) {
         let random = found.to_str().and_then(|it| it.strip_prefix(&start)?.strip_suffix(".tmp"));
         let is_ours = random
             .is_some_and(|it| it.len() == 16 && it.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        if is_ours && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+        let is_free = || {
+            let path = entry.path();
+            // A link has no lock of its own, and is there for a moment only.
+            path.is_symlink() || File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+        };
+        if is_ours && is_free() {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
 /// The new file is locked as long as what comes back lives.
-fn write_new(
+pub fn write_new(
     path: &Path,
     text: &str,
     mode: u32,

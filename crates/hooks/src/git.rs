@@ -7,8 +7,8 @@
 //! another program keeps the hooks: nothing is written.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -83,6 +83,7 @@ fn whole(caller: &Caller, hook: &str) -> String {
 pub fn install(folder: &Path, caller: &Caller, records: &Records) -> Result<Changes> {
     let mut record = records.of(folder);
     let mut changes = Changes::default();
+    check(folder)?;
     record.made.extend(files::make_folder(folder)?);
     for hook in HOOKS {
         let path = folder.join(hook);
@@ -117,9 +118,37 @@ pub fn install(folder: &Path, caller: &Caller, records: &Records) -> Result<Chan
     Ok(changes)
 }
 
+/// Refuses before anything is written. What a killed process left beside the hooks goes.
+fn check(folder: &Path) -> Result<()> {
+    for folder in [folder, &folder.join(ASIDE)] {
+        if fs::metadata(folder).is_ok_and(|found| found.permissions().readonly()) {
+            return Err(FileError::ReadOnly { path: folder.to_owned() });
+        }
+    }
+    for hook in HOOKS {
+        let (path, aside) = (folder.join(hook), folder.join(ASIDE).join(hook));
+        files::remove_litter(&path);
+        if matches!(kind_of(&path)?, Kind::Other)
+            && let Ok(kept) = fs::symlink_metadata(&aside)
+            && !fs::symlink_metadata(&path).is_ok_and(|hook| is_same(&hook, &kept))
+        {
+            return Err(failed("put aside", &aside)(io::ErrorKind::AlreadyExists.into()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether both are one file.
+fn is_same(a: &fs::Metadata, b: &fs::Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
 /// Takes the hooks away, and puts back what was there.
 pub fn remove(folder: &Path, records: Option<&Records>) -> Result<Changes> {
     let mut changes = Changes::default();
+    for hook in HOOKS {
+        files::remove_litter(&folder.join(hook));
+    }
     for hook in HOOKS {
         let (path, aside) = (folder.join(hook), folder.join(ASIDE).join(hook));
         match kind_of(&path)? {
@@ -210,7 +239,10 @@ fn kind_of(path: &Path) -> Result<Kind> {
         return Ok(Kind::Ours);
     }
     let is_run = meta.permissions().mode() & 0o111 != 0;
-    Ok(if is_run && is_shell_script(&text) { Kind::Script } else { Kind::Other })
+    // A script that nobody may write to stays as it is.
+    let may_change = is_run && !meta.permissions().readonly();
+    let is_script = may_change && is_shell_script(&text) && !runs_itself(&text);
+    Ok(if is_script { Kind::Script } else { Kind::Other })
 }
 
 fn is_shell_script(text: &str) -> bool {
@@ -224,6 +256,22 @@ fn is_shell_script(text: &str) -> bool {
         Some(word) => shells.contains(&word),
         None => false,
     }
+}
+
+/// Whether a script hands itself to another interpreter, for which our line would be no program:
+/// `''''exec python3 "$0" "$@"`.
+fn runs_itself(text: &str) -> bool {
+    const RUN: [&str; 12] = [
+        "exec", "python", "perl", "ruby", "node", "deno", "bun", "php", "lua", "tclsh", "awk", "uv",
+    ];
+    text.lines().any(|line| {
+        let mut words = line
+            .split_whitespace()
+            .map(|word| word.trim_matches(|one| matches!(one, '\'' | '"' | ';' | ':' | '`')))
+            .map(|word| word.rsplit('/').next().unwrap_or(word));
+        let runs = |word: &str| RUN.iter().any(|name| word.starts_with(name));
+        words.any(runs) && words.any(|word| matches!(word, "$0" | "${0}"))
+    })
 }
 
 /// A script with our line below its first one, in place of any other of ours.
@@ -249,10 +297,9 @@ fn take_out(text: &str) -> String {
 
 /// Puts a hook aside, whole, and one of ours in its place. There is a hook at every moment.
 fn put_aside(path: &Path, aside: &Path, text: &str) -> Result<()> {
-    let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     match (&fs::symlink_metadata(path), &fs::symlink_metadata(aside)) {
         // An earlier try came so far.
-        (Ok(hook), Ok(kept)) if same(hook, kept) => {}
+        (Ok(hook), Ok(kept)) if is_same(hook, kept) => {}
         (Ok(_), Ok(_)) => {
             return Err(failed("put aside", aside)(io::ErrorKind::AlreadyExists.into()));
         }
@@ -266,17 +313,12 @@ fn put_aside(path: &Path, aside: &Path, text: &str) -> Result<()> {
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{:016x}.tmp", rappel::ambient::random()));
-    let write = || {
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(RUNNABLE).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| {
+    let written = files::write_new(&beside, text, RUNNABLE, None)
+        .and_then(|_locked| fs::rename(&beside, path).map_err(failed("write", path)));
+    if written.is_err() {
         let _ = fs::remove_file(&beside);
-        failed("write", path)(error)
-    })
+    }
+    written
 }
 
 /// Puts a hook that was put aside back in its place.
@@ -337,5 +379,25 @@ mod tests {
         assert!(!is_shell_script("#!/usr/bin/fish\n"));
         assert!(!is_shell_script("echo\n"));
         assert!(!is_shell_script(""));
+    }
+
+    #[test]
+    fn a_script_that_another_interpreter_reads_is_told_from_one_that_asks_where_it_is() {
+        for line in [
+            r#"''''exec python3 "$0" "$@" # '''"#,
+            r#""exec" "/usr/bin/python3" "$0" "$@""#,
+            r#"eval 'exec perl -x -wS $0 ${1+"$@"}'"#,
+            r#"//usr/bin/env node "$0" "$@"; exit"#,
+        ] {
+            assert!(runs_itself(&format!("#!/bin/sh\n{line}\n")), "{line}");
+        }
+        for line in [
+            r#". "$(dirname "$0")/_/husky.sh""#,
+            r#"exec "$(dirname "$0")/real" "$@""#,
+            r#"echo "$0 was called""#,
+            r#"exec git lfs post-merge "$@""#,
+        ] {
+            assert!(!runs_itself(&format!("#!/bin/sh\n{line}\n")), "{line}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! anything. The hooks therefore save before every shell call; the verdict only decides how the
 //! checkpoint is labelled, and what it holds beyond the captured files.
 
+mod commits;
 mod glob;
 mod rules;
 mod script;
@@ -36,6 +37,9 @@ const MOST_STEPS: usize = 20_000;
 pub enum Verdict {
     /// As far as anybody can tell, it destroys nothing.
     Harmless,
+    /// It destroys ignored files if a commit that it goes to tracks them, and nothing else.
+    /// [`rappel::Rappel::resolve_commits`] finds out.
+    Perhaps(Operation),
     /// It destroys something.
     Destructive {
         /// What, as the engine takes it.
@@ -46,11 +50,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What it destroys, if it does.
+    /// What it destroys, if it does or may.
     pub fn operation(self) -> Option<Operation> {
         match self {
             Self::Harmless => None,
-            Self::Destructive { operation, .. } => Some(operation),
+            Self::Perhaps(operation) | Self::Destructive { operation, .. } => Some(operation),
         }
     }
 }
@@ -245,6 +249,10 @@ fn apply(rule: &Rule, command: &Command, words: &[Word], findings: &mut Findings
         return;
     }
     let folder = folder_of(rule, command, &arguments);
+    findings.add_commits(rule, &arguments, depth, &folder);
+    if rule.perhaps {
+        return;
+    }
     if findings.add_targets(rule, &arguments, depth, &folder) {
         findings.say(&rule.says, &rule.reaches);
     }
@@ -292,7 +300,8 @@ fn destroys_by_text(
 fn folder_of(rule: &Rule, command: &Command, arguments: &Arguments<'_>) -> Folder {
     let mut folder = command.folder.clone();
     for option in &rule.folder {
-        for value in arguments.values_of(option) {
+        // `git switch -C new` is no folder.
+        for value in arguments.first_values_of(option) {
             folder = match (folder, value.text()) {
                 (Some(folder), Some(to)) => Some(folder.join(to)),
                 _ => None,

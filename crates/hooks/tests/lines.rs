@@ -12,8 +12,12 @@ fn count(name: &str) -> (usize, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let lines: Vec<&str> =
         text.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")).collect();
-    let is_flagged =
-        |line: &str| verdict(&line.replace('⏎', "\n"), folder.path()) != Verdict::Harmless;
+    let is_flagged = |line: &str| match verdict(&line.replace('⏎', "\n"), folder.path()) {
+        Verdict::Harmless => false,
+        // It gets a checkpoint of its own if nobody knows which commit it goes to.
+        Verdict::Perhaps(operation) => !operation.unknown.is_empty(),
+        Verdict::Destructive { .. } => true,
+    };
     let flagged: Vec<String> =
         lines.iter().filter(|line| is_flagged(line)).map(ToString::to_string).collect();
     println!("{name}: {} of {} lines are flagged", flagged.len(), lines.len());

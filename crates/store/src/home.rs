@@ -97,6 +97,8 @@ impl Home {
             "reserve",
             "token",
             "trust",
+            "hooks",
+            "integrations",
         ];
         let foreign = names.find_map(|name| {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
@@ -105,7 +107,8 @@ impl Home {
                 || Path::new(&name).extension().is_some_and(|end| end == "tmp");
             (!half_made).then_some(name)
         });
-        if let Some(name) = foreign {
+        // Another process may have made the home since we looked for its name.
+        if let Some(name) = foreign.filter(|_| !format.exists()) {
             return Err(Error::Unsuitable {
                 path: root.to_owned(),
                 reason: format!("it is not empty and not a home (it holds {name:?})"),
@@ -283,4 +286,29 @@ fn network_file_system(path: &Path) -> Result<Option<&'static str>> {
         0x4750_4653 => Some("GPFS"),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    #[test]
+    fn a_home_without_its_name_is_told_from_a_folder_of_the_users() {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let now = Timestamp::from_millis(0);
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("home");
+        let first = Home::open(&root, &disk, now).unwrap();
+        // What other parts of Rappel keep there.
+        for name in ["hooks", "integrations", "saving"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::fs::remove_file(root.join("format")).unwrap();
+        assert_eq!(Home::open(&root, &disk, now).unwrap().root(), first.root());
+        std::fs::create_dir(root.join("photos")).unwrap();
+        std::fs::remove_file(root.join("format")).unwrap();
+        let refused = Home::open(&root, &disk, now).unwrap_err().to_string();
+        assert!(refused.contains("photos"), "{refused}");
+    }
 }

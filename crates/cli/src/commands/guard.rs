@@ -1,11 +1,11 @@
 //! `rappel guard`.
 
 use clap::ValueEnum;
-use rappel::{Operation, SaveOptions};
+use rappel::{Operation, Rappel, SaveOptions};
 use rappel_hooks::shell;
 use rappel_types::redact;
 
-use crate::errors::{Exit, Result};
+use crate::errors::{Exit, Failure, Result};
 use crate::output::clean;
 use crate::process::{self, Context};
 
@@ -87,6 +87,10 @@ end
 
 pub fn run(args: &Args, context: &Context) -> Result {
     if let Some(shell) = args.shell {
+        if context.output.json {
+            let message = "--shell prints a function for a shell, and no JSON";
+            return Err(Failure::usage(message, "leave --json out"));
+        }
         let text = match shell {
             Shell::Bash => BASH,
             Shell::Zsh => ZSH,
@@ -101,7 +105,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
             return Ok(Exit::Done);
         };
         if rappel::is_project(&context.root())
-            && let Err(failure) = save(&operation, context)
+            && let Err(failure) = save_typed(operation, context)
         {
             let line = redact::text(first_line(line));
             let (line, why) = (clean(&line), clean(&failure.message));
@@ -115,9 +119,15 @@ pub fn run(args: &Args, context: &Context) -> Result {
         does: "runs a command".into(),
         ..Operation::default()
     };
+    let rappel = context.open_silently()?;
+    let operation = operation.and_then(|operation| rappel.resolve_commits(operation));
     let operation = operation.unwrap_or_else(harmless);
-    save(&Operation { command: line_of(&args.command), ..operation }, context)?;
-    Err(process::replace_by(&args.command, folder))
+    let operation = Operation { command: line_of(&args.command), ..operation };
+    save(&rappel, &operation, context)?;
+    drop(rappel);
+    let not_run = process::replace_by(&args.command, folder);
+    not_run.failure.show(context.output);
+    Ok(Exit::NotRun(not_run.code))
 }
 
 /// The command as one would type it.
@@ -125,9 +135,17 @@ fn line_of(words: &[String]) -> String {
     words.iter().map(|word| process::quote(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Makes the checkpoint and says so in one line.
-fn save(operation: &Operation, context: &Context) -> Result<()> {
+/// Saves before a line that was typed, if it destroys something.
+fn save_typed(operation: Operation, context: &Context) -> Result<()> {
     let rappel = context.open_silently()?;
+    match rappel.resolve_commits(operation) {
+        Some(operation) => save(&rappel, &operation, context),
+        None => Ok(()),
+    }
+}
+
+/// Makes the checkpoint and says so in one line.
+fn save(rappel: &Rappel, operation: &Operation, context: &Context) -> Result<()> {
     let options = SaveOptions { session: context.session(), ..SaveOptions::default() };
     let before = rappel.save_before(operation, options)?;
     let id = &before.saved.checkpoint.manifest.id;
@@ -137,7 +155,9 @@ fn save(operation: &Operation, context: &Context) -> Result<()> {
         line.push_str("; ");
         line.push_str(&clean(&words));
     }
-    context.output.tell(&line);
+    if !context.output.quiet {
+        context.output.tell(&line);
+    }
     Ok(())
 }
 

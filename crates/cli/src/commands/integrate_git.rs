@@ -6,6 +6,7 @@ use rappel::hook::Installed;
 use rappel::{ErrorKind, Rappel};
 use rappel_hooks::claude::handlers::{Caller, Program};
 use rappel_hooks::claude::integrate::{Changes, IntegrateError};
+use rappel_hooks::files::FileError;
 use rappel_hooks::git::{self, HOOKS, Place};
 use rappel_hooks::records::Records;
 use serde_json::json;
@@ -35,7 +36,7 @@ pub fn install(context: &Context) -> Result {
     // A home that cannot be used is told before anything is written.
     let rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
-    let changes = git::install(&folder, &caller, &records).map_err(IntegrateError::from)?;
+    let changes = git::install(&folder, &caller, &records).map_err(refused)?;
     drop(records);
     // Without it there is nothing to go back to before the next commit or merge.
     let saved = first_save(&rappel, "Git's hooks integrated", &changes, context)?;
@@ -65,6 +66,14 @@ pub fn install(context: &Context) -> Result {
         })?;
     }
     Ok(Exit::Done)
+}
+
+/// Why the hooks were not written. There is no other place for them.
+fn refused(error: FileError) -> Failure {
+    let hint = matches!(error, FileError::ReadOnly { .. })
+        .then(|| "make it writable; nothing was written".to_owned());
+    let failure = Failure::from(IntegrateError::from(error));
+    Failure { hint: hint.or(failure.hint), ..failure }
 }
 
 /// Another program keeps the hooks: the user is told what to add, and nothing is written.

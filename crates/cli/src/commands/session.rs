@@ -143,7 +143,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
             }
             let recorded = paused.then(|| rappel.resume_session(&view.id, None)).transpose()?;
             if let (true, Some(command)) = (resume.exec, &command) {
-                return Err(process::replace_by(command, rappel.root()));
+                return Err(process::replace_by(command, rappel.root()).failure);
             }
             let view = rappel.session(&view.id)?;
             if context.output.json {

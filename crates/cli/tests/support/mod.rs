@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
 pub mod agent;
+pub mod guarded;
 pub mod pty;
 pub mod terminal;
 

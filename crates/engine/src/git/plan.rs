@@ -189,6 +189,7 @@ impl Rappel {
         planned: &mut GitPlanned,
     ) -> Result<()> {
         let returning = Self::returning((here, there), &place.common_dir, wish, planned);
+        Self::say_ignored_and_missing(source, (here, there), wish, planned)?;
         let mut own = Wish {
             prune: if wish.prune { Prune::All } else { Prune::Nothing },
             ignore_case: place.ignore_case,

@@ -2,6 +2,7 @@
 //! of that may go.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use rappel_capture::git::apply::path_of;
@@ -9,11 +10,13 @@ use rappel_capture::git::folder::{is_of_a_ref, split};
 use rappel_capture::git::{Place, State, folder_of, linked, remove, status};
 use rappel_store::document::{UndoGit, UndoWorktree};
 use rappel_store::sink::Source;
+use rappel_store::tree;
 use rappel_types::git::{GitPlan, RepositoryPlan, WorktreePlan};
 use rappel_types::path::escape;
 use rappel_types::plan::Conflict;
 use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, Node, RelPath};
 
+use super::AlsoWorktrees;
 use super::describe::named;
 use super::plan::{GitPlanned, GitPresent, GitWish};
 use super::worktrees::worktree_of;
@@ -165,6 +168,30 @@ impl Rappel {
             except.push(place.common_dir);
         }
         Ok(())
+    }
+
+    /// What a restore put into other work trees and is still there, ignored files too.
+    pub(crate) fn left_in_worktrees(&self, wish: &GitWish) -> Result<AlsoWorktrees> {
+        let mut found = AlsoWorktrees::new();
+        for touched in wish.touched.iter().flatten() {
+            let Some(left) = wish.left_at(touched.path.as_ref()) else { continue };
+            for one in &touched.worktrees {
+                let Some(part) = worktree_of(left, &one.name) else { continue };
+                let folder = path_of(&part.path);
+                let mut paths = match &part.files {
+                    Some(files) if one.whole => {
+                        let entries = tree::read(self.source(), &files.tree)?;
+                        entries.into_iter().map(|entry| entry.path).collect()
+                    }
+                    _ => one.paths.clone(),
+                };
+                let place = |path: &RelPath| folder.join(OsStr::from_bytes(path.as_bytes()));
+                paths.retain(|path| place(path).symlink_metadata().is_ok());
+                paths.sort();
+                found.insert(folder, paths);
+            }
+        }
+        Ok(found)
     }
 
     /// Work trees that a restore made, and that go by the same rule.

@@ -17,7 +17,7 @@ use rappel_store::tree::{self, Change};
 use rappel_types::git::{RepositoryPlan, WorktreePart, WorktreePlan};
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::Conflict;
-use rappel_types::{ActionKind, FacetState, RelPath};
+use rappel_types::{ActionKind, FacetState, Node, RelPath};
 
 use super::plan::{GitPlanned, GitWish};
 use crate::error::Result;
@@ -165,6 +165,48 @@ impl Rappel {
         found
     }
 
+    /// Says which work trees lack ignored files that the checkpoint holds, and how they come back: of
+    /// a work tree that stands, a restore changes only what was asked for.
+    pub(super) fn say_ignored_and_missing(
+        source: &dyn Source,
+        (here, there): (&State, &State),
+        wish: &GitWish,
+        planned: &mut GitPlanned,
+    ) -> Result<()> {
+        let is_asked = |name: &str| wish.worktrees.iter().any(|one| one == "all" || one == name);
+        if wish.touched.is_some() {
+            return Ok(());
+        }
+        for part in there.part.worktrees.iter().filter(|part| !is_asked(&part.name)) {
+            let now = worktree_of(here, &part.name).and_then(|now| now.files.as_ref());
+            let (Some(now), Some(files)) = (now, &part.files) else { continue };
+            if now.tree == files.tree {
+                continue;
+            }
+            let rules = RecordedRules::of(source, files)?;
+            let folder = path_of(&part.path);
+            let is_missing = |change: &&Change| {
+                let is_file = matches!(change.new, Some(Node::File { .. } | Node::Symlink { .. }));
+                let place = folder.join(OsStr::from_bytes(change.path.as_bytes()));
+                change.old.is_none()
+                    && is_file
+                    && !rules.selects(&change.path, false)
+                    && place.symlink_metadata().is_err()
+            };
+            let changes = tree::diff(source, &now.tree, &files.tree)?;
+            let missing = changes.iter().filter(is_missing).count();
+            if missing > 0 {
+                let (name, place) = (&part.name, &part.path);
+                let files = if missing == 1 { "1 file" } else { &*format!("{missing} files") };
+                planned.warnings.push(format!(
+                    "the work tree {name} in {place} lacks {files} that git ignores and this \
+                     checkpoint holds; restore with --worktree {name} to bring them back"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn plan_worktree(
         &self,
         source: &dyn Source,
@@ -186,8 +228,10 @@ impl Rappel {
                 }
             }
             let sides = (now, files);
-            let plan =
-                self.plan_worktree_files(source, &folder, sides, &changes, &planned.blind)?;
+            // What an undo takes back the restore made, whatever the rules say.
+            let by_rules = paths.is_none();
+            let wanted = (&changes[..], by_rules);
+            let plan = self.plan_worktree_files(source, &folder, sides, wanted, &planned.blind)?;
             actions = plan.actions.into_iter().filter(|a| a.action != ActionKind::Skip).collect();
             planned.conflicts.extend(plan.conflicts);
             planned.warnings.extend(plan.warnings);
@@ -246,14 +290,14 @@ impl Rappel {
         source: &dyn Source,
         folder: &Path,
         (now, then): (&FilesPart, &FilesPart),
-        changes: &[Change],
+        (changes, by_rules): (&[Change], bool),
         blind: &[PartialReason],
     ) -> Result<rappel_types::Plan> {
         let rules = RecordedRules::of(source, then)?;
         let root = Root::open(folder, self.options.disk.clone())?;
         let here = Side { state: FacetState::Captured, skipped: &now.skipped, partial: &[] };
         let there = Side { state: FacetState::Captured, skipped: &then.skipped, partial: blind };
-        let selects = |path: &RelPath, is_folder: bool| rules.selects(path, is_folder);
+        let selects = |path: &RelPath, is_folder: bool| !by_rules || rules.selects(path, is_folder);
         let root = RootProbe(&root);
         let mut plan = plan_files(&here, &there, changes, &Scope::All, &selects, &root)?;
         plan.warnings.extend(rules.warning());

@@ -51,7 +51,8 @@ impl Rappel {
         let first = self.read_first(event);
         self.end_gone_sessions()?;
         let session = self.session_of(event)?;
-        let (mut save, mut events) = self.meaning(event, &session)?;
+        let operation = event.operation().and_then(|operation| self.resolve_commits(operation));
+        let (mut save, mut events) = self.meaning(event, &session, operation.is_some())?;
         for one in &mut events {
             one.at = event.at;
         }
@@ -67,7 +68,7 @@ impl Rappel {
         };
         // The checkpoint first: it is what cannot be made up for later. And what the agent is about
         // to do is not part of it.
-        let checkpoint = match (save, event.operation()) {
+        let checkpoint = match (save, operation) {
             (Some(options), Some(operation)) => {
                 let before = self.save_before(&operation, options)?;
                 notice = left_out_words(&operation, &before.left_out);
@@ -137,6 +138,7 @@ impl Rappel {
         &self,
         event: &Event,
         session: &SessionId,
+        destroys: bool,
     ) -> Result<(Option<SaveOptions>, Vec<NewEvent>)> {
         let state = self.load_live(session)?.state;
         let save = |trigger| Some(self.options_for(event, &state, session, trigger));
@@ -169,7 +171,7 @@ impl Rappel {
             }
             Moment::BeforeCall(call) => {
                 let options = match &call.kind {
-                    _ if event.operation().is_some() => save(Trigger::PreOperation),
+                    _ if destroys => save(Trigger::PreOperation),
                     _ => if_changed(Trigger::CodeModified),
                 };
                 (options, call.id.iter().map(|id| started(id, call)).collect())

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rappel_capture::files::{Judged, Selector, builtin};
-use rappel_capture::git::apply::path_of;
+use rappel_capture::git::{self, apply::path_of};
 use rappel_store::{held, tree};
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{FilesPart, Skipped};
@@ -39,11 +39,39 @@ pub(super) struct Reached {
     pub left_out: LeftOut,
 }
 
+impl Reached {
+    /// Whether a checkpoint takes everything anyway.
+    pub fn is_nothing(&self) -> bool {
+        self.also.is_empty()
+            && self.worktrees.values().all(Vec::is_empty)
+            && self.left_out.is_empty()
+    }
+}
+
 impl Rappel {
     /// Whether an operation names anything in the workspace.
     pub(super) fn reaches_files(&self, operation: &Operation) -> bool {
         let mut paths = operation.files.iter().chain(&operation.ignored);
         paths.any(|path| settled(path).starts_with(&self.root) || self.root.starts_with(path))
+    }
+
+    /// Whether an operation reaches a work tree that git knows and the newest checkpoint does not: the
+    /// rules that tell its ignored files are not recorded yet.
+    pub(super) fn reaches_new_worktree(&self, operation: &Operation, newest: &Manifest) -> bool {
+        let parts = newest.git.iter().flat_map(GitPart::repositories);
+        let known: Vec<PathBuf> = parts
+            .flat_map(|(_, part)| part.worktrees.iter().filter(|one| one.files.is_some()))
+            .map(|worktree| path_of(&worktree.path))
+            .collect();
+        let is_new = |folder: &PathBuf| folder.is_dir() && !known.contains(folder);
+        let linked = git::linked_folders(&self.root, &self.options.environment);
+        let mut named = operation.files.iter().chain(&operation.ignored).map(|path| settled(path));
+        let new: Vec<PathBuf> =
+            linked.into_iter().filter(is_new).map(|folder| settled(&folder)).collect();
+        !new.is_empty()
+            && named.any(|path| {
+                new.iter().any(|folder| path.starts_with(folder) || folder.starts_with(&path))
+            })
     }
 
     /// The newest checkpoint that holds files.
@@ -94,7 +122,7 @@ impl Rappel {
         reached.left_out.elsewhere.clone_from(&operation.elsewhere);
         let newest = self.newest_files()?;
         let roots = self.roots(newest.as_ref());
-        let mut left = MOST_BYTES;
+        let mut room = Room { each: self.config.files.max_file_size, left: MOST_BYTES };
         for path in operation.files.iter().chain(&operation.ignored) {
             let path = settled(path);
             let reaches =
@@ -103,16 +131,10 @@ impl Rappel {
             for root in roots.iter().filter(reaches) {
                 is_inside = true;
                 let below = path.strip_prefix(&root.folder).unwrap_or(Path::new(""));
-                let mut walk = Walk {
-                    root,
-                    roots: &roots,
-                    limit: self.config.files.max_file_size,
-                    left,
-                    also: Vec::new(),
-                    left_out: Vec::new(),
-                };
+                let mut walk =
+                    Walk { root, roots: &roots, room, also: Vec::new(), left_out: Vec::new() };
                 walk.run(below);
-                left = walk.left;
+                room = walk.room;
                 reached.databases |= root.has_database_in(&path);
                 let Walk { also, left_out, .. } = walk;
                 if root.folder == self.root {
@@ -187,13 +209,32 @@ impl Root {
     }
 }
 
+/// How much may still be taken although git ignores it.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// The largest file.
+    each: u64,
+    /// Bytes of all files together.
+    left: u64,
+}
+
+impl Room {
+    /// Takes a file of this size, or says why it is left out.
+    fn take(&mut self, size: u64) -> Result<(), &'static str> {
+        if size > self.each {
+            return Err("it is larger than max_file_size");
+        }
+        let rest = self.left.checked_sub(size);
+        self.left = rest.ok_or("ignored files of more than 1 GiB are not taken")?;
+        Ok(())
+    }
+}
+
 /// A walk over what an operation names in one root.
 struct Walk<'a> {
     root: &'a Root,
     roots: &'a [Root],
-    limit: u64,
-    /// Bytes that may still be taken.
-    left: u64,
+    room: Room,
     also: Vec<RelPath>,
     left_out: Vec<Skipped>,
 }
@@ -257,13 +298,12 @@ impl Walk<'_> {
     }
 
     fn take(&mut self, path: RelPath, size: u64) {
-        if size > self.limit {
-            self.leave(path, "it is larger than max_file_size");
-        } else if size > self.left || self.also.len() >= MOST_FILES {
-            self.leave(path, "ignored files of more than 1 GiB are not taken");
-        } else {
-            self.left -= size;
-            self.also.push(path);
+        match self.room.take(size) {
+            Ok(()) if self.also.len() >= MOST_FILES => {
+                self.leave(path, "more than 200000 ignored files are not taken");
+            }
+            Ok(()) => self.also.push(path),
+            Err(reason) => self.leave(path, reason),
         }
     }
 
@@ -279,5 +319,21 @@ fn settled(path: &Path) -> PathBuf {
     match folder.canonicalize() {
         Ok(folder) => folder.join(name),
         Err(_) => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_taken_up_to_the_limit_of_each_and_of_all_together() {
+        let mut room = Room { each: 700 << 20, left: MOST_BYTES };
+        assert!(room.take((700 << 20) + 1).is_err_and(|why| why.contains("max_file_size")));
+        assert!(room.take(700 << 20).is_ok());
+        assert!(room.take(700 << 20).is_err_and(|why| why.contains("1 GiB")));
+        // A smaller one still fits.
+        assert!(room.take(324 << 20).is_ok());
+        assert!(room.take(1).is_err() && room.take(0).is_ok());
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use super::{Limit, Target};
 use crate::databases::Holdings;
 use crate::error::{Error, Result};
-use crate::git::GitPresent;
+use crate::git::{AlsoWorktrees, GitPresent};
 use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, PreparedSave};
 
@@ -113,8 +113,9 @@ impl Rappel {
     ) -> Result<Present> {
         let id = self.require_known()?;
         let mut also = held.displace_damaged();
-        also.extend(self.beside_databases(limit)?);
+        also.extend(self.made_by(limit, target)?);
         also.sort();
+        let worktrees = self.made_in_worktrees(limit)?;
         loop {
             let files = self.scan(scratch, self.load_cache(id)?, &also)?;
             let tree = files.tree;
@@ -122,7 +123,8 @@ impl Rappel {
             let unheld = self.unheld(&changes)?;
             if unheld.is_empty() || unheld.iter().all(|path| also.contains(path)) {
                 held.check_displaced(|path| is_kept(scratch, &tree, path))?;
-                let git = self.look_at_git(&files, target.manifest.git.as_ref(), scratch)?;
+                let wanted = target.manifest.git.as_ref();
+                let git = self.look_at_git(&files, wanted, &worktrees, scratch)?;
                 let CapturedFiles { scanned, .. } = files;
                 return Ok(Present {
                     news: HashSet::new(),
@@ -140,16 +142,35 @@ impl Rappel {
         }
     }
 
-    /// What SQLite keeps beside a database, where a step is about both as files: the one is not
-    /// taken as a file without the other.
-    pub(super) fn beside_databases(&self, limit: &Limit<'_>) -> Result<Vec<RelPath>> {
+    /// What a step takes back although the rules would not take it: files that the restore made and
+    /// git ignores, and what SQLite keeps beside a database, where a step is about both as files: the
+    /// one is not taken as a file without the other.
+    pub(super) fn made_by(&self, limit: &Limit<'_>, target: &Target) -> Result<Vec<RelPath>> {
         let Limit::Exactly { paths, .. } = limit else { return Ok(Vec::new()) };
         let root = Root::open(&self.root, self.options.disk.clone())?;
         let beside = paths.iter().flat_map(sqlite::companions_of);
-        let taken =
+        let beside =
             beside.filter(|path| paths.contains(path) && !path.as_bytes().ends_with(b"-shm"));
+        let mut taken: Vec<RelPath> = beside.collect();
+        if let Some(files) = &target.manifest.files {
+            let held = tree::Lookup::new(self.source(), files.tree);
+            for path in *paths {
+                if held.find(path)?.is_none() && !path.as_bytes().ends_with(b"-shm") {
+                    taken.push(path.clone());
+                }
+            }
+        }
         let exists = |path: &RelPath| root.stat(path).is_ok_and(|found| found.is_some());
-        Ok(taken.filter(exists).collect())
+        taken.retain(exists);
+        Ok(taken)
+    }
+
+    /// The same for other work trees.
+    pub(super) fn made_in_worktrees(&self, limit: &Limit<'_>) -> Result<AlsoWorktrees> {
+        match limit {
+            Limit::Exactly { git: Some(wish), .. } => self.left_in_worktrees(wish),
+            _ => Ok(AlsoWorktrees::new()),
+        }
     }
 
     /// Paths that the target holds and that exist, but that a look at the present did not take.

@@ -104,11 +104,13 @@ impl Rappel {
         let mut held = self.databases_to_restore(&target.manifest, wish.as_ref())?;
         held.names = names;
         let mut also = self.to_take_too(target, anew)?;
-        also.extend(self.beside_databases(limit)?);
+        also.extend(self.made_by(limit, target)?);
         also.sort();
         also.dedup();
+        let also_worktrees = self.made_in_worktrees(limit)?;
         loop {
-            let options = safety_options(target, &also, anew);
+            let mut options = safety_options(target, &also, anew);
+            options.also_worktrees.clone_from(&also_worktrees);
             let begun = self.begin_save(&options, anew)?;
             let prepared = self.prepare_save(begun, &options, None, &mut held)?.into_new()?;
             let present = match self.present_of(&prepared, target, &also, &mut held)? {

@@ -6,6 +6,10 @@
 //! reads the count, without the lock. A capture with a higher number was counted after that, so it
 //! began after that.
 //!
+//! Nobody but saves should write the note. Where another process did, an arrival means nothing: one
+//! that found no count arrives again, and a capture that began under a count that was changed from
+//! outside is offered to nobody.
+//!
 //! Not guaranteed: that two saves never capture at once. The queue saves work. Where it cannot be
 //! had, or lasts too long, a save captures by itself.
 
@@ -45,6 +49,14 @@ struct Note {
     captures: Vec<Capture>,
 }
 
+impl Note {
+    /// Begins to count.
+    fn begin() -> Self {
+        let (series, captures) = (ambient::random(), Vec::new());
+        Self { version: VERSION, series, begun: 0, newest: None, captures }
+    }
+}
+
 /// A capture that is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Capture {
@@ -66,21 +78,16 @@ pub(super) struct Arrived {
 /// What a save found when it arrived.
 #[derive(Clone, Copy)]
 enum Arrival {
-    /// An empty file: whatever is noted in it begins later.
-    First,
     /// The count had come so far.
     Behind { series: u64, begun: u64 },
-    /// A note that could not be read.
+    /// No count could be read: a file that is new, or whose note was lost while a capture runs.
     Unknown,
 }
 
 impl Arrival {
     fn of(file: &File) -> Self {
-        // In this order: a note that is written in between is no empty file's.
-        let is_empty = file.metadata().is_ok_and(|meta| meta.len() == 0);
         match read(file) {
             Some(note) => Self::Behind { series: note.series, begun: note.begun },
-            None if is_empty => Self::First,
             None => Self::Unknown,
         }
     }
@@ -123,16 +130,8 @@ impl Arrived {
         if patience.wait(try_once, who)?.is_err() {
             return Ok(None);
         }
-        let fresh = || Note {
-            version: VERSION,
-            series: ambient::random(),
-            begun: 0,
-            newest: None,
-            captures: Vec::new(),
-        };
-        let note = read(&self.file).unwrap_or_else(fresh);
+        let note = read(&self.file).unwrap_or_else(Note::begin);
         let arrived = match self.at {
-            Arrival::First => 0,
             Arrival::Behind { series, begun } if series == note.series => begun,
             Arrival::Behind { .. } | Arrival::Unknown => note.begun,
         };
@@ -144,7 +143,6 @@ impl Arrived {
     fn arrive_again(&mut self) {
         let is_same = |series| read(&self.file).is_none_or(|note| note.series == series);
         match self.at {
-            Arrival::First => {}
             Arrival::Behind { series, .. } if is_same(series) => {}
             Arrival::Behind { .. } | Arrival::Unknown => self.at = Arrival::of(&self.file),
         }
@@ -175,6 +173,12 @@ impl Turn {
 
     /// Notes a capture that is durable. Those before it are forgotten unless they saw the same.
     pub fn note(&mut self, number: u64, asked: Asked, found: Found, saw_the_same: bool) {
+        if !self.stands() {
+            // Saves may have arrived behind another count meanwhile: none of them may use this.
+            self.note = Note::begin();
+            let _ = self.write();
+            return;
+        }
         let captures = &mut self.note.captures;
         captures.retain(|other| saw_the_same && other.asked != asked);
         let Found { checkpoint, unchanged } = found;
@@ -187,6 +191,9 @@ impl Turn {
 
     /// Notes another checkpoint that holds what these captures saw.
     pub fn note_newest(&mut self, checkpoint: CheckpointId) {
+        if !self.stands() {
+            self.note = Note::begin();
+        }
         self.note.newest = Some(checkpoint);
         // A note that is not written costs the next save a capture.
         let _ = self.write();
@@ -195,6 +202,12 @@ impl Turn {
     /// Forgets the captures: the newest checkpoint holds something else.
     pub fn forget(&mut self) {
         self.note.captures.clear();
+    }
+
+    /// Whether the file still says how far this save has counted.
+    fn stands(&self) -> bool {
+        read(&self.file)
+            .is_some_and(|now| (now.series, now.begun) == (self.note.series, self.note.begun))
     }
 
     fn write(&self) -> std::io::Result<()> {
@@ -281,6 +294,7 @@ mod tests {
     #[test]
     fn a_capture_counts_for_those_who_came_before_it_began() {
         let place = Place::new();
+        place.capture("z", false);
         let first = place.arrive();
         let mut leader = turn(place.arrive());
         let number = leader.begin().unwrap();
@@ -316,14 +330,34 @@ mod tests {
             place.capture("a", false);
             place.capture("a", false);
             assert_eq!(turn(before).captures().count(), 0, "{text:?}");
-            let counts = usize::from(text.is_empty());
-            assert_eq!(turn(unknown).captures().count(), counts, "{text:?}");
+            assert_eq!(turn(unknown).captures().count(), 0, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_note_that_is_lost_or_replaced_during_a_capture_offers_that_capture_to_nobody() {
+        let place = Place::new();
+        place.capture("a", false);
+        let old = std::fs::read_to_string(place.0.path().join("queue")).unwrap();
+        for text in ["", "garbage", &old] {
+            let mut leader = turn(place.arrive());
+            let number = leader.begin().unwrap();
+            place.spoil(text);
+            let during = place.arrive();
+            leader.note(number, asked("a"), found(number), false);
+            drop(leader);
+            assert_eq!(turn(during).captures().count(), 0, "{text:?}");
+            // The queue works again.
+            let waiting = place.arrive();
+            place.capture("a", false);
+            assert_eq!(turn(waiting).captures().count(), 1, "{text:?}");
         }
     }
 
     #[test]
     fn captures_are_remembered_by_what_they_looked_at_while_they_saw_the_same() {
         let place = Place::new();
+        place.capture("z", false);
         let first = place.arrive();
         place.capture("a", false);
         place.capture("b", true);

@@ -1,6 +1,6 @@
 //! Claude Code's payloads as neutral events.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rappel::Operation;
 use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
@@ -41,6 +41,8 @@ struct Payload {
     tool_response: Value,
     #[serde(default)]
     error: Option<String>,
+    #[serde(default)]
+    worktree_path: Option<PathBuf>,
     #[serde(default)]
     background_tasks: Vec<Value>,
 }
@@ -83,6 +85,7 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
         }
         "PreToolUse" => Moment::BeforeCall(call(payload)?),
         "PostToolUse" | "PostToolUseFailure" => Moment::AfterCall(call(payload)?, outcome(payload)),
+        "WorktreeRemove" => Moment::BeforeCall(removal(payload)?),
         "PreCompact" => Moment::BeforeCompaction,
         "Stop" => Moment::Idle { background: !payload.background_tasks.is_empty() },
         "SubagentStart" => Moment::SubagentStart,
@@ -121,6 +124,30 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
         operation: operation(payload, &kind),
         kind,
         background,
+    })
+}
+
+/// A work tree is about to be removed. Claude Code tells that only of work trees that a hook made; of
+/// its own ones, `ExitWorktree` tells. Whether it still removes one whose removal a hook was told of
+/// is not known, so `integrate` asks for no such event.
+fn removal(payload: &Payload) -> Result<Call, PayloadError> {
+    let Some(path) = payload.worktree_path.clone() else {
+        return Err(PayloadError::Malformed("worktree_path is missing".into()));
+    };
+    let tool = payload.hook_event_name.clone();
+    let operation = Operation {
+        command: tool.clone(),
+        does: "removes a work tree".into(),
+        files: vec![path],
+        ..Operation::default()
+    };
+    Ok(Call {
+        id: None,
+        tool,
+        input: Value::Null,
+        kind: CallKind::LeaveWorktree,
+        background: false,
+        operation: Some(operation),
     })
 }
 

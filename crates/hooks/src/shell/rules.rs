@@ -54,6 +54,27 @@ pub(super) enum Targets {
     Value,
 }
 
+/// Where a command of git names the commits whose files it writes into the work tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Commits {
+    /// Nowhere.
+    #[default]
+    None,
+    /// The first operand before `--`.
+    First,
+    /// All operands.
+    All,
+    /// All operands, and the parents of each.
+    Picked,
+    /// A stash: its name or its number.
+    Stash,
+    /// A remote, and a branch of it that is fetched first.
+    Fetched,
+    /// None, but those of remotes are others once it has run.
+    Fetches,
+}
+
 /// One kind of command that destroys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +114,18 @@ pub(super) struct Rule {
     /// Options whose value is the folder that it works in.
     #[serde(default)]
     pub folder: Vec<String>,
+    #[serde(default)]
+    pub commits: Commits,
+    /// The commit, if no operand names one.
+    #[serde(default)]
+    pub otherwise: Option<String>,
+    /// Options whose value is one more commit.
+    #[serde(default)]
+    pub commit_options: Vec<String>,
+    /// It destroys nothing but ignored files that one of its commits tracks.
+    #[serde(default)]
+    pub perhaps: bool,
+    #[serde(default)]
     pub reaches: Vec<Reach>,
     /// What it does, for people.
     pub says: String,
@@ -242,6 +275,18 @@ impl<'a> Arguments<'a> {
     /// The operands from this one on.
     pub fn rest(&self, number: usize) -> impl Iterator<Item = &'a Word> {
         self.operands.iter().skip(number).map(|at| &self.all[*at])
+    }
+
+    /// The operands from this one on, up to `--`.
+    pub fn before_dashes(&self, number: usize) -> impl Iterator<Item = &'a Word> {
+        let before = self.operands.iter().skip(number).take_while(|at| **at < self.dashes);
+        before.map(|at| &self.all[*at])
+    }
+
+    /// The values of an option that stands before the first operand.
+    pub fn first_values_of(&self, option: &str) -> Vec<Word> {
+        let end = self.operands.first().copied().unwrap_or(self.all.len());
+        Arguments::of(&self.all[..end], self.values).values_of(option)
     }
 
     /// Whether the first operands are these words.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use rappel::Operation;
+use rappel::{Commit, Operation};
 
 use super::Verdict;
 use super::glob::matches_glob;
@@ -19,10 +19,17 @@ const MOST_NAMES: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     says: Vec<String>,
+    /// What it does if a commit tracks ignored files.
+    perhaps: BTreeSet<String>,
     reaches: BTreeSet<Reach>,
     files: BTreeSet<PathBuf>,
     ignored: BTreeSet<PathBuf>,
-    unknown: BTreeSet<String>,
+    pub(super) commits: BTreeSet<Commit>,
+    /// A command has fetched: commits of remotes are others by then.
+    pub(super) fetched: bool,
+    /// A command has moved HEAD.
+    pub(super) moved: bool,
+    pub(super) unknown: BTreeSet<String>,
     elsewhere: BTreeSet<String>,
 }
 
@@ -34,6 +41,11 @@ impl Findings {
     /// Notes that something is reached which only the run will tell.
     pub fn say_unknown(&mut self, what: &str) {
         self.unknown.insert(what.into());
+    }
+
+    /// Notes that something is destroyed if a commit tracks it.
+    pub fn say_perhaps(&mut self, says: &str) {
+        self.perhaps.insert(says.into());
     }
 
     /// Notes that something is destroyed.
@@ -178,9 +190,13 @@ impl Findings {
                 self.says.push(says);
             }
         }
+        self.perhaps.extend(other.perhaps);
         self.reaches.extend(other.reaches);
         self.files.extend(other.files);
         self.ignored.extend(other.ignored);
+        self.commits.extend(other.commits);
+        self.fetched |= other.fetched;
+        self.moved |= other.moved;
         self.unknown.extend(other.unknown);
         self.elsewhere.extend(other.elsewhere);
     }
@@ -200,15 +216,17 @@ impl Findings {
     pub fn forget_targets(&mut self) {
         self.files.clear();
         self.ignored.clear();
+        self.commits.clear();
         self.unknown.clear();
     }
 
     /// The commands run in another place: their files are not here.
     pub fn move_elsewhere(&mut self, runner: &str) {
+        self.forget_targets();
+        self.perhaps.clear();
         if !self.is_destructive() {
             return;
         }
-        self.forget_targets();
         self.reaches.remove(&Reach::Files);
         self.reaches.remove(&Reach::Git);
         self.reaches.insert(Reach::Outside);
@@ -217,19 +235,29 @@ impl Findings {
 
     /// The verdict on the whole line.
     pub fn verdict(self, line: &str) -> Verdict {
-        if !self.is_destructive() {
-            return Verdict::Harmless;
-        }
+        let perhaps = !self.is_destructive();
+        let says = match perhaps {
+            true if self.perhaps.is_empty() => return Verdict::Harmless,
+            true => self.perhaps.into_iter().collect(),
+            false => self.says,
+        };
         let operation = Operation {
             command: line.trim().to_owned(),
-            does: self.says.join(", "),
+            does: says.join(", "),
+            commits: self.commits.into_iter().collect(),
+            perhaps,
             files: self.files.into_iter().collect(),
             ignored: self.ignored.into_iter().collect(),
             unknown: self.unknown.into_iter().collect(),
             databases: self.reaches.contains(&Reach::Databases),
             elsewhere: self.elsewhere.into_iter().collect(),
         };
-        Verdict::Destructive { operation, reaches: self.reaches.into_iter().collect() }
+        match perhaps {
+            true => Verdict::Perhaps(operation),
+            false => {
+                Verdict::Destructive { operation, reaches: self.reaches.into_iter().collect() }
+            }
+        }
     }
 }
 
