@@ -50,7 +50,7 @@ fn the_policy_of_the_configuration_is_applied() {
     world.write("rappel.toml", "[retention]\nscheduled = { keep = \"3d\" }\n");
     let manual = world.save("by hand");
     let ids = world.days(10);
-    let policy = world.open().retention().clone();
+    let policy = world.open().retention().unwrap().clone();
     let report = world.pruned(&policy);
     assert_eq!((report.total, report.kept, report.deleted.len()), (11, 5, 6));
     // Again it deletes nothing.
@@ -157,7 +157,7 @@ fn a_running_session_keeps_its_checkpoints() {
 fn a_holiday_changes_nothing() {
     let world = World::new(Project::new().file("a", "0"));
     world.days(5);
-    let policy = world.open().retention().clone();
+    let policy = world.open().retention().unwrap().clone();
     let before = world.open().plan_prune(&policy).unwrap();
     world.clock.advance(60 * DAY_MS);
     let after = world.open().plan_prune(&policy).unwrap();

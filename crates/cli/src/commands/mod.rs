@@ -21,6 +21,7 @@ pub mod integrate;
 mod integrate_git;
 pub mod list;
 pub mod log;
+mod lost_hooks;
 mod patch;
 pub mod pin;
 pub mod prune;

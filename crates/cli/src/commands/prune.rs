@@ -50,20 +50,20 @@ pub struct Args {
 }
 
 impl Args {
-    fn policy(&self, rappel: &Rappel) -> Policy {
+    fn policy(&self, rappel: &Rappel) -> rappel::Result<Policy> {
         if self.keep_last.is_some() || self.keep_days.is_some() {
-            return Policy::Newest {
+            return Ok(Policy::Newest {
                 last: self.keep_last,
                 within: self.keep_days.map(|days| days.saturating_mul(DAY_MS)),
                 include_manual: self.include_manual,
-            };
+            });
         }
-        match rappel.retention().clone() {
+        Ok(match rappel.retention()?.clone() {
             Policy::Rules(rules) if self.include_manual => {
                 Policy::Rules(Rules { include_manual: true, ..rules })
             }
             policy => policy,
-        }
+        })
     }
 
     /// The command that carries this out.
@@ -83,7 +83,7 @@ impl Args {
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let output = context.output;
-    let policy = args.policy(&rappel);
+    let policy = args.policy(&rappel)?;
     let plan = progress::spinner(context, "Looking at checkpoints", || rappel.plan_prune(&policy))?;
     if args.dry_run || plan.deleted.is_empty() {
         return show(&plan, args, &rappel, context);
