@@ -150,6 +150,36 @@ fn prune_refuses_rules_that_it_does_not_understand() {
     assert_eq!(status["state"], "degraded");
 }
 
+#[test]
+fn only_an_operation_is_called_one() {
+    let world = World::new();
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(world.project.root()).args(["-c", "user.name=t"]);
+        command.args(["-c", "user.email=t@t", "-c", "init.defaultBranch=main"]).args(arguments);
+        command.output().unwrap().status.success()
+    };
+    assert!(git(&["init", "-q"]) && git(&["add", "."]) && git(&["commit", "-qm", "one"]));
+    assert!(git(&["checkout", "-qb", "other"]));
+    world.write("a.txt", "other\n");
+    assert!(git(&["commit", "-qam", "other"]));
+    assert!(git(&["checkout", "-q", "main"]));
+    world.write("a.txt", "two\n");
+    assert!(git(&["commit", "-qam", "two"]));
+    world.save("two commits");
+    // All that this leaves behind is ORIG_HEAD, which is no operation.
+    assert!(git(&["reset", "-q", "--soft", "HEAD"]));
+    let (plan, _) = told(&world, 0, &["restore", "latest", "--dry-run"]);
+    assert!(plan.contains("files of git restored"), "{plan}");
+    assert!(!plan.contains("operation restored"), "{plan}");
+    told(&world, 0, &["restore", "latest", "--confirm"]);
+    assert!(!git(&["merge", "-q", "other"]), "there is a conflict");
+    world.save("in a merge");
+    assert!(git(&["merge", "--abort"]));
+    let (plan, _) = told(&world, 0, &["restore", "latest", "--dry-run"]);
+    assert!(plan.contains("operation restored"), "{plan}");
+}
+
 /// A project with Claude Code's hooks, by a copy of the program that is not below `target/`.
 struct Integrated {
     world: World,

@@ -1,8 +1,8 @@
 //! A second reader of a home, written from `docs/format.md` and from nothing else: it shares no code
 //! with Rappel. What the document says of bytes is held here against homes that the program wrote.
 //!
-//! Not read here: the index (a view), intents, stored states of sessions, and how damage is
-//! treated; `store/tests/golden.rs`, `verify.rs` and `capture/tests/restore_intent.rs` have those.
+//! Not read here: the index (a view), stored states of sessions, and how damage is treated;
+//! `store/tests/golden.rs` and `verify.rs` have those.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
@@ -319,6 +319,64 @@ fn databases_knowledge_and_events_are_read_from_the_packs_alone() {
     let numbers: Vec<u64> = events.map(|one| one.says["number"].as_u64().unwrap()).collect();
     assert!(numbers.len() >= 2);
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "from 1, in order");
+}
+
+#[test]
+fn the_plan_of_a_restore_that_goes_on_can_be_read() {
+    let world = World::new();
+    let kept = world.project.outside().join("kept");
+    // The command that loads a database runs while the intent is there.
+    let (intents, to) = (world.home.join("intents"), kept.display());
+    let script = format!("cat > ../rows\ncp -r '{}' '{to}'\n", intents.display());
+    world.write("load.sh", &script);
+    world.write(
+        "rappel.toml",
+        "[[command]]\nname = \"rows\"\ncapture = [\"cat\", \"../rows\"]\n\
+         restore = [\"sh\", \"load.sh\"]\n",
+    );
+    let rows = world.project.path("../rows");
+    std::fs::write(&rows, "then\n").unwrap();
+    world.trust();
+    let first = world.save("first");
+    std::fs::write(&rows, "now\n").unwrap();
+    world.write("a.txt", "now\n");
+    let done = world.json(&["restore", &first, "--confirm"]);
+    assert_eq!(std::fs::read_to_string(&rows).unwrap(), "then\n");
+
+    let files: Vec<_> = std::fs::read_dir(kept).unwrap().map(|file| file.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let name = file.file_name().unwrap().to_str().unwrap().strip_suffix(".intent").unwrap();
+    let (id, workspace) = name.split_once('-').unwrap();
+    assert!(id.len() == 16 && workspace.len() == 16);
+    let number = u64::from_str_radix(id, 16).unwrap();
+    let bytes = std::fs::read(file).unwrap();
+    let mut rest = packs::Bytes(&bytes);
+    assert_eq!(rest.take(7), b"RAPPELI");
+    assert_eq!(rest.byte(), 3, "it has databases");
+    let mut records = Vec::new();
+    while !rest.0.is_empty() {
+        let length = rest.u32();
+        let checksum = rest.take(16);
+        let payload = rest.take(length as usize);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&number.to_le_bytes()).update(&(records.len() as u64).to_le_bytes());
+        hasher.update(&length.to_le_bytes()).update(payload);
+        assert_eq!(checksum, &hasher.finalize().as_bytes()[..16]);
+        records.push(payload);
+    }
+    assert_eq!(records[0][0], 1);
+    let plan: Value = serde_json::from_slice(&records[0][1..]).unwrap();
+    assert_eq!((&plan["id"], &plan["workspace"]), (&id.into(), &workspace.into()));
+    assert_eq!(plan["target"], first);
+    assert_eq!(plan["safety"], done["safety_checkpoint"]);
+    assert_eq!(plan["root"], world.project.root().to_str().unwrap());
+    assert_eq!(plan["databases"][0]["name"], "rows");
+    assert_eq!(plan["databases"][0]["to"], format!("b3:{}", hex(&blake3(b"then\n"))));
+    let actions = plan["actions"].as_array().unwrap();
+    assert!(actions.iter().any(|action| action.to_string().contains("a.txt")), "{plan}");
+    // The database was about to be committed, and everything before it is swapped.
+    assert_eq!(records.last().unwrap(), &[3, 0]);
+    assert!(records[1..].contains(&&[2, 1][..]), "{records:?}");
 }
 
 #[test]
