@@ -396,7 +396,7 @@ fn a_list_is_about_what_differs_and_all_counts_say_what_they_count() {
     }
     world.must(&["save", "by hand"]);
     let list = world.must(&["list"]);
-    assert!(list.starts_with("Checkpoints (14 total, and 3 state-only)\n"), "{list}");
+    assert!(list.starts_with("Checkpoints (17 total, 3 of them state-only)\n"), "{list}");
     let automatic =
         "and 12 automatic ones before, down to 1, with the same files (--all shows them)";
     assert!(list.contains(automatic), "{list}");

@@ -1,13 +1,14 @@
 //! The commands that README and guides show are run in a scratch project: none is unknown, and none
 //! takes other arguments than the page says.
 
-#![allow(clippy::unwrap_used, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rappel_types::Config;
 use support::World;
 
 /// What the program says to a command that it does not know, or not like that.
@@ -254,5 +255,47 @@ fn the_format_names_all_that_lies_in_a_home() {
     }
     for name in ["hooks", "trust", "restoring", "cache"] {
         assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+}
+
+/// The texts that pages show as a whole `rappel.toml`, or as sections of one. What is indented is
+/// a single line of a section.
+fn configurations() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, page) in pages() {
+        for block in page.split("\n```toml\n").skip(1) {
+            let text = block.split("\n```").next().unwrap().to_owned();
+            found.push((name.clone(), text));
+        }
+    }
+    assert!(found.len() > 8, "{found:?}");
+    found
+}
+
+#[test]
+fn every_configuration_that_a_page_shows_is_understood() {
+    for (name, text) in configurations() {
+        let config = Config::parse(&text, &name).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(config.unknown, [""; 0], "{name}:\n{text}");
+    }
+}
+
+#[test]
+fn what_pages_call_the_defaults_are_those() {
+    let default = Config::default();
+    let parsed = |page: &str, section: &str| {
+        let all = configurations().into_iter();
+        let mut of_page = all.filter(|(name, text)| name == page && text.starts_with(section));
+        Config::parse(&of_page.next().unwrap().1, page).unwrap()
+    };
+    assert_eq!(parsed("retention.md", "[retention]").retention, default.retention);
+    assert_eq!(parsed("claude-code.md", "[hooks]").hooks, default.hooks);
+}
+
+#[test]
+fn no_test_is_ignored() {
+    let mark = ["#[", "ignore"].concat();
+    for (path, text) in sources() {
+        assert!(!text.contains(&mark), "{path}");
     }
 }

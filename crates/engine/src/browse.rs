@@ -61,13 +61,11 @@ impl ListFilter {
     }
 }
 
-/// Whether a checkpoint belongs to another in a list: one of a single tool call, or of agent state alone and not
-/// because somebody asked for just a part.
+/// Whether a checkpoint belongs to another in a list: it holds agent state alone, and not because
+/// the user asked for just a part.
 pub(crate) fn is_folded(row: &CheckpointRow) -> bool {
     let trigger: Option<Trigger> = row.trigger.parse().ok();
-    trigger.is_some_and(|trigger| {
-        trigger == Trigger::ToolExecuted || (!row.holds_files && !trigger.takes_files())
-    })
+    trigger.is_some_and(|trigger| !row.holds_files && !trigger.takes_files())
 }
 
 /// Checkpoints, newest first.
@@ -79,7 +77,7 @@ pub struct Listing {
     pub checkpoints: Vec<Checkpoint>,
     /// What `latest` means.
     pub latest: Option<String>,
-    /// How many checkpoints of agent state alone and of single tool calls belong to one of these, by its id.
+    /// How many checkpoints of agent state alone belong to one of these, by its id.
     pub folded: BTreeMap<String, usize>,
     /// How many of them are newer than all of these.
     pub folded_since: usize,
@@ -133,7 +131,7 @@ impl Rappel {
             (false, true) => self.store.look_up(|index| index.checkpoints(None))?,
             (false, false) => self.rows()?,
         };
-        let reference = Reference { base: rappel_types::reference::Base::Latest, back: 0 };
+        let reference = Reference::new(rappel_types::reference::Base::Latest);
         let latest = match rows.is_empty() {
             true => None,
             false => self.resolve(&reference, true).ok(),

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::databases::not_restorable;
 use crate::error::Result;
-use crate::hook::Integration;
+use crate::hook::{Integration, IntegrationState};
 use crate::rappel::Rappel;
 
 /// One thing that was looked at.
@@ -33,7 +33,7 @@ impl Check {
     /// How an integration is.
     pub fn of_integration(one: &Integration) -> Self {
         let found = format!("{} ({}): {}", one.agent, one.place, one.state);
-        match one.state.is_bad() {
+        match one.state.is_bad() || one.state == IntegrationState::Incomplete {
             false => Self::fine("integration", found),
             true => Self::bad("integration", found, &format!("rappel integrate {}", one.agent)),
         }

@@ -87,8 +87,8 @@ pub enum Error {
     NoCheckpoint {
         /// As it was given.
         reference: String,
-        /// Ids that look like it.
-        nearest: Vec<String>,
+        /// References that look like it; `None` if the workspace has no checkpoint at all.
+        nearest: Option<Vec<String>>,
     },
     /// The checkpoint that is meant is of another workspace.
     #[error("{checkpoint} is of {root}, not of this workspace")]
@@ -413,12 +413,13 @@ impl Error {
     /// What to do next, if there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoCheckpoint { nearest, .. } if nearest.is_empty() => {
-                Some("rappel save makes the first one".into())
-            }
-            Self::NoCheckpoint { nearest, .. } => {
-                Some(format!("did you mean {}? rappel list shows them all", nearest.join(" or ")))
-            }
+            Self::NoCheckpoint { nearest, .. } => Some(match nearest.as_deref() {
+                None => "rappel save makes the first one".into(),
+                Some([]) => "rappel list shows which there are".into(),
+                Some(alike) => {
+                    format!("did you mean {}? rappel list shows them all", alike.join(" or "))
+                }
+            }),
             Self::Deleted { checkpoint } => Some(format!("rappel undelete {checkpoint}")),
             Self::Lost { checkpoint } => {
                 Some(format!("rappel delete {checkpoint} lets go of it for good"))

@@ -7,6 +7,7 @@ use rappel_types::slip;
 
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+use crate::references;
 
 /// How many checkpoints are named that may be meant.
 const NAMED: usize = 3;
@@ -14,14 +15,13 @@ const NAMED: usize = 3;
 const PART_MIN: usize = 3;
 
 impl Rappel {
-    /// Why a text names none of these checkpoints; `nearest` are the ids that look like it.
-    pub(crate) fn no_checkpoint(
-        &self,
-        text: &str,
-        rows: &[CheckpointRow],
-        nearest: Vec<String>,
-    ) -> Error {
+    /// Why a text names none of these checkpoints, and what it may have meant.
+    pub(crate) fn no_checkpoint(&self, text: &str, rows: &[CheckpointRow]) -> Error {
         let reference = text.to_owned();
+        let nearest = (!rows.is_empty()).then(|| match slip::nearest(text, ["latest"]) {
+            Some(latest) => vec![latest.to_owned()],
+            None => references::nearest(text, rows),
+        });
         // The beginning of an id is no word.
         if text.starts_with("chk_") {
             return Error::NoCheckpoint { reference, nearest };

@@ -15,8 +15,8 @@ use rappel_types::{CheckpointId, Timestamp};
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
-use crate::error::Result;
-use crate::rappel::{Rappel, read_config};
+use crate::error::{Error, Result};
+use crate::rappel::Rappel;
 pub use automatic::{FirstDeletion, Full, Retention};
 
 /// A session that ended this recently still protects its checkpoints.
@@ -51,12 +51,21 @@ impl PruneReport {
 }
 
 impl Rappel {
-    /// The policy of `rappel.toml`. One that cannot be read is nobody's policy.
+    /// The policy of `rappel.toml`. A mistake in the file, or a key of `[retention]` that this
+    /// version does not know, is refused: the rules that hold otherwise might delete what the
+    /// user's own would keep.
     pub fn retention(&self) -> Result<&Policy> {
-        if self.config_problem.is_some() {
-            read_config(&self.root)?;
+        let unknown = self.config.unknown.iter().find(|line| line.contains("retention"));
+        let broken = self.config_problem.as_ref().map(ToString::to_string);
+        match broken.or_else(|| unknown.cloned()) {
+            Some(problem) => Err(Error::Usage {
+                message: format!("{problem}; nothing is pruned by rules that may not be yours"),
+                hint: Some(
+                    "correct rappel.toml, or say what stays: --keep-last, --keep-days".into(),
+                ),
+            }),
+            None => Ok(&self.config.retention),
         }
-        Ok(&self.config.retention)
     }
 
     /// What a policy would delete in this workspace, with the space that it frees.

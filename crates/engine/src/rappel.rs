@@ -298,7 +298,7 @@ impl Rappel {
         match &*self.recognition() {
             Recognition::Known(known) | Recognition::Recloned(known) => Ok(known.id),
             Recognition::New { replaced: None, moved_from: None } => {
-                Err(Error::NoCheckpoint { reference: "latest".into(), nearest: Vec::new() })
+                Err(Error::NoCheckpoint { reference: "latest".into(), nearest: None })
             }
             Recognition::New { .. } => Err(Error::ForeignWorkspace { root: self.root.clone() }),
         }

@@ -28,7 +28,7 @@ impl Rappel {
             let parent = self.ancestor(&found, |row| row.holds_files || !files_only)?;
             found = parent.ok_or_else(|| Error::NoCheckpoint {
                 reference: reference.to_string(),
-                nearest: vec![found.id.to_string()],
+                nearest: Some(vec![found.id.to_string()]),
             })?;
         }
         Ok(found)
@@ -52,7 +52,7 @@ impl Rappel {
                 let except = Some(Trigger::PreRestore.as_str());
                 match newest(Meant { except, ..meant })? {
                     Some(row) => Ok(row),
-                    None => newest(meant)?.ok_or_else(|| missing(Vec::new())),
+                    None => newest(meant)?.ok_or_else(|| missing(None)),
                 }
             }
             Base::Sequence(number) => {
@@ -67,7 +67,7 @@ impl Rappel {
                 let rows = self.rows()?;
                 let mut near: Vec<_> = rows.iter().collect();
                 near.sort_by_key(|row| row.sequence.abs_diff(*number));
-                Err(missing(ids(near)))
+                Err(missing((!rows.is_empty()).then(|| ids(near))))
             }
             Base::At(when) => {
                 let at = when.resolve_end(self.now(), &self.options.zone).map_err(|error| {
@@ -75,12 +75,12 @@ impl Rappel {
                 })?;
                 match newest(Meant { until: Some(at.as_millis()), ..meant })? {
                     Some(row) => Ok(row),
-                    None => Err(missing(ids(self.rows()?.first()))),
+                    None => Err(missing(self.rows()?.first().map(|first| ids([first])))),
                 }
             }
             Base::Words(words) => {
                 let rows = self.rows()?;
-                Err(self.no_checkpoint(words, &rows, ids(rows.last())))
+                Err(self.no_checkpoint(words, &rows))
             }
             Base::Imported { id, .. } | Base::Id(id) => self.by_prefix(id.as_str(), reference),
         }
@@ -125,7 +125,7 @@ impl Rappel {
                     return self.of_here(row);
                 }
                 let rows = self.rows()?;
-                Err(self.no_checkpoint(text, &rows, nearest(text, &rows)))
+                Err(self.no_checkpoint(text, &rows))
             }
             _ => Err(Error::Ambiguous {
                 reference: reference.to_string(),
@@ -173,12 +173,11 @@ fn ids<'r>(rows: impl IntoIterator<Item = &'r CheckpointRow>) -> Vec<String> {
     rows.into_iter().take(NEAREST).map(|row| row.id.to_string()).collect()
 }
 
-/// The ids that share the longest beginning with `text`; the newest where none does.
-fn nearest(text: &str, rows: &[CheckpointRow]) -> Vec<String> {
+/// The ids that share more than `chk_` with the beginning of `text`, the longest first.
+pub(crate) fn nearest(text: &str, rows: &[CheckpointRow]) -> Vec<String> {
     let shared = |id: &str| id.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
     let mut scored: Vec<_> = rows.iter().rev().map(|row| (shared(row.id.as_str()), row)).collect();
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let alike = scored.iter().take_while(|(score, _)| *score > "chk_".len()).count();
-    let number = if alike == 0 { NEAREST } else { alike };
-    ids(scored.into_iter().take(number).map(|(_, row)| row))
+    ids(scored.into_iter().take(alike).map(|(_, row)| row))
 }

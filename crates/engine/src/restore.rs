@@ -140,7 +140,7 @@ impl Rappel {
         planned: &RestoreReport,
         options: &RestoreOptions,
     ) -> Result<RestoreReport> {
-        let reference = Reference { base: Base::Id(planned.checkpoint.clone()), back: 0 };
+        let reference = Reference::new(Base::Id(planned.checkpoint.clone()));
         let options = RestoreOptions { expected: Some(planned.plan.clone()), ..options.clone() };
         self.restore(&reference, &options)
     }

@@ -69,7 +69,7 @@ pub struct Status {
     pub databases_not_looked_at: Vec<String>,
     /// How many checkpoints there are.
     pub checkpoints: usize,
-    /// How many of them `list` only counts: those of agent state alone, and of single tool calls.
+    /// How many of them `list` only counts: those of agent state alone.
     pub state_checkpoints: usize,
     /// The workspace's root.
     pub root: String,
@@ -98,7 +98,7 @@ pub struct Status {
 pub struct Stats {
     /// Checkpoints in the home.
     pub checkpoints: usize,
-    /// How many of them are of agent state alone, or of single tool calls.
+    /// How many of them are of agent state alone.
     pub state_checkpoints: usize,
     /// Bytes of files and databases that those hold, each counted as if it stood alone.
     pub logical_bytes: u64,
@@ -163,7 +163,7 @@ impl Rappel {
     pub fn status(&self) -> Result<Status> {
         let rows = self.rows()?;
         let newest = self.head(&rows)?;
-        let reference = Reference { base: Base::Latest, back: 0 };
+        let reference = Reference::new(Base::Latest);
         let latest = self.resolve(&reference, true).ok();
         let mut status = Status {
             state: Health::Protected,

@@ -33,11 +33,11 @@ use steps::Past;
 /// What an undo or redo would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// In a sentence: which of the meanings it is, and to what moment it goes.
+    /// In a few words: which of the meanings it is.
     pub description: String,
     /// The checkpoint it goes to.
     pub to: CheckpointId,
-    /// When that was.
+    /// When that checkpoint was made.
     pub moment: Timestamp,
     /// Whether the user has to be asked.
     pub asks: bool,
@@ -144,11 +144,11 @@ impl Rappel {
             }
             until = past.birth - 1;
             let description = match (&past.restored, past.is_rest) {
-                (Some(restored), false) => format!("takes back the restore of {restored}"),
+                (Some(restored), false) => format!("undo the restore of {restored}"),
                 (Some(restored), true) => {
-                    format!("takes back the rest of the restore of {restored}")
+                    format!("undo the rest of the restore of {restored}")
                 }
-                (None, _) => format!("goes back to {} again", past.undo.from),
+                (None, _) => format!("go back to {}", past.undo.from),
             };
             let mut step = Step::of(past.undo, UndoKind::Undo, description, &row, after);
             (step.restored, step.is_rest) = (past.restored, past.is_rest);
@@ -182,7 +182,7 @@ impl Rappel {
     /// A step to a checkpoint, whatever that changes. It asks.
     fn step_to(row: &CheckpointRow, after: u64) -> Step {
         Step {
-            description: format!("goes back to {}", row.id),
+            description: format!("go back to {}", row.id),
             to: row.id.clone(),
             moment: Timestamp::from_millis(row.created_at),
             asks: true,
@@ -297,8 +297,8 @@ impl Rappel {
             });
         };
         let description = match &restored {
-            Some(restored) => format!("takes back the undo: {restored} is restored again"),
-            None => format!("takes back the undo that went to {}", last.to),
+            Some(restored) => format!("redo the restore of {restored}"),
+            None => format!("take back the undo to {}", last.to),
         };
         let undone = last.to.clone();
         let mut step = Step::of(last, UndoKind::Redo, description, &row, after);
@@ -514,7 +514,7 @@ impl Rappel {
 
 /// Just this checkpoint.
 fn exactly(id: &CheckpointId) -> Reference {
-    Reference { base: Base::Id(id.clone()), back: 0 }
+    Reference::new(Base::Id(id.clone()))
 }
 
 /// Whether a difference is only about a folder being there or its mode: nothing anybody typed.

@@ -200,3 +200,37 @@ fn a_save_leaves_the_repository_alone() {
     world.save("second");
     assert_eq!(world.snapshot(), before);
 }
+
+#[test]
+fn a_work_tree_and_clones_share_files_and_objects_of_git() {
+    let mut state = 1_u64;
+    let mut noise = || {
+        // Xorshift: nothing that compresses, so that the bytes count.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    };
+    let noise: Vec<u8> = (0..300_000).map(|_| noise()).collect();
+    let world = World::new(Project::new().file("repository/a", &noise));
+    let git = |folder: &str, arguments: &[&str]| {
+        rappel_testing::git::git(&world.project.path(folder), arguments);
+    };
+    git("repository", &["init", "-q"]);
+    git("repository", &["add", "."]);
+    git("repository", &["commit", "-qm", "first"]);
+    git("repository", &["worktree", "add", "-q", "../tree", "-b", "other"]);
+    git("repository", &["clone", "-q", ".", "../clone"]);
+    let url = format!("file://{}", world.project.path("repository").display());
+    git("repository", &["clone", "-q", &url, "../copied"]);
+    let new_bytes = |name: &str| {
+        let options = world.options_at(&world.project.path(name));
+        let mut rappel = rappel::Rappel::open(options).unwrap();
+        rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.cost.new_bytes
+    };
+    let first = new_bytes("repository");
+    for other in ["tree", "clone", "copied"] {
+        let bytes = new_bytes(other);
+        assert!(bytes * 10 < first, "{other}: {first} bytes, then {bytes}");
+    }
+}

@@ -111,16 +111,20 @@ impl Action {
 }
 
 impl Plan {
-    /// Counts the actions on files and links, and on folders where they are all there is to say.
+    /// The actions on files and links, and on folders where they are all there is to say. Plans are
+    /// counted and shown by these.
+    pub fn told(&self) -> impl Iterator<Item = &Action> {
+        self.actions.iter().enumerate().filter_map(|(at, action)| {
+            let next = self.actions.get(at + 1);
+            let says_more = next.is_some_and(|one| one.path.is_within(&action.path));
+            (!(action.is_about_a_folder() && says_more)).then_some(action)
+        })
+    }
+
+    /// How many there are of each kind.
     pub fn counts(&self) -> ActionCounts {
         let mut counts = ActionCounts::default();
-        for (at, action) in self.actions.iter().enumerate() {
-            let next = self.actions.get(at + 1);
-            if action.is_about_a_folder()
-                && next.is_some_and(|one| one.path.is_within(&action.path))
-            {
-                continue;
-            }
+        for action in self.told() {
             match action.action {
                 ActionKind::Create => counts.create += 1,
                 ActionKind::Overwrite => counts.overwrite += 1,

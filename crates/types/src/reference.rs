@@ -22,6 +22,15 @@ pub struct Reference {
     pub base: Base,
     /// How many parents back from there (`~N`, or `^` for each).
     pub back: u32,
+    /// The steps back as they were written: messages repeat what the user wrote.
+    steps: String,
+}
+
+impl Reference {
+    /// A reference to the checkpoint itself, without a step back.
+    pub fn new(base: Base) -> Self {
+        Self { base, back: 0, steps: String::new() }
+    }
 }
 
 /// Where a [`Reference`] starts.
@@ -114,7 +123,7 @@ impl FromStr for Reference {
             return Err(ReferenceError::Empty);
         }
         if text.contains(char::is_whitespace) && !text.starts_with('@') {
-            return Ok(Self { base: Base::Words(text.to_owned()), back: 0 });
+            return Ok(Self::new(Base::Words(text.to_owned())));
         }
         if text.len() > MAX_LEN {
             return Err(ReferenceError::TooLong);
@@ -123,7 +132,7 @@ impl FromStr for Reference {
         if base.is_empty() {
             return Err(ReferenceError::NoBase(text.to_owned()));
         }
-        Ok(Self { base: parse_base(base)?, back: parse_back(steps)? })
+        Ok(Self { base: parse_base(base)?, back: parse_back(steps)?, steps: steps.to_owned() })
     }
 }
 
@@ -219,7 +228,7 @@ impl fmt::Display for Reference {
             Base::Words(words) => f.write_str(words)?,
             Base::Imported { format, id } => write!(f, "{format}:{id}")?,
         }
-        if self.back > 0 { write!(f, "~{}", self.back) } else { Ok(()) }
+        f.write_str(&self.steps)
     }
 }
 
@@ -266,7 +275,9 @@ mod tests {
             ("aiwg:003~1", imported("aiwg", "003"), 1),
             ("lugh:latest", imported("lugh", "latest"), 0),
         ] {
-            assert_eq!(reference(text), Reference { base, back }, "{text:?}");
+            let found = reference(text);
+            assert_eq!((found.base.clone(), found.back), (base, back), "{text:?}");
+            assert_eq!(found.to_string(), text, "as it was written");
         }
     }
 
@@ -331,7 +342,7 @@ mod tests {
     fn a_range_has_two_ends_and_either_may_be_left_out() {
         for (text, from, to) in [
             ("1..2", "1", Some("2")),
-            ("latest^..latest", "latest~1", Some("latest")),
+            ("latest^..latest", "latest^", Some("latest")),
             ("1..", "1", None),
             ("..2", "latest", Some("2")),
             ("1", "1", None),

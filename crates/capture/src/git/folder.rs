@@ -64,6 +64,14 @@ const OPERATIONS: [&[u8]; 9] = [
     b"MERGE_RR",
 ];
 
+/// What git leaves behind of commands that are over.
+const LEFTOVERS: [&[u8]; 3] = [b"COMMIT_EDITMSG", b"FETCH_HEAD", b"ORIG_HEAD"];
+
+/// Whether a file is there although no operation goes on.
+pub fn is_leftover(path: &[u8]) -> bool {
+    LEFTOVERS.contains(&split(path).1)
+}
+
 /// Splits a path in the common folder into the linked work tree it belongs to and the rest.
 pub fn split(path: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = path.strip_prefix(b"worktrees/") else { return (None, path) };

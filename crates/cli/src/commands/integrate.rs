@@ -89,7 +89,7 @@ impl Args {
 }
 
 /// The flag that means a scope, with a blank before it.
-fn flag(scope: Scope) -> &'static str {
+pub(super) fn flag(scope: Scope) -> &'static str {
     match scope {
         Scope::Local => "",
         Scope::Shared => " --shared",
@@ -348,6 +348,19 @@ fn still_there(root: &Path, user: &Path, context: &Context) -> Vec<String> {
     others.map(note).collect()
 }
 
+/// The folders that are Rappel's own, each once, and the other files.
+fn by_folder(paths: &[PathBuf]) -> (Vec<&Path>, Vec<&Path>) {
+    let (mut folders, mut files): (Vec<&Path>, Vec<&Path>) = Default::default();
+    for path in paths {
+        match path.parent() {
+            Some(folder) if folder.ends_with("rappel") => folders.push(folder),
+            _ => files.push(path),
+        }
+    }
+    folders.dedup();
+    (folders, files)
+}
+
 pub(super) fn told(
     agent: &str,
     changes: &Changes,
@@ -370,19 +383,17 @@ pub(super) fn told(
             if changes.is_empty() {
                 writeln!(out, "Nothing of Rappel's is there.")?;
             }
-            for path in &changes.written {
+            // Files of ours that are written are those that another scope still needs.
+            let (kept, shared) = by_folder(&changes.written);
+            for path in shared {
                 writeln!(out, "Took Rappel's entries out of {}", path.display())?;
             }
-            let mut folders: Vec<&Path> = Vec::new();
-            for path in &changes.removed {
-                match path.parent() {
-                    Some(folder) if folder.ends_with("rappel") => folders.push(folder),
-                    _ => writeln!(out, "Removed {}", path.display())?,
-                }
+            for folder in kept {
+                writeln!(out, "Rewrote {}: other hooks still use it", folder.display())?;
             }
-            folders.dedup();
-            for folder in folders {
-                writeln!(out, "Removed {}", folder.display())?;
+            let (folders, files) = by_folder(&changes.removed);
+            for path in files.into_iter().chain(folders) {
+                writeln!(out, "Removed {}", path.display())?;
             }
             Ok(())
         })?;
@@ -440,6 +451,7 @@ pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
         agent: agent.to_owned(),
         place: one.settings.display().to_string(),
         works: one.works,
+        whole: one.whole,
         gone: false,
     };
     let mut all: Vec<Installed> = found.iter().map(of).collect();
@@ -449,7 +461,8 @@ pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
         let settings = folder.join(name);
         if !found.iter().any(|one| one.settings == settings) {
             let place = settings.display().to_string();
-            all.push(Installed { agent: agent.to_owned(), place, works: false, gone: true });
+            let agent = agent.to_owned();
+            all.push(Installed { agent, place, works: false, whole: false, gone: true });
         }
     }
     all.extend(integrate_git::installed(rappel, records.as_ref()));

@@ -144,6 +144,7 @@ pub fn installed(rappel: &Rappel, records: Option<&Records>) -> Option<Installed
         agent: GIT.to_owned(),
         place: folder.display().to_string(),
         works: works.unwrap_or(false),
+        whole: true,
         gone,
     })
 }

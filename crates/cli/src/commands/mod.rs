@@ -22,6 +22,7 @@ mod integrate_git;
 mod integrate_systemd;
 pub mod list;
 pub mod log;
+mod lost_hooks;
 mod patch;
 pub mod pin;
 pub mod prune;

@@ -50,7 +50,7 @@ pub struct Args {
 }
 
 impl Args {
-    fn policy(&self, rappel: &Rappel) -> Result<Policy> {
+    fn policy(&self, rappel: &Rappel) -> rappel::Result<Policy> {
         if self.keep_last.is_some() || self.keep_days.is_some() {
             return Ok(Policy::Newest {
                 last: self.keep_last,

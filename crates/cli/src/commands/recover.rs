@@ -53,7 +53,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let output = context.output;
     if args.steps {
-        let latest = Reference { base: Base::Latest, back: 0 };
+        let latest = Reference::new(Base::Latest);
         let point = rappel.create_recovery_point(args.reference.as_ref().unwrap_or(&latest))?;
         if output.json {
             output.answer_json(&point)?;

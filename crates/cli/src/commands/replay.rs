@@ -139,7 +139,7 @@ fn begun<'r>(
 }
 
 fn exactly(id: &CheckpointId) -> Reference {
-    Reference { base: rappel_types::reference::Base::Id(id.clone()), back: 0 }
+    Reference::new(rappel_types::reference::Base::Id(id.clone()))
 }
 
 /// The step to look at. Going forward and back stops at the ends.

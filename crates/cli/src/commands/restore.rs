@@ -13,7 +13,7 @@ use rappel_types::{CheckpointId, Facet, Reference};
 use serde::Serialize;
 use serde_json::json;
 
-use super::patch;
+use super::{lost_hooks, patch};
 use crate::errors::{Exit, Failure, Result};
 use crate::output::Paint;
 use crate::process::{Context, quote};
@@ -184,7 +184,7 @@ fn as_written(path: &OsStr) -> String {
 
 /// A checkpoint by its id, whatever it was called.
 pub fn exactly(id: &CheckpointId) -> Reference {
-    Reference { base: Base::Id(id.clone()), back: 0 }
+    Reference::new(Base::Id(id.clone()))
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -208,6 +208,7 @@ fn go(args: &Args, context: &Context) -> Result {
     if !args.how.confirm || args.how.dry_run {
         let mut report =
             progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
+        report.warnings.extend(lost_hooks::foreseen(&report, &rappel, context));
         report.confirm_with =
             Some(args.how.confirm_with(&format!("restore {}", report.checkpoint), context));
         let head = head("Restore", &report.checkpoint, &rappel, context);
@@ -225,7 +226,9 @@ fn go(args: &Args, context: &Context) -> Result {
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
+    let hooks = lost_hooks::present(&rappel, context);
+    let mut report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
+    report.warnings.extend(lost_hooks::lost(&hooks, &rappel, context));
     let head = match did_something(&report) {
         true => {
             let head = head("Restored", &report.checkpoint, &rappel, context);
@@ -243,7 +246,7 @@ pub fn did_something(report: &RestoreReport) -> bool {
 
 /// What is said to a restore that does not say to where.
 fn which(rappel: &Rappel, context: &Context) -> Failure {
-    let latest = Reference { base: Base::Latest, back: 0 };
+    let latest = Reference::new(Base::Latest);
     let hint = match rappel.show(&latest) {
         Ok(checkpoint) => format!(
             "{} goes to {}; {} shows the others",

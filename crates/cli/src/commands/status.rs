@@ -21,7 +21,8 @@ Examples:
   rappel status -q || echo \"save your work\"
   rappel status --short")]
 pub struct Args {
-    /// One line for a prompt or a status line; looks at no file, and says nothing of changes since
+    /// One line for a prompt or a status line: the last save, and installed hooks that are gone. It
+    /// says nothing of changes since
     #[arg(long)]
     pub short: bool,
 }
@@ -53,13 +54,19 @@ fn short(context: &Context) -> Result {
         output.answer_json(&last)?;
         return Ok(Exit::Done);
     }
-    let line = match last {
+    let mut line = match last {
         Some(last) => {
             let age = time::age(context.now(), last.at);
             format!("saved {age} · #{}", last.sequence)
         }
         None => "never saved".to_owned(),
     };
+    // Without its hooks an agent goes on unsaved, and this line may be all that the user looks at.
+    for one in super::integrate::installed(&rappel, context) {
+        if one.gone || !one.works {
+            line.push_str(&format!(" · hooks of {} gone", one.agent));
+        }
+    }
     output.answer(|out| Ok(writeln!(out, "{line}")?))?;
     Ok(Exit::Done)
 }

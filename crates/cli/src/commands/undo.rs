@@ -5,8 +5,8 @@ use rappel_types::Facet;
 use rappel_types::agents::SessionId;
 use serde::Serialize;
 
-use super::patch;
 use super::restore::{self, How};
+use super::{lost_hooks, patch};
 use crate::errors::Result;
 use crate::face;
 use crate::output::clean_lines;
@@ -168,6 +168,7 @@ fn take_words(
         let mut report = progress::spinner(context, "Comparing", || {
             rappel.plan_step(step, args.overwrite, &options)
         })?;
+        report.warnings.extend(lost_hooks::foreseen(&report, &rappel, context));
         let overwrite = if args.overwrite { " --overwrite" } else { "" };
         let words = format!("{words}{overwrite}");
         report.confirm_with = Some(args.how.confirm_with(&words, context));
@@ -179,9 +180,11 @@ fn take_words(
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let report = progress::restore(context, restore::SAVING, || {
+    let hooks = lost_hooks::present(&rappel, context);
+    let mut report = progress::restore(context, restore::SAVING, || {
         rappel.step(step, args.overwrite, &options)
     })?;
+    report.warnings.extend(lost_hooks::lost(&hooks, &rappel, context));
     let answer = Answer { step, report: &report };
     let head = match restore::did_something(&report) {
         true => words_after(verb, step, &report, options.is_partial(), rappel, context),
@@ -190,8 +193,8 @@ fn take_words(
     restore::tell(&head, &answer, &report, back, context)
 }
 
-/// `Undo the restore of "first"  chk_…  (2 hours ago), back to 2026-11-15 18:26:03`: what a step
-/// would do.
+/// `Undo the restore of "first"  chk_…  (2 hours ago), back to what was saved at 2026-11-15
+/// 18:26:03`: what a step would do.
 fn words_before(verb: &str, step: &Step, rappel: &Rappel, context: &Context) -> String {
     let verb = face::capitalised(verb);
     let named = |id| restore::named(id, rappel, context);
@@ -201,11 +204,15 @@ fn words_before(verb: &str, step: &Step, rappel: &Rappel, context: &Context) -> 
         (None, Some(id)) => format!("{verb}: take back the undo to {}", named(id)),
         (None, None) => return format!("{verb}: go back to {}", named(&step.to)),
     };
-    format!("{text}, back to {}", face::checkpoint::local(step.moment, &context.zone()))
+    format!(
+        "{text}, back to what was saved at {}",
+        face::checkpoint::local(step.moment, &context.zone())
+    )
 }
 
-/// `Undone: the restore of "first"  chk_…  (2 hours ago)`, and to what moment that led: what a step
-/// has done. Where a part was left out, no sentence says that the workspace is as it was.
+/// `Undone: the restore of "first"  chk_…  (2 hours ago)`, and what holds now: what a step has done.
+/// Where a part was left out, no sentence says that all is as it was. Nothing is said of what the
+/// restore did not touch: the user may have changed that since.
 fn words_after(
     verb: &str,
     step: &Step,
@@ -227,10 +234,7 @@ fn words_after(
     };
     let is_whole = !is_partial && !step.is_rest && report.conflicts.is_empty();
     match is_whole && report.summary.files.skip == 0 {
-        true => format!(
-            "{text}\nThe workspace is as it was before it, at {}.",
-            face::checkpoint::local(step.moment, &context.zone())
-        ),
+        true => format!("{text}\nEverything that it changed is as it was before."),
         false => text,
     }
 }

@@ -1,5 +1,7 @@
 //! Checkpoints in a list, and one of them in full.
 
+use std::collections::HashMap;
+
 use jiff::tz::TimeZone;
 use rappel::{Checkpoint, Listing};
 use rappel_types::duration::format_duration;
@@ -25,15 +27,19 @@ pub fn list(
     all: bool,
     paint: Paint,
 ) -> String {
-    let total = thousands(listing.total as u64);
+    let total = thousands((listing.total + listing.folded_total) as u64);
     let mut text = format!("{} ({total} total{})\n", paint.strong(heading), besides(listing));
     if listing.folded_since > 0 {
         text.push_str(&format!("\n  {}\n", paint.faint(&folded(listing.folded_since, "since"))));
     }
     let newest = listing.checkpoints.iter().map(|one| one.manifest.sequence).max();
     let width = newest.unwrap_or(0).to_string().len();
+    let shown = listing.checkpoints.iter().map(|one| &one.manifest);
+    let numbers = shown.map(|one| (one.id.as_str(), one.sequence)).collect();
+    let mut rest_of_list = &listing.checkpoints[..];
     for run in runs(listing, all) {
         let [checkpoint, rest @ ..] = run else { continue };
+        rest_of_list = &rest_of_list[run.len()..];
         let manifest = &checkpoint.manifest;
         let is_latest = listing.latest.as_deref() == Some(manifest.id.as_str());
         let mark = if is_latest { format!("  {}", paint.good("(latest)")) } else { String::new() };
@@ -48,7 +54,7 @@ pub fn list(
             let workspace = &manifest.workspace;
             facts.push(format!("{} (workspace {})", clean(&workspace.root), workspace.id));
         }
-        facts.extend(in_brief(checkpoint));
+        facts.extend(in_brief(checkpoint, counted_from(checkpoint, rest_of_list, &numbers)));
         let of_state = run.iter().filter_map(|one| listing.folded.get(one.manifest.id.as_str()));
         let of_state: usize = of_state.sum();
         facts.extend((of_state > 0).then(|| folded(of_state, "before")));
@@ -65,11 +71,27 @@ pub fn list(
     text
 }
 
-/// What the total of a list does not count.
+/// The number of the checkpoint that a checkpoint's changes are counted from, where a reader of the
+/// list would think of another one: the work went on from an earlier checkpoint after a restore.
+fn counted_from(
+    checkpoint: &Checkpoint,
+    older: &[Checkpoint],
+    numbers: &HashMap<&str, u64>,
+) -> Option<u64> {
+    let Manifest { parent, workspace, .. } = &checkpoint.manifest;
+    let parent = parent.as_ref()?;
+    let has_files = |one: &&Manifest| one.workspace.id == workspace.id && one.files.is_some();
+    let before = older.iter().map(|one| &one.manifest).find(has_files)?;
+    // A parent that the list does not show has no number that a reader could look up.
+    let number = numbers.get(parent.as_str())?;
+    (*parent != before.id).then_some(*number)
+}
+
+/// How many of the total a list does not show.
 fn besides(listing: &Listing) -> String {
     match listing.folded_total as u64 {
         0 => String::new(),
-        more => format!(", and {} state-only", thousands(more)),
+        of_state => format!(", {} of them state-only", thousands(of_state)),
     }
 }
 
@@ -111,12 +133,13 @@ pub fn warn_unreadable(ids: &[String], output: &Output) {
 }
 
 /// What a list tells about a checkpoint besides its age.
-fn in_brief(checkpoint: &Checkpoint) -> Vec<String> {
+fn in_brief(checkpoint: &Checkpoint, counted_from: Option<u64>) -> Vec<String> {
     let manifest = &checkpoint.manifest;
     let mut facts = Vec::new();
     if let Some(files) = &manifest.files {
         facts.push(count(files.count, "file", "files"));
-        facts.push(changes(files));
+        let since = counted_from.map(|number| format!(" since #{number}")).unwrap_or_default();
+        facts.push(format!("{}{since}", changes(files)));
     }
     facts.extend(manifest.git.as_ref().map(git::line));
     facts.extend(databases::in_brief(&manifest.databases));

@@ -1,9 +1,11 @@
 //! A restore before it is confirmed, and after it was done.
 
+use std::collections::HashSet;
+
 use rappel::{Checkpoint, Copied, Done, KeptFile, RestoreReport, ShownAction};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::size::format_size;
-use rappel_types::{ActionKind, Facet, Timestamp, time};
+use rappel_types::{ActionKind, Facet, RelPath, Timestamp, time};
 
 use super::{Fields, count, tally, thousands, title};
 use crate::output::{Output, Paint, clean};
@@ -123,18 +125,38 @@ fn actions(report: &RestoreReport, kind: ActionKind, named: usize, paint: Paint)
         ActionKind::Delete => ("Deleted", paint.bad("-")),
         ActionKind::Skip => ("Left as they are", "=".to_owned()),
     };
-    let is_shown = |action: &&ShownAction| {
-        action.action == kind && (is_path(action) || kind == ActionKind::Skip)
+    let told = told(report);
+    let is_shown = |action: &&ShownAction| match is_path(action) {
+        true => action.action == kind && told.contains(&action.path),
+        // Those of git and databases that change have lines of their own.
+        false => action.action == kind && kind == ActionKind::Skip,
     };
     let found: Vec<_> = report.actions.iter().filter(is_shown).collect();
     listing(heading, &mark, &found, named, paint)
 }
 
-/// The first paths that a restore has left alone, and why.
-fn left(report: &RestoreReport, named: usize, paint: Paint) -> String {
-    let is_left = |action: &&ShownAction| action.action == ActionKind::Skip;
-    let found: Vec<_> = report.actions.iter().filter(is_left).collect();
-    listing("Left as they were", "=", &found, named, paint)
+/// What a restore has left alone.
+fn left(report: &RestoreReport) -> Vec<&ShownAction> {
+    let told = told(report);
+    let is_told = |action: &ShownAction| !is_path(action) || told.contains(&action.path);
+    let all = report.actions.iter();
+    all.filter(|action| action.action == ActionKind::Skip && is_told(action)).collect()
+}
+
+/// `2 paths and 1 ref as they were`.
+fn left_in_brief(left: &[&ShownAction]) -> Option<String> {
+    let paths = left.iter().filter(|action| is_path(action)).count() as u64;
+    let refs = left.len() as u64 - paths;
+    let counted = [(paths, count(paths, "path", "paths")), (refs, count(refs, "ref", "refs"))];
+    let told: Vec<String> =
+        counted.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+    let as_before = if left.len() == 1 { "as it was" } else { "as they were" };
+    (!told.is_empty()).then(|| format!("{} {as_before}", told.join(" and ")))
+}
+
+/// The paths that the counts are about: those that are counted are those that are listed.
+fn told(report: &RestoreReport) -> HashSet<&RelPath> {
+    report.full_plan.told().map(|action| &action.path).collect()
 }
 
 fn is_path(action: &ShownAction) -> bool {
@@ -196,14 +218,12 @@ pub fn done(head: &str, report: &RestoreReport, done: &Done, output: &Output) ->
     }
     let before = done.safety_checkpoint.as_ref();
     fields.add_some("Before", before.map(|id| format!("saved as {}", paint.id(id.as_str()))));
-    if report.summary.files.skip > 0 {
-        let left = count(report.summary.files.skip, "path as it was", "paths as they were");
-        fields.add("Left", left);
-    }
+    let left = left(report);
+    fields.add_some("Left", left_in_brief(&left));
     let sessions = report.sessions.iter().map(|line| format!("  {}\n", clean(line)));
     let sessions = sessions.collect::<String>();
     // Whoever did not see the plan learns here what is not as the checkpoint has it, and why.
-    let left = left(report, named(output), paint);
+    let left = listing("Left as they were", "=", &left, named(output), paint);
     format!("{head}\n{}{sessions}{left}", fields.lines())
 }
 

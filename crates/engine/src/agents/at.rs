@@ -85,7 +85,7 @@ impl Rappel {
                 self.state_held(&manifest, query, most)
             }
             TemporalQuery { sequence_number: Some(number), .. } => {
-                let reference = Reference { base: Base::Sequence(*number), back: 0 };
+                let reference = Reference::new(Base::Sequence(*number));
                 let row = self.resolve(&reference, false)?;
                 self.state_held(&self.store.manifest(&row)?, query, most)
             }

@@ -189,7 +189,7 @@ impl Rappel {
         let said = match moved {
             None => None,
             Some(then) if wish.only.contains(name) => Some(format!(
-                "{name} was {then} then, and is {now} now: that is what will be overwritten"
+                "{name} was {then} then, and is {now} now; the restore replaces what is there"
             )),
             Some(then) => {
                 let reason = format!(

@@ -589,14 +589,14 @@ pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Ve
     };
     for table in &then.tables {
         if !now.tables.contains(table) {
-            lines.push(format!("{table}: {} (now gone)", rows(then, table)));
+            lines.push(format!("{table}: new, {}", rows(then, table)));
         } else if count(then, table) != count(now, table) {
             let number = |part| count(part, table).map_or_else(|| "?".into(), thousands);
             lines.push(format!("{table}: {} (now {})", number(then), number(now)));
         }
     }
     for table in now.tables.iter().filter(|table| !then.tables.contains(table)) {
-        lines.push(format!("{table}: will disappear (now {})", rows(now, table)));
+        lines.push(format!("{table}: deleted (now {})", rows(now, table)));
     }
     if lines.is_empty() {
         lines.push(match then.kind {

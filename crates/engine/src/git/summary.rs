@@ -1,6 +1,6 @@
 //! What a restore does to repositories, in one line for all of them and one for their work trees.
 
-use rappel_capture::git::folder::{Role, role};
+use rappel_capture::git::folder::{Role, is_leftover, role};
 use rappel_types::git::{RepositoryPlan, WorktreePlan};
 use rappel_types::{Action, ActionKind};
 
@@ -100,7 +100,9 @@ fn of_files(all: &[RepositoryPlan]) -> Vec<String> {
             match role(action.path.as_bytes()) {
                 Role::Index => say("index restored"),
                 Role::LargeFile => say("large files restored"),
-                Role::Operation => say("operation restored"),
+                Role::Operation if !is_leftover(action.path.as_bytes()) => {
+                    say("operation restored");
+                }
                 _ => say("files of git restored"),
             }
         }

@@ -263,9 +263,9 @@ impl Rappel {
         }
         planned.details.extend(actions.iter().take(NAMED).map(|action| {
             let what = match action.action {
-                ActionKind::Create => "created",
+                ActionKind::Create => "new",
                 ActionKind::Delete => "deleted",
-                _ => "overwritten",
+                _ => "changed",
             };
             format!("  {}: {what}", action.path)
         }));

@@ -24,6 +24,8 @@ pub struct Installed {
     pub place: String,
     /// Whether the program that they call is there.
     pub works: bool,
+    /// Whether every other file of the integration (commands, a skill) is there.
+    pub whole: bool,
     /// Whether the hooks were put there, and are there no more.
     pub gone: bool,
 }
@@ -55,6 +57,8 @@ pub enum IntegrationState {
     Missing,
     /// Its hooks are no longer in the file.
     Gone,
+    /// Its hooks are there, and other files of it are not: saves go on.
+    Incomplete,
 }
 
 impl IntegrationState {
@@ -72,6 +76,9 @@ impl fmt::Display for IntegrationState {
             Self::Silent => "silent: the agent is at work and its hooks tell nothing",
             Self::Missing => "the program that its hooks call is missing",
             Self::Gone => "its hooks are gone from there",
+            Self::Incomplete => {
+                "its hooks are there, but files of its commands or skill are missing"
+            }
         })
     }
 }
@@ -96,6 +103,7 @@ impl Rappel {
                 _ if one.gone => IntegrationState::Gone,
                 _ if !one.works => IntegrationState::Missing,
                 _ if self.is_at_work_unheard(&one.agent)? => IntegrationState::Silent,
+                _ if !one.whole => IntegrationState::Incomplete,
                 Some(_) => IntegrationState::Working,
                 None => IntegrationState::Installed,
             };

@@ -72,7 +72,7 @@ impl Rappel {
     /// Whether retention is to be applied, cheaply. The first time it only begins to count.
     pub fn prune_due(&self) -> bool {
         let Some(id) = self.workspace_id() else { return false };
-        let is_able = self.config_problem.is_none() && !self.is_gone && !self.is_detached();
+        let is_able = self.retention().is_ok() && !self.is_gone && !self.is_detached();
         if !is_able || self.store.require_writable().is_err() {
             return false;
         }

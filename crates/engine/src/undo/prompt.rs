@@ -73,7 +73,7 @@ impl Rappel {
         let other = self.other_since(&row, &line)?;
         let title = manifest.description.clone().unwrap_or_default();
         let step = Step {
-            description: format!("goes back to before the prompt {title:?}"),
+            description: format!("go back to before the prompt {title:?}"),
             asks: other.is_some(),
             ..Self::step_to(&row, self.last_step()?)
         };

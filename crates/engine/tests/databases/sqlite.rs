@@ -47,7 +47,7 @@ fn one_among_the_files_is_a_database_and_comes_back_with_them() {
         let plan = world.open().plan_restore(&reference(&first), &RestoreOptions::default());
         let lines = plan.unwrap().tables;
         assert!(lines.contains(&"data/app.db: talks: 3 (now 1)".to_owned()), "{lines:?}");
-        assert!(lines.iter().any(|line| line.contains("later: will disappear")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("later: deleted")), "{lines:?}");
 
         world.restore(&first);
         assert_eq!((rows(&world, "data/app.db", "talks"), world.read("code")), (3, "1".into()));

@@ -118,7 +118,7 @@ fn a_work_tree_that_lost_its_link_gets_it_back() {
     let options = RestoreOptions { worktrees, ..RestoreOptions::default() };
     let report = bench.restore_with(&saved, &options).unwrap();
     assert_eq!(report.conflicts, []);
-    assert!(report.details.contains(&"  a: overwritten".to_owned()), "{:?}", report.details);
+    assert!(report.details.contains(&"  a: changed".to_owned()), "{:?}", report.details);
     assert_same(&portrait(&other), &there, "asked for");
 }
 

@@ -388,6 +388,8 @@ pub struct Installed {
     pub program: Program,
     /// That program is there and may be run.
     pub works: bool,
+    /// The files of all commands and of the skill are there, whoever wrote them.
+    pub whole: bool,
 }
 
 /// Which integrations there are for a workspace. `user` is the folder of the user's own settings, `path` the folders in
@@ -404,7 +406,8 @@ pub fn installed(root: &Path, user: &Path, path: &[PathBuf]) -> Vec<Installed> {
         if let Ok(Some(caller)) = caller(&place) {
             let program = caller.program().clone();
             let works = is_there(&program, path);
-            found.push(Installed { scope, settings, program, works });
+            let whole = is_whole(&place);
+            found.push(Installed { scope, settings, program, works, whole });
         }
     }
     found
@@ -425,6 +428,11 @@ pub fn stands_aside(scope: Scope, project: &Path, user: &Path, path: &[PathBuf])
         // In the user's home folder, two scopes are one file.
         place.settings() != own && caller().is_some_and(|it| is_there(it.program(), path))
     })
+}
+
+fn is_whole(place: &Place) -> bool {
+    let commands = SLASHES.iter().map(|slash| place.commands().join(format!("{}.md", slash.name)));
+    commands.chain([place.skill().join("SKILL.md")]).all(|file| file.is_file())
 }
 
 fn is_there(program: &Program, path: &[PathBuf]) -> bool {
