@@ -149,6 +149,7 @@ commands! {
     Checkpoint(checkpoint),
     Init(init),
     Tag(tag),
+    Describe(describe),
     Pin(pin),
     Unpin(unpin),
     Delete(delete),

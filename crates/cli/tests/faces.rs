@@ -116,6 +116,42 @@ fn tags_and_pins_are_confirmed() {
 }
 
 #[test]
+fn a_described_checkpoint_has_the_new_message_everywhere() {
+    let world = World::new();
+    let first = world.save("first");
+    world.write("a.txt", "changed\n");
+    world.save("second");
+    let manifest = world.json(&["show", &first]);
+    assert_face!(world, "describe", "describe", &first, "Before Stripe");
+    let described = world.json(&["show", &first]);
+    assert_eq!(described["description"], "Before Stripe");
+    assert_eq!(described["files"], manifest["files"]);
+    assert_eq!(described["created_at"], manifest["created_at"]);
+    for shown in [
+        world.json(&["list"]).to_string(),
+        world.json(&["timeline"]).to_string(),
+        world.json(&["status"]).to_string(),
+    ] {
+        assert!(!shown.contains("\"first\""), "{shown}");
+    }
+    let restored = world.json(&["restore", &first, "--confirm"]);
+    assert_eq!(restored["message"], "Before Stripe");
+    // A reference by words finds the new ones.
+    let said = world.face(&["show", "Before Stripe"]);
+    assert!(said.contains("chk_1"), "{said}");
+    // The last word counts, also after the index was lost.
+    world.json(&["describe", "1", "Again"]);
+    for name in ["index.db", "index.db-wal", "index.db-shm"] {
+        let _ = std::fs::remove_file(world.home.join(name));
+    }
+    assert_eq!(world.json(&["show", "1"])["description"], "Again");
+    assert_face!(world, "describe_nothing", "describe", "1", "");
+    assert_eq!(world.json(&["show", "1"])["description"], serde_json::Value::Null);
+    assert_face!(world, "describe_unknown", "describe", "77", "x");
+    world.json(&["verify"]);
+}
+
+#[test]
 fn diff_shows_lines_or_names() {
     let world = edited();
     assert_face!(world, "diff", "diff", "1");

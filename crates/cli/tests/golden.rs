@@ -123,6 +123,9 @@ fn work_with(version: &str, second: impl Fn(&Golden)) {
         .collect();
     assert!(sequences.starts_with(&[6, 5, 3, 2, 1]), "{sequences:?}");
     golden.must(&["verify"]);
+    // Versions before this one wrote labels without a message.
+    golden.must(&["describe", "2", "told later"]);
+    assert_eq!(golden.must(&["show", "2"])["description"], "told later");
     let found = golden.must(&["find", "--tag", "golden"]);
     assert!(found.to_string().contains("\"first\""), "{found}");
     let state = golden.must(&["at", "now", "--session", "work"]);

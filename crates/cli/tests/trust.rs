@@ -123,6 +123,7 @@ const CALLS: &[(&str, &str)] = &[
     ("checkpoint", "rollback 1"),
     ("init", ""),
     ("tag", "1 tag"),
+    ("describe", "1 words"),
     ("pin", "1"),
     ("unpin", "1"),
     ("delete", "2 --confirm"),

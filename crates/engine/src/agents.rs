@@ -13,6 +13,7 @@ mod find;
 mod folders;
 mod ingest;
 mod journal;
+mod patches;
 mod prompts;
 mod put_back;
 mod recall;

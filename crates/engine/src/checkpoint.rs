@@ -15,7 +15,7 @@ use crate::rappel::Rappel;
 /// A checkpoint with everything known about it. Its JSON is the one of `save` and `show`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// What it holds; tags and metadata include the labels given since.
+    /// What it holds; message, tags and metadata include the labels given since.
     #[serde(flatten)]
     pub manifest: Manifest,
     /// Whether it cannot be deleted.
@@ -58,6 +58,9 @@ impl Checkpoint {
             }
         }
         self.pinned = label.pinned.unwrap_or(self.pinned);
+        if let Some(description) = label.description {
+            self.manifest.description = Some(description).filter(|text| !text.is_empty());
+        }
         let metadata: &mut BTreeMap<String, Value> = &mut self.manifest.metadata;
         for (key, value) in label.metadata {
             if value.is_null() {

@@ -1,4 +1,4 @@
-//! Tags, pins and metadata, given to checkpoints after they were made.
+//! Messages, tags, pins and metadata, given to checkpoints after they were made.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +45,12 @@ impl Rappel {
         }
         let (add, remove, metadata) = (add.to_vec(), remove.to_vec(), metadata.clone());
         self.label(reference, &Label { add, remove, metadata, ..Label::default() })
+    }
+
+    /// Gives a checkpoint another message. An empty message takes the present one away.
+    pub fn describe(&self, reference: &Reference, message: &str) -> Result<Checkpoint> {
+        let description = Some(message.trim().to_owned());
+        self.label(reference, &Label { description, ..Label::default() })
     }
 
     /// Keeps a checkpoint from being pruned, or no longer.

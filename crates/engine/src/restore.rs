@@ -229,7 +229,7 @@ impl Rappel {
     }
 
     pub(crate) fn target_of(&self, row: &CheckpointRow) -> Result<Target> {
-        Ok(Target { manifest: self.store.manifest(row)? })
+        Ok(Target { manifest: self.view(row)?.manifest })
     }
 
     /// Goes to a checkpoint's state, within a limit, and remembers the way back. A database that lacks a name is

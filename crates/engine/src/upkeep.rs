@@ -147,7 +147,7 @@ impl Rappel {
         let rows = self.store.look_up(|index| index.deleted())?;
         let mut found = Vec::new();
         for row in rows {
-            let Ok(manifest) = self.store.manifest(&row) else { continue };
+            let Ok(Checkpoint { manifest, .. }) = self.view(&row) else { continue };
             if !self.deleted_for_good(&row)? {
                 found.push(manifest);
             }

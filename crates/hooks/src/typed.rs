@@ -9,7 +9,8 @@ use crate::words::{self, Unfinished};
 /// allows anything, or changes an agent's settings.
 pub const VERBS: &[&str] = &[
     "save", "list", "ls", "show", "diff", "restore", "undo", "redo", "status", "cat", "at", "log",
-    "find", "timeline", "recall", "replay", "tag", "pin", "unpin", "delete", "undelete", "prune",
+    "find", "timeline", "recall", "replay", "tag", "describe", "pin", "unpin", "delete",
+    "undelete", "prune",
 ];
 
 /// A command with a name of its own in the agent's prompt: `/rappel:NAME`.

@@ -45,6 +45,9 @@ pub struct Label {
     /// Pinned from now on, or no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<bool>,
+    /// The message from now on; an empty one takes the message away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// Values to set; `null` takes one away.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,

@@ -20,6 +20,7 @@ pub mod live;
 pub mod memo;
 mod objects;
 pub mod packs;
+pub mod patches;
 pub mod place;
 pub mod plan;
 pub mod program;

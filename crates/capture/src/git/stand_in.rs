@@ -43,6 +43,11 @@ impl StandIn {
         Ok(Self { folder, objects, index })
     }
 
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Git on it.
     pub fn git(&self) -> Git<'_> {
         let git_dir = self.folder.path();

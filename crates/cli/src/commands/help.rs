@@ -39,6 +39,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "init",
             "tag",
+            "describe",
             "pin",
             "unpin",
             "delete",

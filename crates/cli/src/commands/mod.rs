@@ -8,6 +8,7 @@ pub mod cat;
 pub mod checkpoint;
 pub mod completions;
 pub mod delete;
+pub mod describe;
 pub mod diff;
 pub mod doctor;
 pub mod find;

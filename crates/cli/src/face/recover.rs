@@ -78,8 +78,13 @@ pub fn steps(point: &RecoveryPoint, paint: Paint) -> String {
         let line = match step {
             RecoveryStep::RestoreCodeState { commit_hash, patches } => {
                 let commit = commit_hash.as_deref().unwrap_or("no commit");
-                let dirty = count(patches.len() as u64, "file that differs", "files that differ");
-                format!("the code is at {commit}, with {dirty} from it")
+                match patches.len() as u64 {
+                    0 => format!("the code is at {commit}"),
+                    number => {
+                        let patches = count(number, "patch", "patches");
+                        format!("the code is at {commit}, with {patches} for git apply (--json)")
+                    }
+                }
             }
             RecoveryStep::RestoreEnvironment { env_vars } => {
                 let set: Vec<String> =

@@ -9,6 +9,7 @@ use rappel_types::agents::{Body, SessionId};
 
 use super::journal::parse;
 use super::{SessionView, StateAt};
+use crate::checkpoint::Checkpoint;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -26,8 +27,8 @@ impl Rappel {
             Some((id, _)) => self.store.checkpoint(&id)?,
         };
         let restorable = last_checkpoint.as_ref().is_some_and(|row| row.holds_files);
-        let last_checkpoint = last_checkpoint.map(|row| self.store.manifest(&row)).transpose()?;
-        let last_checkpoint = last_checkpoint.map(|manifest| {
+        let last_checkpoint = last_checkpoint.map(|row| self.view(&row)).transpose()?;
+        let last_checkpoint = last_checkpoint.map(|Checkpoint { manifest, .. }| {
             let name = name(&manifest);
             (manifest.id, manifest.created_at, name)
         });

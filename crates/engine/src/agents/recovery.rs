@@ -23,11 +23,12 @@ pub struct RecoveryPoint {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum RecoveryStep {
-    /// The code: a commit, and the files that differed from it, which the checkpoint holds.
+    /// The code: a commit, and the files that differed from it.
     RestoreCodeState {
         /// The commit.
         commit_hash: Option<String>,
-        /// The files.
+        /// What differs from it, untracked files included: unified diffs, binary ones in git's
+        /// form. `git apply` takes each, in this order, and all of them as one text.
         patches: Vec<String>,
     },
     /// The environment.
@@ -65,11 +66,15 @@ impl Rappel {
     pub fn create_recovery_point(&self, reference: &Reference) -> Result<RecoveryPoint> {
         let manifest = self.show(reference)?.manifest;
         let mut steps = Vec::new();
+        let mut missing = None;
         if let Some(git) = &manifest.git {
-            steps.push(RecoveryStep::RestoreCodeState {
-                commit_hash: git.root.commit.clone(),
-                patches: git.root.dirty_files.iter().map(ToString::to_string).collect(),
-            });
+            let commit_hash = git.root.commit.clone();
+            let (patches, without) = match &commit_hash {
+                Some(commit) => self.patches(&manifest, &git.root, commit)?,
+                None => Default::default(),
+            };
+            missing = without;
+            steps.push(RecoveryStep::RestoreCodeState { commit_hash, patches });
         } else if manifest.holds_files() {
             steps.push(RecoveryStep::RestoreCodeState { commit_hash: None, patches: Vec::new() });
         }
@@ -77,6 +82,7 @@ impl Rappel {
             let env_vars = manifest.variables.clone();
             steps.push(RecoveryStep::RestoreEnvironment { env_vars });
         }
+        steps.extend(missing.map(|instruction| RecoveryStep::ManualInstruction { instruction }));
         let command = format!("rappel restore {} --confirm", manifest.id);
         steps.push(RecoveryStep::ReplayCommand { command });
         for part in manifest.agents.iter().flat_map(|agents| &agents.sessions) {

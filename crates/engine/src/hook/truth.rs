@@ -34,8 +34,8 @@ impl Rappel {
             if began.is_some_and(|began| restore.at < began) {
                 continue;
             }
-            let target = self.store.checkpoint(&restore.to)?.map(|row| self.store.manifest(&row));
-            let target = target.and_then(std::result::Result::ok);
+            let target = self.store.checkpoint(&restore.to)?.map(|row| self.view(&row));
+            let target = target.and_then(Result::ok).map(|checkpoint| checkpoint.manifest);
             let name = target.as_ref().and_then(|manifest| manifest.description.clone());
             let made = target.map(|manifest| manifest.created_at);
             texts.push(tell(&restore, name.as_deref(), made));

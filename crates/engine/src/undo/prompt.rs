@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Step;
 use crate::agents::parse_event;
+use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
@@ -69,7 +70,7 @@ impl Rappel {
             }
             other => other?,
         };
-        let manifest = self.store.manifest(&row)?;
+        let manifest = self.view(&row)?.manifest;
         let other = self.other_since(&row, &line)?;
         let title = manifest.description.clone().unwrap_or_default();
         let step = Step {
@@ -155,7 +156,7 @@ impl Rappel {
             if row.trigger != Trigger::Prompt.as_str() {
                 continue;
             }
-            let Ok(manifest) = self.store.manifest(row) else { continue };
+            let Ok(Checkpoint { manifest, .. }) = self.view(row) else { continue };
             let session = manifest.session_id.unwrap_or_default();
             if newest.is_empty() {
                 newest.clone_from(&session);
