@@ -163,6 +163,7 @@ commands! {
     Adopt(adopt),
     Trust(trust),
     Integrate(integrate),
+    Run(run),
     Guard(guard),
     Hook(hook),
     Completions(completions),

@@ -22,6 +22,8 @@ pub enum Exit {
     Done,
     /// The answer itself is bad news, and has been told: not protected, damaged, in conflict.
     Bad(ErrorKind),
+    /// With the exit code of a command that was run.
+    Passed(u8),
 }
 
 /// Why a command stopped.
@@ -96,6 +98,7 @@ impl Exit {
         match self {
             Self::Done => ExitCode::SUCCESS,
             Self::Bad(kind) => ExitCode::from(code(kind)),
+            Self::Passed(code) => ExitCode::from(code),
         }
     }
 }

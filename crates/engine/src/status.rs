@@ -21,6 +21,7 @@ use crate::diff::GitDiff;
 use crate::error::{Error, Result};
 use crate::hook::Integration;
 use crate::rappel::Rappel;
+use crate::run::RUN_FAILED;
 use crate::save::parent_of;
 use crate::workspace;
 
@@ -192,7 +193,10 @@ impl Rappel {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
         if let Some(failure) = self.hook_failure(status.latest_at) {
-            let reason = format!("a hook failed: {}", failure.message);
+            let reason = match failure.message.starts_with(RUN_FAILED) {
+                true => failure.message,
+                false => format!("a hook failed: {}", failure.message),
+            };
             status.worsen(Health::Degraded, &reason, "rappel doctor");
         }
         self.judge_unprotected(&mut status, self.unprotected_databases());

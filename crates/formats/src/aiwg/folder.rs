@@ -44,7 +44,8 @@ pub fn file_name(number: u64) -> String {
 /// The number that a file's name says.
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix("-checkpoint.json")?;
-    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
+    let number =
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
     (file_name(number) == name).then_some(number)
 }
 
