@@ -164,6 +164,7 @@ commands! {
     Adopt(adopt),
     Trust(trust),
     Integrate(integrate),
+    Run(run),
     Guard(guard),
     Watch(watch),
     Hook(hook),

@@ -22,8 +22,8 @@ pub enum Exit {
     Done,
     /// The answer itself is bad news, and has been told: not protected, damaged, in conflict.
     Bad(ErrorKind),
-    /// A command that was to take our place cannot be run; this is what a shell says of it.
-    NotRun(u8),
+    /// With the exit code of a command that was run, or what a shell says where it cannot be run.
+    Passed(u8),
 }
 
 /// Why a command stopped.
@@ -98,7 +98,7 @@ impl Exit {
         match self {
             Self::Done => ExitCode::SUCCESS,
             Self::Bad(kind) => ExitCode::from(code(kind)),
-            Self::NotRun(code) => ExitCode::from(code),
+            Self::Passed(code) => ExitCode::from(code),
         }
     }
 }

@@ -16,6 +16,9 @@ mod progress;
 #[path = "../tests/support/pty.rs"]
 mod pty;
 mod screen;
+mod signals;
+mod streams;
+mod supervise;
 mod typed;
 mod values;
 mod waiting;
@@ -68,6 +71,7 @@ fn run(cli: &Cli, context: &Context) -> Result {
 /// any more is no failure.
 fn finish(result: Result, output: &Output) -> ExitCode {
     match result {
+        Ok(exit @ errors::Exit::Passed(_)) => exit.exit_code(),
         _ if output.is_closed() => ExitCode::SUCCESS,
         Ok(exit) => exit.exit_code(),
         Err(failure) => {

@@ -244,19 +244,22 @@ impl<'a> Context<'a> {
         given: Option<&SessionId>,
         rappel: &Rappel,
     ) -> Result<Option<SessionId>> {
-        if let Some(named) = self.named_session(given)? {
-            return Ok(Some(named));
+        let named = self.named_session(given)?;
+        if given.is_some() {
+            return Ok(named);
         }
         for vendor in VENDORS {
             let Some(name) = variable(vendor.session).and_then(|name| name.into_string().ok())
             else {
                 continue;
             };
-            if let Some(session) = rappel.session_called(vendor.name, &name)? {
+            let Some(session) = rappel.session_called(vendor.name, &name)? else { continue };
+            // Below `rappel run` the variable names the run, and its agent has its own session.
+            if named.is_none() || rappel.session(&session)?.parent == named {
                 return Ok(Some(session));
             }
         }
-        Ok(None)
+        Ok(named)
     }
 
     /// From now on Ctrl-C and a request to terminate stop long work cleanly; a second one stops it

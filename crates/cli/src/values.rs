@@ -132,6 +132,15 @@ pub fn duration(text: &str) -> Result<std::time::Duration, BadValue> {
         .map_err(|error| BadValue::new(&error, error.hint()))
 }
 
+/// The time between two checkpoints. A capture has to end before the next one begins.
+pub fn interval(text: &str) -> Result<std::time::Duration, BadValue> {
+    let interval = duration(text)?;
+    match interval.as_millis() < 100 {
+        true => Err(BadValue::new(&"the interval is too short", "100ms is the shortest one")),
+        false => Ok(interval),
+    }
+}
+
 /// How sure something is.
 pub fn confidence(text: &str) -> Result<Confidence, BadValue> {
     text.parse().map_err(|message: String| BadValue::new(&message, "0 is no, 1 is certain"))

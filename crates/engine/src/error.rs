@@ -49,6 +49,9 @@ pub enum Error {
     /// The store.
     #[error(transparent)]
     Store(#[from] rappel_store::Error),
+    /// A numbered file of a state folder could not be read or written.
+    #[error(transparent)]
+    StateFile(#[from] rappel_formats::Error),
     /// Capturing.
     #[error(transparent)]
     Capture(#[from] rappel_capture::Error),
@@ -362,6 +365,7 @@ impl Error {
             Self::Restore(error) => restore_kind(error),
             Self::AfterSaving { cause, .. } => cause.kind(),
             Self::Restoring { .. } => ErrorKind::Busy,
+            Self::StateFile(rappel_formats::Error::Store(error)) => store_kind(error),
             Self::Database { error, .. } => database_kind(error),
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
@@ -399,7 +403,9 @@ impl Error {
             Self::Damaged { .. } | Self::DamagedIntent { .. } | Self::Lost { .. } => {
                 ErrorKind::Damage
             }
-            Self::Capture(_) | Self::Nothing { .. } | Self::Io { .. } => ErrorKind::Failed,
+            Self::Capture(_) | Self::StateFile(_) | Self::Nothing { .. } | Self::Io { .. } => {
+                ErrorKind::Failed
+            }
         }
     }
 

@@ -106,6 +106,7 @@ mod recover;
 mod references;
 mod replay;
 mod restore;
+mod run;
 mod save;
 mod status;
 mod timeline;
@@ -119,7 +120,8 @@ pub use adopt::Adopted;
 pub use agents::{
     AgentStats, Connected, ConnectedError, CrashedSession, ExecutionStats, Found, FoundEvent,
     Notice, Recorded, RecoveryPoint, RecoveryStep, SessionStart, SessionView, StateAt,
-    TemporalQuery, ToolStats, at_json, process_started, resume_command, state_json,
+    TemporalQuery, ToolStats, UnfinishedCall, at_json, process_id, process_started, resume_command,
+    state_json,
 };
 pub use browse::{ListFilter, Listing};
 pub use changes::FilesDiff;
@@ -148,6 +150,11 @@ pub use rappel_types as types;
 pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRestore};
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
+pub use run::{
+    Captured, CheckpointData, CheckpointSummary, Finished, MemorySamples, OnCheckpoint, OomCounter,
+    Periodic, PeriodicEvent, PeriodicOptions, ProcessMemory, RunSession, RunStart, RunTotals, Tail,
+    describe_exit, latest_in, memory_of_tree, summary_of,
+};
 pub use save::{Overtaken, SaveOptions, Saved};
 pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};
 pub use timeline::{Timeline, TimelineEntry, TimelineOptions};

@@ -312,11 +312,14 @@ impl Rappel {
         }
     }
 
-    /// Folders that are never captured with the files because of what they are: our own home, and
-    /// the linked work trees of the repository, which are captured by themselves.
+    /// Folders that are never captured with the files because of what they are: our own home, folders
+    /// that we write for other tools, and the linked work trees of the repository, which are
+    /// captured by themselves.
     pub(crate) fn excluded(&self) -> Vec<Identity> {
         let linked = git::linked_folders(&self.root, &self.options.environment);
-        let folders = std::iter::once(self.store.home().root()).chain(linked.iter().map(|p| &**p));
+        let written = self.written_folders();
+        let folders = std::iter::once(self.store.home().root())
+            .chain(linked.iter().chain(&written).map(|path| &**path));
         folders.filter_map(|folder| Identity::of(folder).ok()).collect()
     }
 

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::hook::Integration;
 use crate::prune::Retention;
 use crate::rappel::Rappel;
+use crate::run::RUN_FAILED;
 use crate::save::parent_of;
 use crate::watch::{Watch, watch_of};
 use crate::workspace;
@@ -200,7 +201,10 @@ impl Rappel {
             status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
         }
         if let Some(failure) = self.hook_failure(status.latest_at) {
-            let reason = format!("a hook failed: {}", failure.message);
+            let reason = match failure.message.starts_with(RUN_FAILED) {
+                true => failure.message,
+                false => format!("a hook failed: {}", failure.message),
+            };
             status.worsen(Health::Degraded, &reason, "rappel doctor");
         }
         self.judge_unprotected(&mut status, self.unprotected_databases());

@@ -228,7 +228,7 @@ pub struct Manifest {
     pub agents: Option<AgentsPart>,
     /// The knowledge facet.
     pub knowledge: Option<KnowledgePart>,
-    /// Memory of the process that asked; not built yet.
+    /// Memory of the processes that `rappel run` or a program watched: `rss` and `heap_used`.
     pub process: Option<Value>,
     /// Free values from `--meta`.
     #[serde(default)]

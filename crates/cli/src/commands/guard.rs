@@ -127,7 +127,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     drop(rappel);
     let not_run = process::replace_by(&args.command, folder);
     not_run.failure.show(context.output);
-    Ok(Exit::NotRun(not_run.code))
+    Ok(Exit::Passed(not_run.code))
 }
 
 /// The command as one would type it.

@@ -29,7 +29,7 @@ pub struct Args {
 /// The commands by what people come for. A unit test holds that each is in exactly one group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Everyday", &["save", "list", "diff", "restore", "undo", "status"]),
-    ("Agents", &["session", "record", "recall"]),
+    ("Agents", &["run", "session", "record", "recall"]),
     (
         "Time travel",
         &["at", "find", "timeline", "log", "replay", "show", "cat", "redo", "checkpoint"],

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rappel::ambient::{Clock, SystemClock};
 use rappel::hook::{Answer, Call, Event, Moment, Workers, budgets};
-use rappel::process_started;
+use rappel::process_id;
 use rappel_hooks::typed::{self, Typed};
 use rappel_hooks::{PayloadError, Scope, VENDORS, Vendor};
 use rappel_types::agents::{ProcessId, SessionId};
@@ -126,9 +126,8 @@ fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instan
     let payload = payload::read(std::io::stdin(), PAYLOAD_MAX, until, is_whole)?;
     let at = SystemClock.now();
     let agent = process::hooked_agent(vendor);
-    let process = agent
-        .process
-        .map(|pid| ProcessId { pid, started: process_started(pid).unwrap_or_default() });
+    let process =
+        agent.process.map(|pid| process_id(pid).unwrap_or(ProcessId { pid, started: 0, boot: 0 }));
     let home = context.home()?;
     let workers = Workers::of(&home);
     let event = match (vendor.event)(&payload, process) {

@@ -33,6 +33,7 @@ pub mod recover;
 pub mod redo;
 pub mod replay;
 pub mod restore;
+pub mod run;
 pub mod save;
 pub mod session;
 pub mod show;

@@ -183,12 +183,16 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Verb::Show(which) => {
             let view = rappel.session_looked_at(named(which)?.as_ref())?;
             let found = rappel.state_now(&view.id, face::agents::SHOWN)?;
+            let modified = rappel.files_modified(&view.id)?;
             if context.output.json {
-                context
-                    .output
-                    .answer_json(&json!({"session": view, "now": rappel::at_json(&found)}))?;
+                context.output.answer_json(&json!({
+                    "session": view,
+                    "files_modified": modified,
+                    "now": rappel::at_json(&found),
+                }))?;
             } else {
-                let mut text = face::agents::session(&view, context.now(), context.output.paint());
+                let mut text =
+                    face::agents::session(&view, &modified, context.now(), context.output.paint());
                 text.push_str(&face::agents::state(&found, context.now(), context.output.paint()));
                 context.output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
             }
@@ -199,10 +203,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 /// A process that is there.
 fn process_of(pid: u32) -> Result<ProcessId> {
-    let started = rappel::process_started(pid).ok_or_else(|| {
+    rappel::process_id(pid).ok_or_else(|| {
         Failure::usage(format!("there is no process {pid}"), "--pid $$ names the shell's own")
-    })?;
-    Ok(ProcessId { pid, started })
+    })
 }
 
 fn no_command(view: &SessionView) -> Failure {

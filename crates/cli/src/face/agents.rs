@@ -9,6 +9,7 @@ use rappel::types::agents::{
 use rappel::types::time::age;
 use rappel::{SessionView, StateAt};
 use rappel_types::Timestamp;
+use rappel_types::size::format_size;
 
 use super::{count, shorten};
 use crate::output::{Paint, clean};
@@ -59,7 +60,7 @@ fn standing(view: &SessionView) -> String {
 }
 
 /// One session.
-pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
+pub fn session(view: &SessionView, modified: &[String], now: Timestamp, paint: Paint) -> String {
     let mut text = String::new();
     let provider = view.provider.as_deref().unwrap_or("agent");
     _ = writeln!(
@@ -69,6 +70,7 @@ pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
         clean(provider),
         standing(view)
     );
+    let peak = view.exit.as_ref().and_then(|exit| exit.peak_rss);
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             _ = writeln!(text, "  {name:13}{}", clean(&value));
@@ -81,8 +83,13 @@ pub fn session(view: &SessionView, now: Timestamp, paint: Paint) -> String {
     line("agent's id", view.assistant_session_id.clone());
     line("parent", view.parent.as_ref().map(ToString::to_string));
     line("process", view.process.map(|process| process.pid.to_string()));
+    line("modified", (!modified.is_empty()).then(|| super::run::modified(modified)));
+    line("peak memory", peak.map(format_size));
     line("events", Some(view.events.to_string()));
     line("fork", (view.fork > 0).then(|| view.fork.to_string()));
+    for output in view.exit.iter().flat_map(|exit| &exit.output) {
+        _ = writeln!(text, "  | {}", clean(output));
+    }
     text.push('\n');
     text
 }

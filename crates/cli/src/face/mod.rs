@@ -12,6 +12,7 @@ pub mod prune;
 pub mod recover;
 pub mod replay;
 pub mod restore;
+pub mod run;
 pub mod saved;
 pub mod timeline;
 pub mod trust;

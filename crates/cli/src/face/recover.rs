@@ -1,6 +1,9 @@
 //! What is unfinished, and how it was ended.
 
-use rappel::{Recovered, RecoveryPoint, RecoveryStep, SetAside, Unfinished, UnfinishedRestore};
+use rappel::{
+    CrashedSession, Recovered, RecoveryPoint, RecoveryStep, SetAside, Unfinished, UnfinishedRestore,
+};
+use rappel_types::duration::format_duration;
 use rappel_types::{Timestamp, time};
 
 use super::{Fields, count};
@@ -32,6 +35,7 @@ pub fn unfinished(
             let begun = session.started_at.map(|at| time::age(now, at)).unwrap_or_default();
             let id = paint.id(session.id.as_str());
             text.push_str(&format!("  {id}  begun {begun}{}\n", task.unwrap_or_default()));
+            text.push_str(&crash(session, paint));
             let resume = session.resume.clone();
             let resume =
                 resume.unwrap_or_else(|| suggest(&format!("recall --session {}", session.id)));
@@ -50,6 +54,25 @@ pub fn unfinished(
         text.push_str(&format!("    Save what is there and go on with: {command}\n"));
     }
     text
+}
+
+/// What is known of a session that crashed.
+fn crash(session: &CrashedSession, paint: Paint) -> String {
+    let mut fields = Fields::new(paint);
+    if let (Some(id), Some(age)) = (&session.last_checkpoint, session.age_ms) {
+        let age = format_duration(age);
+        fields.add("Last checkpoint", format!("{} ({age} ago)", paint.id(id.as_str())));
+    }
+    if let Some(call) = &session.unfinished_call {
+        let arguments = match call.arguments.is_null() {
+            true => String::new(),
+            false => super::shorten(&format!(" {}", call.arguments), 100),
+        };
+        fields.add("Unfinished call", clean(&format!("{} ({}){arguments}", call.tool, call.id)));
+    }
+    fields.add("Modified", super::run::modified(&session.files_modified));
+    fields.add_some("Ran for", session.duration_ms.map(format_duration));
+    fields.lines().lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// What became of plans that cannot be read; `suggest` makes a command out of its words.

@@ -175,6 +175,7 @@ impl Rappel {
         let end = Body::SessionEnded(payload::SessionEnded {
             status: SessionStatus::Completed,
             reason: Some("its transcript was silent for a day".into()),
+            exit: None,
         });
         let end = NewEvent { at: state.latest_at, ..NewEvent::from(end) };
         self.record_late(session, &[end])

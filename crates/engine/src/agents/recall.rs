@@ -39,7 +39,7 @@ impl Rappel {
     }
 
     /// Names files in the workspace from its root, each once: some agents tell whole paths.
-    fn make_relative(&self, paths: &mut Vec<String>) {
+    pub(super) fn make_relative(&self, paths: &mut Vec<String>) {
         let mut seen = HashSet::new();
         paths.retain_mut(|path| {
             if let Ok(inside) = Path::new(&*path).strip_prefix(self.root()) {

@@ -1,14 +1,16 @@
 //! Recovery points: what a person or a program would do to get back to a checkpoint. And sessions whose agent is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rappel_types::agents::SessionId;
+use rappel_types::agents::{Body, SessionId};
 use rappel_types::{CheckpointId, Reference, Timestamp};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{SessionView, resume_command};
+use super::{SessionView, parse_event, resume_command};
 use crate::error::Result;
 use crate::rappel::Rappel;
+use crate::run::RunLock;
 
 /// How to get back to a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,8 +59,31 @@ pub struct CrashedSession {
     pub task: Option<String>,
     /// When it began.
     pub started_at: Option<Timestamp>,
-    /// The command that takes it up again, where it is known.
+    /// The newest checkpoint with files of it, or of the sessions below it.
+    pub last_checkpoint: Option<CheckpointId>,
+    /// How old that is.
+    pub age_ms: Option<u64>,
+    /// The tool call that was running when it was last heard of.
+    pub unfinished_call: Option<UnfinishedCall>,
+    /// Every file that it, or a session below it, modified.
+    pub files_modified: Vec<String>,
+    /// From its beginning to the last that was heard of it.
+    pub duration_ms: Option<u64>,
+    /// The one command that takes it up again, where it is known.
     pub resume: Option<String>,
+}
+
+/// A tool call whose end nobody told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UnfinishedCall {
+    /// Its id.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// When it was called.
+    pub started_at: Timestamp,
+    /// What it was given.
+    pub arguments: Value,
 }
 
 impl Rappel {
@@ -126,12 +151,103 @@ impl Rappel {
         let mut crashed = live.collect::<Result<Vec<SessionView>>>()?;
         crashed.retain(|view| view.process_gone);
         crashed.sort_by_key(|view| std::cmp::Reverse(view.started_at));
-        let told = crashed.into_iter().map(|view| CrashedSession {
-            resume: resume_command(&view).map(|command| command.join(" ")),
+        crashed.into_iter().map(|view| self.crashed(view)).collect()
+    }
+
+    fn crashed(&self, view: SessionView) -> Result<CrashedSession> {
+        let family = self.with_those_below(&view)?;
+        let (mut modified, mut heard_at, mut call) = (BTreeSet::new(), None, None);
+        for one in &family {
+            let state = self.load_live(&one.id)?.state;
+            modified.extend(self.files_modified(&one.id)?);
+            heard_at = heard_at.max(state.latest_at);
+            let running = state.tool_state.running.iter().rev().find(|call| !call.background);
+            call = call.or_else(|| running.cloned());
+        }
+        let last = self.last_checkpoint_of(&family)?;
+        let millis = |millis: i64| u64::try_from(millis).unwrap_or_default();
+        let lasted = heard_at.zip(view.started_at).map(|(to, from)| to.millis_since(from));
+        Ok(CrashedSession {
+            resume: self.resume_of(&view, &family),
+            age_ms: last.as_ref().map(|(_, at)| millis(self.now().millis_since(*at))),
+            last_checkpoint: last.map(|(id, _)| id),
+            unfinished_call: call.map(|call| UnfinishedCall {
+                id: call.id,
+                tool: call.tool,
+                started_at: call.started_at,
+                arguments: call.arguments,
+            }),
+            files_modified: modified.into_iter().collect(),
+            duration_ms: lasted.map(millis),
             id: view.id,
             task: view.task,
             started_at: view.started_at,
-        });
-        Ok(told.collect())
+        })
+    }
+
+    /// A session and all that began below it.
+    pub(crate) fn with_those_below(&self, view: &SessionView) -> Result<Vec<SessionView>> {
+        let mut family = vec![view.clone()];
+        // They come newest first, and a child begins after its parent.
+        for one in self.sessions()?.into_iter().rev() {
+            let is_below = family.iter().any(|known| one.parent.as_ref() == Some(&known.id));
+            if is_below && !family.iter().any(|known| known.id == one.id) {
+                family.push(one);
+            }
+        }
+        Ok(family)
+    }
+
+    /// The newest checkpoint with files that was made for one of these sessions.
+    fn last_checkpoint_of(
+        &self,
+        family: &[SessionView],
+    ) -> Result<Option<(CheckpointId, Timestamp)>> {
+        let mut newest: Option<(CheckpointId, Timestamp, u64)> = None;
+        for one in family {
+            for hit in self.store.look_up(|index| index.held(one.id.as_str()))? {
+                let Ok(id) = hit.checkpoint.parse::<CheckpointId>() else { continue };
+                let Some(row) = self.store.checkpoint(&id)?.filter(|row| row.holds_files) else {
+                    continue;
+                };
+                if newest.as_ref().is_none_or(|(.., sequence)| *sequence < row.sequence) {
+                    newest = Some((id, Timestamp::from_millis(row.created_at), row.sequence));
+                }
+            }
+        }
+        Ok(newest.map(|(id, at, _)| (id, at)))
+    }
+
+    /// The command that takes a session up again. A supervised one goes on below `rappel run`, with its agent's own
+    /// command where that is known.
+    fn resume_of(&self, view: &SessionView, family: &[SessionView]) -> Option<String> {
+        if self.run_lock(&view.id) == RunLock::None {
+            return resume_command(view).map(|command| command.join(" "));
+        }
+        let agents = family.iter().rev().find_map(resume_command);
+        let command = agents.map(|command| command.join(" ")).or_else(|| view.task.clone())?;
+        Some(format!("rappel run --session {} -- {command}", view.id))
+    }
+
+    /// Every file that a session modified, as its journal has it: each once, relative to the workspace, sorted.
+    pub fn files_modified(&self, session: &SessionId) -> Result<Vec<String>> {
+        let mut modified: Vec<String> = Vec::new();
+        let mut after = 0;
+        loop {
+            let rows =
+                self.store.look_up(|index| index.some_events(session.as_str(), after, 1000))?;
+            let Some(last) = rows.last() else { break };
+            after = last.number;
+            for row in rows.iter().filter(|row| row.kind == "code") {
+                if let Ok(Body::Code(code)) = parse_event(row).map(|event| event.body) {
+                    modified.extend(code.paths);
+                }
+            }
+        }
+        modified.extend(self.load_live(session)?.state.files_touched);
+        self.make_relative(&mut modified);
+        modified.sort();
+        modified.dedup();
+        Ok(modified)
     }
 }

@@ -16,6 +16,7 @@ use rappel_types::agents::{
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, Timestamp};
 
+use super::running::boot;
 use super::{SessionView, process_started, resume_command};
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -296,6 +297,9 @@ pub(super) fn is_gone(process: ProcessId) -> bool {
 }
 
 fn is_same(process: ProcessId) -> bool {
+    if process.boot != 0 && process.boot != boot() {
+        return false;
+    }
     match process_started(process.pid) {
         None => false,
         Some(started) => process.started != 0 && started == process.started,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rappel_store::held;
-use rappel_types::agents::{SessionId, SessionState, ToolCall};
+use rappel_types::agents::{ProcessId, SessionId, SessionState, ToolCall};
 
 use super::restore::is_gone;
 use crate::error::Result;
@@ -69,6 +69,22 @@ impl Rappel {
 
 fn is_background(call: &ToolCall) -> bool {
     call.background || call.arguments.get("run_in_background") == Some(&true.into())
+}
+
+/// A process that is there, with what tells it from others of its number.
+pub fn process_id(pid: u32) -> Option<ProcessId> {
+    Some(ProcessId { pid, started: process_started(pid)?, boot: boot() })
+}
+
+/// Which start of the machine this is; 0 where that cannot be told.
+pub(super) fn boot() -> u64 {
+    let id = held::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    match id.trim() {
+        "" => 0,
+        id => blake3::hash(id.as_bytes()).as_bytes()[..7]
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    }
 }
 
 /// When a process began, in the kernel's ticks since boot; `None` if there is none, or it cannot be told.

@@ -1,6 +1,7 @@
 //! Sessions as a whole: beginning, pausing, ending and finding them.
 
 use rappel_store::ambient;
+use rappel_types::agents::payload::CommandExit;
 use rappel_types::agents::{
     Body, NewEvent, ProcessId, SessionId, SessionState, SessionStatus, payload,
 };
@@ -12,6 +13,7 @@ use super::journal::parse;
 use super::restore::is_gone;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+use crate::run::RunLock;
 
 /// How a session begins.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +50,9 @@ pub struct SessionView {
     pub ended_at: Option<Timestamp>,
     /// Why it ended, where that was said.
     pub end_reason: Option<String>,
+    /// How its command ended, where `rappel run` watched it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<CommandExit>,
     /// The fork that its journal is on.
     pub fork: u32,
     /// How many events it has.
@@ -71,6 +76,7 @@ impl SessionView {
             from_transcript: state.from_transcript,
             started_at: state.started_at,
             ended_at: state.ended_at,
+            exit: None,
             fork: state.fork,
             events,
         }
@@ -144,7 +150,7 @@ impl Rappel {
                 hint: Some("--status completed or failed".into()),
             });
         }
-        let body = Body::SessionEnded(payload::SessionEnded { status, reason });
+        let body = Body::SessionEnded(payload::SessionEnded { status, reason, exit: None });
         self.record(session, NewEvent::from(body))
     }
 
@@ -185,15 +191,26 @@ impl Rappel {
             .look_up(|index| Ok((index.session_events(Some(id))?, index.last_event(id)?)))?;
         let Some(events) = events else { return Err(self.no_session(id)) };
         let mut state = SessionState::new(session.clone());
-        let mut end_reason = None;
+        let (mut end_reason, mut exit) = (None, None);
         // One that cannot be read tells nothing of how the session stands.
         for event in rows.iter().filter_map(|row| parse(row).ok()) {
             state.apply(&event);
             if let Body::SessionEnded(end) = event.body {
                 end_reason = end.reason;
+                exit = end.exit;
             }
         }
-        Ok(SessionView::of(state, events, end_reason))
+        let mut view = SessionView::of(state, events, end_reason);
+        view.exit = exit.filter(|_| !view.status.is_live());
+        // The lock of a run knows better, also where processes have other numbers.
+        if view.status.is_live() {
+            view.process_gone = match self.run_lock(session) {
+                RunLock::None => view.process_gone,
+                RunLock::Held => false,
+                RunLock::Free => true,
+            };
+        }
+        Ok(view)
     }
 
     /// That there is no such session, with the one of this workspace that was most likely meant.

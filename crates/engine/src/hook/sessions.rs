@@ -5,7 +5,7 @@ use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
 
 use super::Event;
 use crate::agents::SessionView;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
 /// A session whose process nobody knows is over after so long a silence.
@@ -41,16 +41,30 @@ impl Rappel {
         {
             return Ok(before.clone());
         }
+        let around = match &parent {
+            None => self.session_around()?,
+            Some(_) => None,
+        };
         let body = Body::SessionStarted(payload::SessionStarted {
             workspace: Some(self.settle_workspace()?),
             provider: Some(event.provider.clone()),
             assistant_session_id: Some(name.to_owned()),
-            parent: before.or(parent),
+            parent: around.or(before).or(parent),
             process: event.process,
             ..payload::SessionStarted::default()
         });
         self.record_late(&id, &[NewEvent { at: event.at, ..NewEvent::from(body) }])?;
         Ok(id)
+    }
+
+    /// The running session that the agent was started in, as `rappel run` tells those below it.
+    fn session_around(&self) -> Result<Option<SessionId>> {
+        let named = (self.options.variables)("RAPPEL_SESSION");
+        let Some(id) = named.and_then(|id| id.parse::<SessionId>().ok()) else { return Ok(None) };
+        match self.session_as_it_stands(&id) {
+            Err(Error::NoSession { .. }) => Ok(None),
+            other => Ok(Some(other?).filter(|view| view.status.is_live()).map(|view| view.id)),
+        }
     }
 
     /// The session of this workspace that goes on, by what its agent calls it.
@@ -162,7 +176,11 @@ impl Rappel {
         at: Option<rappel_types::Timestamp>,
     ) -> Result<()> {
         let reason = Some(reason.to_owned());
-        let end = NewEvent::from(Body::SessionEnded(payload::SessionEnded { status, reason }));
+        let end = NewEvent::from(Body::SessionEnded(payload::SessionEnded {
+            status,
+            reason,
+            exit: None,
+        }));
         self.record_late(session, &[NewEvent { at, ..end }])
     }
 }

@@ -62,7 +62,7 @@ impl Rappel {
             databases: seen.databases.as_ref().map(|all| all.parts.clone()).unwrap_or_default(),
             agents: None,
             knowledge: seen.knowledge.clone(),
-            process: None,
+            process: options.process.and_then(|memory| serde_json::to_value(memory).ok()),
             metadata: options.metadata.clone(),
             cost: Cost::default(),
         }
@@ -138,6 +138,9 @@ fn facets(seen: &Seen, options: &SaveOptions) -> BTreeMap<Facet, FacetState> {
             };
             facets.insert(Facet::Knowledge, state);
         }
+    }
+    if options.process.is_some() {
+        facets.insert(Facet::Process, FacetState::Captured);
     }
     facets.extend(seen.git.iter().map(|git| (Facet::Git, git.captured.state)));
     let databases = seen.databases.as_ref().map(CapturedDatabases::state);

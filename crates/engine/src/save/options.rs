@@ -14,6 +14,7 @@ use rappel_types::{Facet, Manifest, RelPath, Trigger};
 use serde_json::Value;
 
 use super::CAPTURED;
+use crate::run::ProcessMemory;
 
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +59,8 @@ pub struct SaveOptions {
     pub overtaken: Option<Overtaken>,
     /// What was read before anything else, because a call is about to change it.
     pub first: Option<Arc<First>>,
+    /// The memory of the processes that the checkpoint is about.
+    pub process: Option<ProcessMemory>,
     /// Believe no cache: read everything, and store again what the store cannot give back.
     pub anew: bool,
 }

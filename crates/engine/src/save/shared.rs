@@ -351,7 +351,9 @@ fn roots(manifest: &Manifest) -> Vec<ObjectId> {
 
 /// Makes a draft one of the same state as another checkpoint.
 fn take_state(draft: &mut Manifest, captured: &Manifest) {
+    let process = draft.state_of(Facet::Process);
     draft.facets.clone_from(&captured.facets);
+    draft.facets.insert(Facet::Process, process);
     draft.partial_reasons.clone_from(&captured.partial_reasons);
     draft.mid_operation.clone_from(&captured.mid_operation);
     draft.files = captured.files.as_ref().map(state_of);

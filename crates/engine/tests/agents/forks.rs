@@ -254,7 +254,7 @@ fn a_process_that_only_has_the_number_of_an_agent_is_never_ended() {
     let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let pid = child.id();
     let started = rappel::process_started(pid).unwrap();
-    let process = Some(ProcessId { pid, started: started + 1 });
+    let process = Some(ProcessId { pid, started: started + 1, boot: 0 });
     let session = Some("s1".parse().unwrap());
     rappel.start_session(SessionStart { session, process, ..SessionStart::default() }).unwrap();
     let then = save(&rappel, "s1", "then");

@@ -308,11 +308,34 @@ pub mod payload {
         pub from_transcript: bool,
     }
 
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     pub struct SessionEnded {
         pub status: SessionStatus,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub reason: Option<String>,
+        /// How its command ended, where `rappel run` watched it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub exit: Option<CommandExit>,
+    }
+
+    /// How a command ended.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct CommandExit {
+        /// Its exit code, if it ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub code: Option<i32>,
+        /// The signal that killed it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub signal: Option<i32>,
+        /// How many processes the kernel killed for lack of memory while it ran.
+        #[serde(default)]
+        pub oom_kills: u64,
+        /// The most memory that its processes used together, in bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub peak_rss: Option<u64>,
+        /// The last lines that it wrote, if the user asked to keep them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub output: Vec<String>,
     }
 
     /// The first event of a fork: what came before it is `of` up to `to`.

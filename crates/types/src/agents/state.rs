@@ -132,6 +132,15 @@ pub struct ProcessId {
     /// When it began, in the kernel's ticks since boot; 0 if that is not known.
     #[serde(default)]
     pub started: u64,
+    /// Which start of the machine that was, as a number made of the kernel's boot id; 0 if that is
+    /// not known. Ticks since boot say nothing about another boot.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub boot: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_unknown(boot: &u64) -> bool {
+    *boot == 0
 }
 
 /// A guess.

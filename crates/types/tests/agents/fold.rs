@@ -129,7 +129,7 @@ fn body() -> impl Strategy<Value = Body> {
         30 => reasoning(),
         20 => doing(),
         1 => Just(Body::SessionStarted(payload::SessionStarted::default())),
-        1 => Just(Body::SessionEnded(payload::SessionEnded { status: SessionStatus::Failed, reason: None })),
+        1 => Just(Body::SessionEnded(payload::SessionEnded { status: SessionStatus::Failed, ..Default::default() })),
     ]
 }
 
@@ -571,6 +571,6 @@ fn time_in_debugging_is_told_by_events_without_pauses() {
         21,
         "whoever is set back did not work meanwhile"
     );
-    let ended = payload::SessionEnded { status: SessionStatus::Completed, reason: None };
+    let ended = payload::SessionEnded { status: SessionStatus::Completed, ..Default::default() };
     assert_eq!(at(9_005, Body::SessionEnded(ended)), 26);
 }
