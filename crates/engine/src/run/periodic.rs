@@ -330,6 +330,10 @@ impl Inner {
             }
             drop(stopping);
             self.sample();
+            // Nobody else may be there at midnight.
+            if let Err(error) = self.rappel.end_day_by_clock() {
+                self.fail(&error);
+            }
             if Instant::now() < next {
                 continue;
             }

@@ -24,6 +24,14 @@ impl Rappel {
         Ok(saved.checkpoint.created.then_some(saved))
     }
 
+    /// The same, where this workspace ends its days by itself at all.
+    pub(crate) fn end_day_by_clock(&self) -> Result<()> {
+        match self.options.ends_days {
+            true => self.end_day().map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// The same by a save that has found nothing new: a day ends even where its last checkpoint
     /// still says everything. A failure is no failure of that save; the next one tries again.
     pub(super) fn end_day_in_turn(&self, asked: &SaveOptions) {
