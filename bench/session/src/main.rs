@@ -18,8 +18,39 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = Path::new(&folder);
     let grown = grow(&folder.join("grow"), steps)?;
     let many = many(&folder.join("many"), events)?;
-    println!("{}", serde_json::json!({"steps": steps, "grow": grown, "events": events, "many": many}));
+    let lines = lines();
+    println!("{}", serde_json::json!({"steps": steps, "grow": grown, "events": events, "many": many, "lines_ms": lines}));
     Ok(())
+}
+
+/// The longest line that the time to judge is promised for.
+const LINE: usize = 10_000;
+
+/// How long it takes to judge a command line of 10 KB, in milliseconds, the median of many: of each kind of line that an
+/// agent writes, and one of nothing but commands.
+fn lines() -> Vec<f64> {
+    let filled = |one: &str| one.repeat(LINE / one.len());
+    let kinds = [
+        filled("git status && "),
+        filled("rm -rf build/x; "),
+        filled("echo \"$HOME/a b\" | grep -v 'x' > out.txt; "),
+        format!("cat > notes.md <<'EOF'\n{}\nEOF", filled("some words of a file, and more of them\n")),
+        format!("python3 -c '{}'", filled("print(1); x = [y for y in z]\n")),
+        format!("git commit -m \"{}\"", filled("words of a message ")),
+    ];
+    let folder = Path::new("/nonexistent");
+    let judged = |line: &String| {
+        let mut took: Vec<Duration> = (0..200)
+            .map(|_| {
+                let start = Instant::now();
+                std::hint::black_box(rappel_hooks::shell::verdict(std::hint::black_box(line), folder));
+                start.elapsed()
+            })
+            .collect();
+        took.sort();
+        took[took.len() / 2].as_secs_f64() * 1000.0
+    };
+    kinds.iter().map(judged).collect()
 }
 
 /// Words that compress like words.

@@ -10,7 +10,7 @@ mod support;
 
 use rappel::types::Trigger;
 use rappel::{Health, OpenOptions, Rappel, SaveOptions};
-use rappel_testing::{Project, noise, size_of};
+use rappel_testing::{Failure, Fault, FaultDisk, Loss, Project, noise, size_of};
 use support::{World, reference};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -214,4 +214,46 @@ fn two_processes_delete_once() {
     });
     assert_eq!(counts.iter().sum::<usize>(), 8, "{counts:?}");
     assert_eq!(world.open().retention_state().unwrap().deleted, 8);
+}
+
+/// Everything that `upkeep` does to a disk, stopped at each step: by a crash that loses what was not
+/// synced, and by a disk that refuses.
+#[test]
+fn interrupted_at_any_step_it_loses_nothing_that_stays() {
+    for step in 1.. {
+        let mut reached = false;
+        for crash in [true, false] {
+            let world = World::new(Project::new().file("rappel.toml", POLICY));
+            world.days(6);
+            world.tended();
+            world.clock.advance(DAY_MS + HOUR_MS);
+            let newest = world.saved(b"today");
+            let disk = FaultDisk::with(match crash {
+                true => Fault::Crash { at: step },
+                false => Fault::Fail { at: step, failure: Failure::NoSpace },
+            });
+            let rappel = Rappel::open(OpenOptions { disk: disk.clone(), ..world.options() });
+            let done = rappel.and_then(|rappel| {
+                rappel.tend(true)?;
+                rappel.gc_deleted(false)
+            });
+            drop(done);
+            reached |= disk.count() >= step;
+            if disk.has_crashed() {
+                disk.lose(Loss::all()[0]);
+            }
+            world.clock.advance(2 * HOUR_MS);
+            world.open().tend(true).unwrap();
+            world.open().gc_deleted(false).unwrap();
+            world.verify();
+            let left = world.open().list(&rappel::ListFilter::default()).unwrap();
+            assert_eq!(left.total, 3, "crash {crash} at step {step}");
+            world.restore(&newest);
+            assert_eq!(world.read("a"), "today");
+        }
+        if !reached {
+            assert!(step > 5, "nothing was stopped");
+            return;
+        }
+    }
 }
