@@ -1,5 +1,5 @@
-//! A second reader of a home, written from `docs/format.md` and from nothing else: it shares no code
-//! with Rappel. What the document says of bytes is held here against homes that the program wrote.
+//! A second reader of a home, by the rules of `docs/format.md`: it shares no code with Rappel. What
+//! the document says of bytes is held here against homes that the program wrote.
 //!
 //! Not read here: the index (a view), and how damage is treated;
 //! `store/tests/golden.rs` and `verify.rs` have those.
@@ -403,7 +403,8 @@ fn what_the_user_allowed_is_kept_by_hashes_that_anybody_can_compute() {
     assert_eq!(about["files"][0]["content"], hex(&blake3(b"echo 1\n")));
     // Without spaces, keys in this order.
     let entry = format!(
-        "{{\"name\":{},\"kind\":{},\"capture\":{},\"restore\":{},\"folder\":{},\"files\":[{{\"path\":{},\"content\":{}}}]}}",
+        "{{\"name\":{},\"kind\":{},\"capture\":{},\"restore\":{},\
+         \"folder\":{},\"files\":[{{\"path\":{},\"content\":{}}}]}}",
         about["name"],
         about["kind"],
         about["capture"],
