@@ -27,7 +27,7 @@ fn told(world: &World, code: i32, arguments: &[&str]) -> (String, String) {
 fn a_reference_is_repeated_as_it_was_written() {
     let world = World::new();
     world.save("first");
-    for written in ["latest^", "latest~2", "latest^~", "1^^"] {
+    for written in ["latest^", "latest~2", "latest^~", "1^^", "lates~2", "aiwg:003"] {
         let (_, said) = told(&world, 3, &["show", written]);
         assert!(said.contains(&format!("no checkpoint {written:?}")), "{said}");
     }

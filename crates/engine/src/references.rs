@@ -125,7 +125,13 @@ impl Rappel {
                     return self.of_here(row);
                 }
                 let rows = self.rows()?;
-                Err(self.no_checkpoint(text, &rows))
+                Err(match self.no_checkpoint(text, &rows) {
+                    // With the steps back and the format, as it was written.
+                    Error::NoCheckpoint { nearest, .. } => {
+                        Error::NoCheckpoint { reference: reference.to_string(), nearest }
+                    }
+                    other => other,
+                })
             }
             _ => Err(Error::Ambiguous {
                 reference: reference.to_string(),

@@ -1,7 +1,7 @@
-//! A second reader of a home, written from `docs/format.md` and from nothing else: it shares no code
-//! with Rappel. What the document says of bytes is held here against homes that the program wrote.
+//! A second reader of a home, by the rules of `docs/format.md`: it shares no code with Rappel. What
+//! the document says of bytes is held here against homes that the program wrote.
 //!
-//! Not read here: the index (a view), stored states of sessions, and how damage is treated;
+//! Not read here: the index (a view), and how damage is treated;
 //! `store/tests/golden.rs` and `verify.rs` have those.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
@@ -24,6 +24,7 @@ use trees::Entry;
 const LABEL: u8 = 7;
 const TOMBSTONE: u8 = 9;
 const EVENT: u8 = 4;
+const SESSION: u8 = 5;
 
 fn git(world: &World, arguments: &[&str]) {
     let status = Command::new("git")
@@ -153,6 +154,7 @@ fn files_labels_and_deletions_are_read_from_the_packs_alone() {
     world.json(&["gc", "--now", "--confirm"]);
     let packs = Packs::read(&world.home);
     packs.check_all();
+    assert!(packs.commits.iter().any(|commit| commit["packs"].is_array()), "there are bulk packs");
     check_note(&world, &packs);
     assert_eq!(alive(&packs), BTreeSet::from([first, second.clone()]));
     let after = trees::read(&packs, &id_of(&manifest(&packs, &second)["files"]["tree"]));
@@ -401,7 +403,8 @@ fn what_the_user_allowed_is_kept_by_hashes_that_anybody_can_compute() {
     assert_eq!(about["files"][0]["content"], hex(&blake3(b"echo 1\n")));
     // Without spaces, keys in this order.
     let entry = format!(
-        "{{\"name\":{},\"kind\":{},\"capture\":{},\"restore\":{},\"folder\":{},\"files\":[{{\"path\":{},\"content\":{}}}]}}",
+        "{{\"name\":{},\"kind\":{},\"capture\":{},\"restore\":{},\
+         \"folder\":{},\"files\":[{{\"path\":{},\"content\":{}}}]}}",
         about["name"],
         about["kind"],
         about["capture"],
@@ -414,4 +417,68 @@ fn what_the_user_allowed_is_kept_by_hashes_that_anybody_can_compute() {
     assert_eq!(*hash, computed);
     let all = format!("rappel trust 1\n{computed}");
     assert_eq!(told["hash"], hex(&blake3(all.as_bytes())));
+}
+
+#[test]
+fn a_stored_state_of_a_session_is_an_object_that_its_document_names() {
+    let world = World::new();
+    world.json(&["session", "start", "--session", "s1"]);
+    for number in 0..130 {
+        world.json(&["record", "note", &format!("note {number}"), "--session", "s1"]);
+    }
+    let packs = Packs::read(&world.home);
+    let states: Vec<_> =
+        packs.documents.iter().filter(|one| one.kind == SESSION && one.about == "s1").collect();
+    assert!(!states.is_empty());
+    for document in states {
+        let object = packs.object(&id_of(&document.says["state"]));
+        assert_eq!(object[..4], *b"RSS\x01");
+        let state: Value = serde_json::from_slice(&object[4..]).unwrap();
+        assert_eq!(state["version"], 1);
+        let after = document.says["event"].as_u64().unwrap();
+        assert!((1..=131).contains(&after), "{}", document.says);
+    }
+}
+
+#[test]
+fn what_integrate_wrote_can_be_taken_out_by_its_record_alone() {
+    let world = World::new();
+    let settings = ".claude/settings.local.json";
+    let before = "{\n  \"model\": \"opus\",\n  \"hooks\": {}\n}\n";
+    world.write(settings, before);
+    let folder = world.project.outside().join("bin");
+    std::fs::create_dir(&folder).unwrap();
+    let (ours, program) = (env!("CARGO_BIN_EXE_rappel"), folder.join("rappel"));
+    std::fs::hard_link(ours, &program)
+        .or_else(|_| std::fs::copy(ours, &program).map(drop))
+        .unwrap();
+    let like = world.command(&["integrate", "claude"]);
+    let mut command = Command::new(program);
+    command.args(like.get_args()).current_dir(world.project.root()).env_clear();
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert!(command.output().unwrap().status.success());
+
+    let claude = world.project.path(".claude");
+    let name = &hex(&blake3(claude.to_str().unwrap().as_bytes()))[..16];
+    let record = std::fs::read(world.home.join(format!("integrations/{name}.json"))).unwrap();
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!(record["version"], 1);
+    assert_eq!(record["folder"], claude.to_str().unwrap());
+    let of_file = &record["settings"]["settings.local.json"];
+    assert_eq!(of_file["existed"], true);
+    let mut text = std::fs::read(world.project.path(settings)).unwrap();
+    assert_eq!(of_file["checksum"], hex(&blake3(&text)));
+    for edit in of_file["reverse"].as_array().unwrap() {
+        let number = |key: &str| usize::try_from(edit[key].as_u64().unwrap()).unwrap();
+        let (at, remove) = (number("at"), number("remove"));
+        text.splice(at..at + remove, edit["insert"].as_str().unwrap().bytes());
+    }
+    assert_eq!(String::from_utf8(text).unwrap(), before);
+    // A file that is ours alone is known by the hash of its other lines.
+    let skill = world.read(".claude/skills/rappel/SKILL.md");
+    let is_mark = |line: &&str| line.starts_with("# rappel integrate ");
+    let mark = skill.lines().find(is_mark).unwrap();
+    let others: String = skill.split_inclusive('\n').filter(|line| !is_mark(line)).collect();
+    let hash = &hex(&blake3(others.as_bytes()))[..16];
+    assert_eq!(mark, format!("# rappel integrate {hash}"));
 }

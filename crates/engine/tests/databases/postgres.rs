@@ -206,7 +206,10 @@ fn another_one_than_was_saved_is_overwritten_only_if_it_is_named() {
     assert_eq!(server.dump("other"), kept);
     let options =
         RestoreOptions { only_databases: vec!["app".to_owned()], ..RestoreOptions::default() };
-    world.open().restore(&reference(&first), &options).unwrap();
+    let done = world.open().restore(&reference(&first), &options).unwrap();
+    // It is said before and after, so it has to be true of both.
+    let replaced = |line: &String| line.ends_with("the restore replaces what is there");
+    assert!(done.warnings.iter().any(replaced), "{:?}", done.warnings);
     assert_eq!(server.run("other", "SELECT count(*) FROM talks").trim(), "15");
     world.undo();
     assert_eq!(server.dump("other"), kept);
