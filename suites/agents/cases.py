@@ -402,6 +402,7 @@ def two_scopes_tell_an_event_once(stage):
     wipe=[{"do": [("shell", "rm -rf secret")]}, {"say": "It is gone."}],
     reset=[{"do": [("shell", "git reset --quiet --hard HEAD~1")]}, {"say": "It is reset."}],
     leave=[{"do": [("shell", "git worktree remove --force ../side")]}, {"say": "It is left."}],
+    go=[{"do": [("shell", "git checkout --quiet --force tracked")]}, {"say": "It is there."}],
     clean=[{"do": [("shell", "git clean -fdxq")]}, {"say": "It is clean."}],
 )
 def what_a_command_destroys_comes_back(stage):
@@ -411,12 +412,18 @@ def what_a_command_destroys_comes_back(stage):
     world.git("add", ".gitignore")
     world.git("commit", "--quiet", "--message=second")
     world.git("worktree", "add", "--quiet", "-b", "side", str(side))
+    # A branch that tracks what is ignored here: git overwrites that without a word.
+    world.git("checkout", "--quiet", "-b", "tracked")
+    (world.project / "mine.local").write_text("tracked\n")
+    world.git("add", "--force", "mine.local")
+    world.git("commit", "--quiet", "--message=tracked")
+    world.git("checkout", "--quiet", "main")
     (side / "only-here.txt").write_text("kept\n")
     (world.project / "secret").mkdir()
     for path in ("secret/.env", "mine.local", "untracked.txt", "src/main.py"):
         (world.project / path).write_text("not committed\n")
     world.rappel("save")
-    for step in ("wipe", "reset", "leave", "clean"):
+    for step in ("wipe", "reset", "leave", "go", "clean"):
         before = world.tree(), side.joinpath("only-here.txt").read_text()
         agent.ask(f"Clear it away. (script: {step})")
         last = world.checkpoints("pre-operation")[-1]
