@@ -152,6 +152,18 @@ fn a_work_tree_that_is_new_since_the_last_save_comes_back_with_its_ignored_files
 }
 
 #[test]
+fn a_work_tree_outside_of_a_workspace_that_was_never_saved_comes_back_whole() {
+    let world = world();
+    let place = world.project.outside().join("wt");
+    git(&world, &["worktree", "add", "-q", place.to_str().unwrap()]);
+    std::fs::write(place.join("my.local"), "mine\n").unwrap();
+    std::fs::write(place.join("new.txt"), "new\n").unwrap();
+    let command = format!("git worktree remove --force {}", place.display());
+    assert_eq!(before(&world, &command), None);
+    check_comes_back(&world, &place);
+}
+
+#[test]
 fn the_work_tree_that_an_agent_leaves_comes_back_with_its_ignored_files() {
     let world = world();
     let place = new_worktree(&world);

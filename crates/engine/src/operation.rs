@@ -163,11 +163,9 @@ impl Rappel {
         let trigger = Some(Trigger::PreOperation);
         // What git ignores is told by a checkpoint's rules; the first one has none before it, and of
         // a new work tree there are none yet.
-        let lacks_rules = match self.newest_files()? {
-            Some(newest) => self.reaches_new_worktree(operation, &newest),
-            None => self.reaches_files(operation),
-        };
-        if lacks_rules {
+        let newest = self.newest_files()?;
+        let is_first = newest.is_none() && self.reaches_files(operation);
+        if is_first || self.reaches_new_worktree(operation, newest.as_ref()) {
             self.save(&SaveOptions { trigger, message: None, ..options.clone() })?;
         }
         let reached = self.reached_by(operation)?;

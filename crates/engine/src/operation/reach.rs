@@ -57,14 +57,24 @@ impl Rappel {
 
     /// Whether an operation reaches a work tree that git knows and the newest checkpoint does not: the
     /// rules that tell its ignored files are not recorded yet.
-    pub(super) fn reaches_new_worktree(&self, operation: &Operation, newest: &Manifest) -> bool {
-        let parts = newest.git.iter().flat_map(GitPart::repositories);
-        let known: Vec<PathBuf> = parts
-            .flat_map(|(_, part)| part.worktrees.iter().filter(|one| one.files.is_some()))
-            .map(|worktree| path_of(&worktree.path))
-            .collect();
+    pub(super) fn reaches_new_worktree(
+        &self,
+        operation: &Operation,
+        newest: Option<&Manifest>,
+    ) -> bool {
+        let environment = &self.options.environment;
+        let mut linked = git::linked_folders(&self.root, environment);
+        let mut known = Vec::new();
+        let parts = newest.and_then(|newest| newest.git.as_ref()).into_iter();
+        for (path, part) in parts.flat_map(GitPart::repositories) {
+            if let Some(path) = path {
+                let folder = git::folder_of(&self.root, Some(path));
+                linked.extend(git::linked_folders(&folder, environment));
+            }
+            let held = part.worktrees.iter().filter(|one| one.files.is_some());
+            known.extend(held.map(|worktree| path_of(&worktree.path)));
+        }
         let is_new = |folder: &PathBuf| folder.is_dir() && !known.contains(folder);
-        let linked = git::linked_folders(&self.root, &self.options.environment);
         let mut named = operation.files.iter().chain(&operation.ignored).map(|path| settled(path));
         let new: Vec<PathBuf> =
             linked.into_iter().filter(is_new).map(|folder| settled(&folder)).collect();
