@@ -33,7 +33,7 @@ def measure(program, rappel, langgraph, root, runs, say):
     rows = {
         "save": {"ms": [1000 / one["saves_per_s"] for one in grown]},
         "append": times("floor_ms"), "latest": times("latest_ms"), "earlier": times("earlier_ms"),
-        "line": {"ms": [max(one["lines_ms"]) for one in found]},
+        "line": {"ms": [one["lines_ms"] for one in found]}, "line_dense": {"ms": [one["dense_lines_ms"] for one in found]},
         "growth": max(one["growth"] for one in grown), "size": max(one["bytes"] for one in grown),
         "memory_recording": many["peak_mb"] * 2**20, "events_per_s": many["events_per_s"], "events": found[0]["events"],
         "events_size": many["bytes"],
