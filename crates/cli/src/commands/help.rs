@@ -29,10 +29,10 @@ pub struct Args {
 /// The commands by what people come for. A unit test holds that each is in exactly one group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Everyday", &["save", "list", "diff", "restore", "undo", "status"]),
-    ("Agents", &["session", "record", "recall"]),
+    ("Agents", &["session", "record", "recall", "report"]),
     (
         "Time travel",
-        &["at", "find", "timeline", "log", "replay", "show", "cat", "redo", "checkpoint"],
+        &["at", "find", "timeline", "log", "replay", "bisect", "show", "cat", "redo", "checkpoint"],
     ),
     (
         "Upkeep",
