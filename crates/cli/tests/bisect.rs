@@ -176,6 +176,20 @@ fn a_killed_search_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_checkpoint_that_was_deleted_meanwhile_is_passed_over() {
+    let history = History::new(9, 6);
+    let line = format!("[ $(head -1 code) = 5 ] && kill -9 $PPID; {TEST}");
+    assert_eq!(history.bisect(9, &line).status.signal(), Some(9));
+    let gone = history.step(5);
+    history.must(&["delete", &gone, "--confirm"]);
+    let output = history.goes_on();
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["skipped"], serde_json::json!([gone]));
+    assert_eq!(found["first_bad"], history.step(6).as_str());
+}
+
+#[test]
 fn exit_codes_mean_what_they_mean_in_git() {
     let history = History::new(20, 12);
     // 125: cannot be tested. The fault may have come with any of those.

@@ -146,6 +146,9 @@ fn text_and_markdown_say_the_same() {
     ] {
         assert!(markdown.contains(words), "{words}:\n{markdown}");
     }
+    // A subagent's own report is that of a session, and tells nothing of changes by others.
+    let own = must(&world, &["report", "helper"]);
+    assert!(own.starts_with("Session helper\n"), "{own}");
     // It writes nothing.
     let before = world.json(&["list", "100", "--all"])["total"].clone();
     must(&world, &["report"]);
@@ -191,4 +194,22 @@ fn what_hooks_saved_before_a_prompt_is_not_put_down_to_it() {
     let of = |text: &str| prompts.iter().find(|one| one["prompt"] == text).unwrap();
     assert_eq!(of("first")["changed"]["files"]["added"], json!(["by-agent.txt"]), "{report:#}");
     assert_eq!(of("second")["changed"]["files"]["added"], json!([]));
+}
+
+#[test]
+fn lines_of_large_files_are_not_counted_and_that_is_said() {
+    let world = World::new();
+    let large = |word: &str| format!("{word} of a large file\n").repeat(20_000);
+    world.write("large.txt", &large("line"));
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["save", "before"]);
+    must(&world, &["record", "prompt", "Rewrite it"]);
+    world.write("large.txt", &large("row"));
+    must(&world, &["save", "after"]);
+    let report = world.json(&["report"]);
+    let changed = &report["prompts"][1]["changed"];
+    assert_eq!(changed["files"]["modified"], json!(["large.txt"]));
+    assert_eq!(changed["lines_added"], Value::Null);
+    let text = must(&world, &["report"]);
+    assert!(text.contains("1 changed: large.txt"), "{text}");
 }

@@ -187,7 +187,8 @@ impl Rappel {
                 let left = memo.left();
                 run(&Candidate { checkpoint: checkpoint.clone(), folder, left })
             }
-            Err(error) if error.is_unreadable() => {
+            // Damaged, or deleted since the search began.
+            Err(error) if error.is_unreadable() || error.kind() == ErrorKind::NotFound => {
                 memo.add(self, Tested { checkpoint, answer: Answer::Skip, exit_code: None })?;
                 return Ok(());
             }

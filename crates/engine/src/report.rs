@@ -91,7 +91,9 @@ impl Rappel {
                 }
             })?,
         };
-        let rows = match self.workspace_id() {
+        // The checkpoints of this workspace tell nothing of a session of another one.
+        let here = self.workspace_id().filter(|id| view.workspace.is_none_or(|of| of == *id));
+        let rows = match here {
             Some(_) => self.rows()?.into_iter().filter(|row| row.holds_files).collect(),
             None => Vec::new(),
         };
@@ -198,8 +200,9 @@ impl Rappel {
                 continue;
             }
             one.changed = self.changed_between(past, from, to)?;
-            let during = from..=to.max(from);
-            one.peak_rss = during.filter_map(|at| past.peak_rss(at)).max();
+            let during = (from..=to).filter(|at| past.may_tell_memory(*at, to));
+            let during: Vec<usize> = during.collect();
+            one.peak_rss = during.into_iter().filter_map(|at| past.peak_rss(at)).max();
         }
         if let (Some(Some(from)), Some(Some(to))) = (bounds.first(), bounds.last()) {
             report.changed = self.changed_between(past, *from, *to)?;
@@ -270,6 +273,13 @@ impl Past<'_> {
             }
         }
         by_time
+    }
+
+    /// Whether a checkpoint is worth reading for the memory it tells of. Those of single tool calls
+    /// are many and tell none.
+    fn may_tell_memory(&self, at: usize, last: usize) -> bool {
+        let telling = [Trigger::Scheduled, Trigger::SessionStart, Trigger::SessionEnd];
+        at == last || telling.iter().any(|trigger| self.rows[at].trigger == trigger.as_str())
     }
 
     /// The memory that a checkpoint tells of.

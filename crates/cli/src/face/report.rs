@@ -32,7 +32,8 @@ pub fn text(report: &Report, now: Timestamp, paint: Paint) -> String {
         let lines = fields.lines();
         lines.lines().map(|line| format!("{indent}{line}\n")).collect::<String>()
     };
-    let mut text = format!("{}\n{}", paint.strong(&heading(report)), fields(head(report, now), ""));
+    let mut text =
+        format!("{}\n{}", paint.strong(&heading("Session", report)), fields(head(report, now), ""));
     for (number, one) in report.prompts.iter().enumerate() {
         let title = paint.strong(&title(one));
         text.push_str(&format!(
@@ -42,7 +43,7 @@ pub fn text(report: &Report, now: Timestamp, paint: Paint) -> String {
         ));
         text.push_str(&fields(lines(one), "   "));
         for below in &one.agents {
-            text.push_str(&format!("       {}\n", paint.faint(&heading(below))));
+            text.push_str(&format!("       {}\n", paint.faint(&heading("Agent", below))));
             text.push_str(&fields(head(below, now), "       "));
         }
     }
@@ -57,7 +58,8 @@ pub fn markdown(report: &Report, now: Timestamp) -> String {
             .map(|(label, value)| format!("{indent}- **{label}**: {}\n", escaped(&value)))
             .collect()
     };
-    let mut text = format!("# {}\n\n{}", escaped(&heading(report)), list(head(report, now), ""));
+    let mut text =
+        format!("# {}\n\n{}", escaped(&heading("Session", report)), list(head(report, now), ""));
     for (number, one) in report.prompts.iter().enumerate() {
         let (title, when) = (escaped(&title(one)), when(report, one));
         text.push_str(&format!("\n## {}. {title}\n\n", number + 1));
@@ -66,7 +68,7 @@ pub fn markdown(report: &Report, now: Timestamp) -> String {
         for below in &one.agents {
             text.push_str(&format!(
                 "- {}\n{}",
-                escaped(&heading(below)),
+                escaped(&heading("Agent", below)),
                 list(head(below, now), "  ")
             ));
         }
@@ -74,12 +76,10 @@ pub fn markdown(report: &Report, now: Timestamp) -> String {
     text
 }
 
-fn heading(report: &Report) -> String {
+fn heading(what: &str, report: &Report) -> String {
     let view = &report.session;
     let provider = view.provider.as_deref().map(|name| format!(" ({})", clean(name)));
     let task = view.task.as_deref().map(|task| format!(": {}", one_line(task)));
-    let what =
-        if view.parent.is_some() && report.continued_by.is_empty() { "Agent" } else { "Session" };
     format!("{what} {}{}{}", view.id, provider.unwrap_or_default(), task.unwrap_or_default())
 }
 

@@ -1,6 +1,7 @@
 //! What changed between two checkpoints, in numbers and names.
 
-use rappel_types::{Facet, Manifest};
+use rappel_store::tree::Change;
+use rappel_types::{Facet, Manifest, Node};
 use serde::Serialize;
 
 use super::Past;
@@ -11,6 +12,8 @@ use crate::rappel::Rappel;
 
 /// Lines are counted only where no more files than this differ.
 const COUNTED_MAX: usize = 500;
+/// A large file with many other lines takes seconds to compare: then lines are not counted.
+const LARGE: u64 = 256 << 10;
 
 /// What changed.
 #[derive(Debug, Clone, Serialize)]
@@ -21,7 +24,7 @@ pub struct Changed {
     /// The checkpoint after.
     pub to: String,
     pub files: FilesDiff,
-    /// Lines of text that are new; `null` if too many files differ to be counted.
+    /// Lines of text that are new; `null` if too many or too large files differ to be counted.
     pub lines_added: Option<u64>,
     /// Lines of text that are gone.
     pub lines_removed: Option<u64>,
@@ -84,7 +87,10 @@ impl Rappel {
         }
         let options = DiffOptions { only, ..DiffOptions::default() };
         let diff = self.diff_manifests(from, Some(to), &options)?;
-        if diff.changes.len() > COUNTED_MAX {
+        let large =
+            |node: &Option<Node>| matches!(node, Some(Node::File { size, .. }) if *size > LARGE);
+        let slow = |change: &Change| large(&change.old) && large(&change.new);
+        if diff.changes.len() > COUNTED_MAX || diff.changes.iter().any(slow) {
             (changed.lines_added, changed.lines_removed) = (None, None);
         } else {
             let (mut added, mut removed) = (0, 0);
