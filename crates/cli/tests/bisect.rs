@@ -176,6 +176,39 @@ fn a_killed_search_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_search_that_is_asked_to_stop_can_go_on() {
+    let history = History::new(10, 4);
+    let stopped = history.beside("stopped");
+    let line = format!("[ -e {stopped} ] || kill -INT $PPID; touch {stopped}; {TEST}");
+    let output = history.bisect(10, &line);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(words(&output).contains("--continue"), "{}", words(&output));
+    assert_eq!(answer(&history.goes_on())["first_bad"], history.step(4).as_str());
+    history.assert_clean();
+}
+
+#[test]
+fn only_what_the_bad_one_comes_from_is_tested() {
+    let history = History::new(4, 3);
+    // Steps 3 and 4 are given up: the work goes on from the second.
+    history.must(&["restore", &history.step(2), "--confirm"]);
+    for number in 5..=8 {
+        let fault = if number < 7 { "" } else { "fault\n" };
+        history.world.write("code", &format!("{number}\n{fault}"));
+        history.must(&["save", &format!("step {number}")]);
+    }
+    let found = answer(&history.bisect(8, TEST));
+    assert_eq!(found["first_bad"], history.step(7).as_str());
+    let tested = found["tested"].to_string();
+    assert!(!tested.contains(&history.step(3)) && !tested.contains(&history.step(4)), "{tested}");
+    let abandoned = history.step(4);
+    let bad = history.step(8);
+    let output = history.run(&["bisect", &abandoned, &bad, "--", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    assert!(words(&output).contains("does not come from"), "{}", words(&output));
+}
+
+#[test]
 fn a_checkpoint_that_was_deleted_meanwhile_is_passed_over() {
     let history = History::new(9, 6);
     let line = format!("[ $(head -1 code) = 5 ] && kill -9 $PPID; {TEST}");
