@@ -139,7 +139,7 @@ fn text_and_markdown_say_the_same() {
     let markdown = must(&world, &["report", "night", "--markdown"]);
     for words in [
         "# Session night: Repair the login\n",
-        "## 2. \"Find out why \\*login\\* fails\"\n",
+        "## 1. \"Find out why \\*login\\* fails\"\n",
         "- **Failed**: cargo test (exit 101)\n",
         "- **Rows**: app.users: 1 to 3\n",
         "- Agent helper\n  - **Ended**",

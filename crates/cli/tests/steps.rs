@@ -214,7 +214,9 @@ fn line_ends_that_git_converts_come_back_as_they_were() {
     git(world.project.outside(), &words);
     let folder = world.project.outside().join("clone");
     git(&folder, &["checkout", "-q", &commit]);
-    patches.iter().for_each(|patch| apply(&folder, patch));
+    for patch in &patches {
+        apply(&folder, patch);
+    }
     for name in ["a.txt", "new.txt"] {
         assert_eq!(std::fs::read_to_string(folder.join(name)).unwrap(), text, "{name}");
     }

@@ -1,5 +1,6 @@
 //! Finding the first checkpoint at which a command fails. The search itself is pure
-//! ([`rappel_types::bisect`]); here candidates are written to a scratch folder and answers are kept.
+//! ([`rappel_types::bisect`]); here candidates are written to a scratch folder, and answers are
+//! kept.
 //!
 //! The workspace is never touched. Each answer is durable before the next candidate is written, so
 //! that a killed search loses one answer at most.

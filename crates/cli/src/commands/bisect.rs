@@ -17,9 +17,9 @@ use crate::{face, values};
 ///
 /// GOOD is a checkpoint at which the command succeeds, BAD a later one at which it fails. Each
 /// checkpoint to test is written to a scratch folder, as by `restore --to`, and the command runs
-/// there; the workspace is not touched. The command's exit code is the answer, as in git: 0 is good,
-/// 1 to 127 is bad, 125 means that this checkpoint cannot be tested, and 128 or more stops the
-/// search. The two checkpoints that the search ends at are tested twice: a command that answers by
+/// there; the workspace is not touched. The command's exit code is the answer, as in git: 0 is
+/// good, 1 to 127 is bad, 125 means that this checkpoint cannot be tested, and 128 or more stops
+/// the search. The two checkpoints that the search ends at are tested twice: a command that answers by
 /// chance is noticed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(override_usage = "\

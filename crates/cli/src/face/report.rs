@@ -2,7 +2,7 @@
 
 use rappel::types::agents::TokenCount;
 use rappel::types::agents::report::FailedCall;
-use rappel::{Changed, DatabaseDiff, PromptReport, Report};
+use rappel::{Changed, DatabaseDiff, GitDiff, PromptReport, Report};
 use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
 use rappel_types::{Timestamp, time};
@@ -34,13 +34,10 @@ pub fn text(report: &Report, now: Timestamp, paint: Paint) -> String {
     };
     let mut text =
         format!("{}\n{}", paint.strong(&heading("Session", report)), fields(head(report, now), ""));
-    for (number, one) in report.prompts.iter().enumerate() {
+    for (number, one) in told(report) {
         let title = paint.strong(&title(one));
-        text.push_str(&format!(
-            "\n{:>3}. {title}  {}\n",
-            number + 1,
-            paint.faint(&when(report, one))
-        ));
+        let when = paint.faint(&when(report, one));
+        text.push_str(&format!("\n{number:>4} {title}  {when}\n"));
         text.push_str(&fields(lines(one), "   "));
         for below in &one.agents {
             text.push_str(&format!("       {}\n", paint.faint(&heading("Agent", below))));
@@ -60,9 +57,10 @@ pub fn markdown(report: &Report, now: Timestamp) -> String {
     };
     let mut text =
         format!("# {}\n\n{}", escaped(&heading("Session", report)), list(head(report, now), ""));
-    for (number, one) in report.prompts.iter().enumerate() {
+    for (number, one) in told(report) {
         let (title, when) = (escaped(&title(one)), when(report, one));
-        text.push_str(&format!("\n## {}. {title}\n\n", number + 1));
+        let named = format!("{number} {title}");
+        text.push_str(&format!("\n## {}\n\n", named.trim_start()));
         text.push_str(&list(vec![("When", when)], ""));
         text.push_str(&list(lines(one), ""));
         for below in &one.agents {
@@ -87,12 +85,15 @@ fn head(report: &Report, now: Timestamp) -> Lines {
     let (view, totals) = (&report.session, &report.totals);
     let lasted = format_duration(report.duration_ms);
     let reason = view.end_reason.as_deref().map(|reason| format!(": {}", one_line(reason)));
-    let ended = match (report.outcome, view.ended_at) {
-        ("crashed", _) => format!("no: its agent is gone, after {lasted}"),
-        (outcome, Some(at)) => format!("{outcome}, {}, after {lasted}", time::age(now, at)),
-        (outcome, None) => format!("no: {outcome}, for {lasted} so far"),
-    };
-    let mut lines = vec![("Ended", format!("{ended}{}", reason.unwrap_or_default()))];
+    let reason = reason.unwrap_or_default();
+    let mut lines = vec![match (report.outcome, view.ended_at) {
+        ("crashed", _) => ("Crashed", format!("after {lasted}: its agent is gone")),
+        ("paused", _) => ("Paused", format!("after {lasted}")),
+        (outcome, Some(at)) => {
+            ("Ended", format!("{outcome}, {}, after {lasted}{reason}", time::age(now, at)))
+        }
+        (_, None) => ("Running", format!("for {lasted} so far")),
+    }];
     let mut did = vec![
         count(totals.prompts, "prompt", "prompts"),
         count(totals.tool_calls, "tool call", "tool calls"),
@@ -121,6 +122,20 @@ fn head(report: &Report, now: Timestamp) -> Lines {
         lines.push(("Cannot tell", clean(warning)));
     }
     lines
+}
+
+/// The prompts with their numbers. What came before the first has none, and is told if it is
+/// something.
+fn told(report: &Report) -> impl Iterator<Item = (String, &PromptReport)> {
+    let mut number = 0;
+    report.prompts.iter().filter_map(move |one| {
+        if one.turn.prompt.is_some() {
+            number += 1;
+            return Some((format!("{number}."), one));
+        }
+        let something = !lines(one).is_empty() || !one.agents.is_empty();
+        something.then(|| (String::new(), one))
+    })
 }
 
 fn title(one: &PromptReport) -> String {
@@ -198,10 +213,23 @@ fn changed(changed: &Changed) -> Lines {
         };
         lines.push(("Files", format!("{}{counted}: {}", tally(&counts, ""), names.join(", "))));
     }
-    let moved = changed.git.iter().flat_map(git::lines);
-    named(&mut lines, "Git", moved.collect());
+    let moved = changed.git.as_ref().map(in_brief);
+    named(&mut lines, "Git", moved.iter().flat_map(git::lines).collect());
     named(&mut lines, "Rows", changed.databases.iter().flat_map(rows).collect());
     lines
+}
+
+/// Where HEAD moved, its branch moved with it, and so did the index: that is said once.
+fn in_brief(diff: &GitDiff) -> GitDiff {
+    let mut diff = diff.clone();
+    let nested = diff.nested.iter_mut().map(|nested| &mut nested.diff);
+    for one in std::iter::once(&mut diff.root).chain(nested) {
+        if let Some(commit) = &one.commit {
+            one.refs.retain(|moved| (&moved.from, &moved.to) != (&commit.from, &commit.to));
+            one.index = false;
+        }
+    }
+    diff
 }
 
 fn rows(database: &DatabaseDiff) -> Vec<String> {
