@@ -191,9 +191,9 @@ def past_table(rows):
 def session_table(rows):
     times = {"save": "one save of 1,000", "append": "one append with fdatasync", "latest": "the latest state, 1 MB of it",
              "earlier": "an earlier state", "at": "`at now`", "recall": "`recall`", "find_text": "`find --text`",
-             "find_tool": "`find --tool`, 20,000 hits", "line": "a command line of 10 KB judged",
-             "line_dense": "one that is nothing but commands"}
-    lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items()]
+             "find_tool": "`find --tool`, 20,000 hits", "report": "`report` of 500 prompts",
+             "line": "a command line of 10 KB judged", "line_dense": "one that is nothing but commands"}
+    lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items() if key in rows]
     sizes = {"size": "home after 1,000 saves, MB", "events_size": "home with the many events, MB",
              "memory": "peak memory of the commands, MB", "memory_recording": "peak memory of recording them, MB"}
     lines += [f"| {label} | {number(rows[key] / 1e6)} |" for key, label in sizes.items()]

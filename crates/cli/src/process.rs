@@ -466,6 +466,24 @@ pub fn replace_by(command: &[String], folder: &Path) -> NotRun {
     NotRun { failure: Failure::failed(format!("cannot run {}: {error}", clean(program))), code }
 }
 
+/// Variables that lead git to a repository, or Rappel to a session or workspace, wherever a command
+/// runs.
+pub const LEADING_ELSEWHERE: [&str; 7] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+    "GIT_PREFIX",
+    "RAPPEL_SESSION",
+];
+
+/// The folder for what is needed for a while.
+pub fn temporary() -> PathBuf {
+    let folder = std::env::temp_dir();
+    folder.canonicalize().unwrap_or(folder)
+}
+
 /// The agent that runs this hook, as its environment tells.
 pub struct HookedAgent {
     /// The folder that it was started in.

@@ -181,3 +181,43 @@ fn a_commit_that_is_gone_is_said_and_the_other_steps_stay() {
     let text = world.face(&["recover", "--steps", &id]);
     assert!(text.contains("rappel restore chk_1 --confirm"), "{text}");
 }
+
+#[test]
+fn nested_repositories_are_left_out_and_named() {
+    let world = repository("sha1");
+    world.write("vendor/lib/code.c", "int x;\n");
+    let nested = world.project.path("vendor/lib");
+    git(&nested, &["init", "-q"]);
+    git(&nested, &["add", "."]);
+    git(&nested, &["commit", "-q", "-m", "lib"]);
+    world.write("vendor/lib/code.c", "int y;\n");
+    world.write("a.txt", "changed\n");
+    let id = world.save("with a library");
+    let (_, patches) = code_state(&world, &id);
+    assert_eq!(patches.len(), 1, "{patches:?}");
+    assert!(!patches.concat().contains("vendor"), "{patches:?}");
+    let steps = world.json(&["recover", "--steps", &id])["recovery_instructions"].to_string();
+    assert!(steps.contains("leave out the repositories in vendor/lib"), "{steps}");
+}
+
+#[test]
+fn line_ends_that_git_converts_come_back_as_they_were() {
+    let world = repository("sha1");
+    git(world.project.root(), &["config", "core.autocrlf", "true"]);
+    let text = "one\r\n2\r\nthree\r\n";
+    world.write("a.txt", text);
+    world.write("new.txt", text);
+    let id = world.save("with other line ends");
+    let (commit, patches) = code_state(&world, &id);
+    let from = world.project.root().to_str().unwrap();
+    let words = ["clone", "-q", "--no-local", "-c", "core.autocrlf=true", from, "clone"];
+    git(world.project.outside(), &words);
+    let folder = world.project.outside().join("clone");
+    git(&folder, &["checkout", "-q", &commit]);
+    for patch in &patches {
+        apply(&folder, patch);
+    }
+    for name in ["a.txt", "new.txt"] {
+        assert_eq!(std::fs::read_to_string(folder.join(name)).unwrap(), text, "{name}");
+    }
+}

@@ -187,10 +187,20 @@ impl Rappel {
             Some(to) => Some(self.view(&self.resolve(to, files_only)?)?.manifest),
             None => None,
         };
-        let at = to.as_ref().map_or_else(|| self.now(), |to| to.created_at);
+        self.diff_manifests(&from, to.as_ref(), options)
+    }
+
+    /// The same, where both are read already.
+    pub(crate) fn diff_manifests(
+        &self,
+        from: &Manifest,
+        to: Option<&Manifest>,
+        options: &DiffOptions,
+    ) -> Result<Diff> {
+        let at = to.map_or_else(|| self.now(), |to| to.created_at);
         let mut diff = Diff {
             from: from.id.to_string(),
-            to: to.as_ref().map_or_else(|| "workspace".to_owned(), |to| to.id.to_string()),
+            to: to.map_or_else(|| "workspace".to_owned(), |to| to.id.to_string()),
             time_delta_ms: at.millis_since(from.created_at),
             files: FilesDiff::default(),
             git: None,
@@ -204,20 +214,20 @@ impl Rappel {
             files_compared: options.wants_files(),
             knowledge: 0,
         };
-        match &to {
-            Some(to) => self.diff_stored(&from, to, options, &mut diff)?,
-            None => self.diff_present(&from, options, &mut diff)?,
+        match to {
+            Some(to) => self.diff_stored(from, to, options, &mut diff)?,
+            None => self.diff_present(from, options, &mut diff)?,
         }
         if options.wants(Facet::Agents) {
-            self.diff_agents(&from, to.as_ref(), at, options, &mut diff)?;
+            self.diff_agents(from, to, at, options, &mut diff)?;
         }
         let meant = |path: &RelPath| {
             options.paths.is_empty() || options.paths.iter().any(|chosen| path.is_within(chosen))
         };
         diff.changes.retain(|change| meant(&change.path));
         diff.left_out.retain(|one| meant(&one.path));
-        self.check_diff_paths(&from, to.as_ref(), options, &diff)?;
-        self.choose_facets(&from, to.as_ref(), options, &mut diff);
+        self.check_diff_paths(from, to, options, &diff)?;
+        self.choose_facets(from, to, options, &mut diff);
         diff.files.renamed = self.find_renames(&diff)?;
         diff.summary = diff.sentence(options);
         Ok(diff)

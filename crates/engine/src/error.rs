@@ -191,6 +191,16 @@ pub enum Error {
         /// What is.
         hint: String,
     },
+    /// A search for the first bad checkpoint cannot begin, go on or end.
+    #[error("{message}")]
+    Bisect {
+        /// What the caller should do.
+        kind: ErrorKind,
+        /// Why.
+        message: String,
+        /// The next step.
+        hint: Option<String>,
+    },
     /// A question about time says nothing of the time.
     #[error("name a moment")]
     InvalidQuery,
@@ -389,6 +399,7 @@ impl Error {
             | Self::Elsewhere { .. }
             | Self::NoFolder { .. }
             | Self::NoWorkspace { .. } => ErrorKind::NotFound,
+            Self::Bisect { kind, .. } => *kind,
             Self::IllegalEvent { illegal, .. } => match illegal {
                 Illegal::Ended(_) => ErrorKind::Conflict,
                 Illegal::Unknown { .. } => ErrorKind::NotFound,
@@ -478,7 +489,9 @@ impl Error {
                 "give a time (`rappel at \"2 hours ago\"`), --sequence N, --event N, --checkpoint REF or --tag T".into(),
             ),
             Self::Config(_) => Some("correct rappel.toml, or restore it from a checkpoint".into()),
-            Self::Usage { hint, .. } | Self::Nothing { hint, .. } => hint.clone(),
+            Self::Usage { hint, .. }
+            | Self::Nothing { hint, .. }
+            | Self::Bisect { hint, .. } => hint.clone(),
             Self::PlanChanged { .. } => Some("look at the new plan with --dry-run".into()),
             Self::ForeignWorkspace { .. } => {
                 Some("rappel adopt OLD_ROOT takes over the history of a moved folder".into())

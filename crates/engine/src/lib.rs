@@ -83,6 +83,7 @@
 mod adopt;
 mod agents;
 mod ancestry;
+mod bisect;
 mod browse;
 mod changes;
 mod checkpoint;
@@ -105,6 +106,7 @@ mod rappel;
 mod recover;
 mod references;
 mod replay;
+mod report;
 mod restore;
 mod run;
 mod save;
@@ -123,6 +125,7 @@ pub use agents::{
     TemporalQuery, ToolStats, UnfinishedCall, at_json, process_id, process_started, resume_command,
     state_json,
 };
+pub use bisect::{BisectRequest, Bisected, Candidate, Culprit, CulpritCall, Ran, Tested};
 pub use browse::{ListFilter, Listing};
 pub use changes::FilesDiff;
 pub use checkpoint::Checkpoint;
@@ -149,6 +152,7 @@ pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
 pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRestore};
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
+pub use report::{Changed, PromptReport, Report, Totals};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use run::{
     Captured, CheckpointData, CheckpointSummary, Finished, MemorySamples, OnCheckpoint, OomCounter,

@@ -9,7 +9,7 @@ use crate::words::{self, Unfinished};
 /// allows anything, or changes an agent's settings.
 pub const VERBS: &[&str] = &[
     "save", "list", "ls", "show", "diff", "restore", "undo", "redo", "status", "cat", "at", "log",
-    "find", "timeline", "recall", "replay", "tag", "describe", "pin", "unpin", "delete",
+    "find", "timeline", "recall", "report", "replay", "tag", "describe", "pin", "unpin", "delete",
     "undelete", "prune",
 ];
 

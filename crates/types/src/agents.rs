@@ -17,6 +17,7 @@ mod part;
 mod plan;
 pub mod raised;
 pub mod replay;
+pub mod report;
 mod said;
 mod session;
 mod state;

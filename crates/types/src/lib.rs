@@ -4,6 +4,7 @@
 //! thread; what needs those lives in `rappel-store` and above.
 
 pub mod agents;
+pub mod bisect;
 pub mod config;
 pub mod database;
 pub mod duration;

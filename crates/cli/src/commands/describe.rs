@@ -14,7 +14,7 @@ use crate::values;
 #[command(after_help = "\
 Examples:
   rappel describe latest 'Tests pass, before the refactoring'
-  rappel describe 42 ''      (takes its message away)")]
+  rappel describe 42 'Green again'")]
 pub struct Args {
     /// Which checkpoint
     #[arg(value_name = "REF", value_parser = values::reference)]

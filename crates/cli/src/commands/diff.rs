@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText, FilesDiff};
+use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText};
 use rappel_types::agents::SessionId;
 use rappel_types::{Facet, Reference, RelPath};
 
@@ -75,10 +75,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         output.answer_json(&diff)?;
         return Ok(Exit::Done);
     }
-    // Folders whose content tells the story are not told themselves.
-    let FilesDiff { added, modified, deleted, renamed } = &diff.files;
-    let told: HashSet<RelPath> = added.iter().chain(modified).chain(deleted).cloned().collect();
-    diff.changes.retain(|change| told.contains(&change.path));
+    face::diff::leave_told(&mut diff);
+    let renamed = &diff.files.renamed;
     for warning in &diff.warnings {
         output.warning(warning);
     }

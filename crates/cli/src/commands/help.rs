@@ -29,10 +29,10 @@ pub struct Args {
 /// The commands by what people come for. A unit test holds that each is in exactly one group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Everyday", &["save", "list", "diff", "restore", "undo", "status"]),
-    ("Agents", &["run", "session", "record", "recall"]),
+    ("Agents", &["run", "report", "session", "record", "recall"]),
     (
         "Time travel",
-        &["at", "find", "timeline", "log", "replay", "show", "cat", "redo", "checkpoint"],
+        &["at", "find", "timeline", "log", "replay", "bisect", "show", "cat", "redo", "checkpoint"],
     ),
     (
         "Upkeep",

@@ -4,6 +4,7 @@
 
 pub mod adopt;
 pub mod at;
+pub mod bisect;
 pub mod cat;
 pub mod checkpoint;
 pub mod completions;
@@ -32,6 +33,7 @@ pub mod record;
 pub mod recover;
 pub mod redo;
 pub mod replay;
+pub mod report;
 pub mod restore;
 pub mod run;
 pub mod save;

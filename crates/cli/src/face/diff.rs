@@ -1,10 +1,11 @@
 //! What changed, file by file.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
-use rappel::{Diff, FileText};
-use rappel_types::Node;
+use rappel::{Diff, FileText, FilesDiff};
 use rappel_types::path::escape;
+use rappel_types::{Node, RelPath};
 
 use super::{change_word, count, git, thousands};
 use crate::output::{Output, Paint, clean};
@@ -24,6 +25,13 @@ fn left_out(diff: &Diff) -> Vec<String> {
         lines.push(format!("… and {} more are left out", thousands(more as u64)));
     }
     lines
+}
+
+/// Takes out the folders whose content tells the story.
+pub fn leave_told(diff: &mut Diff) {
+    let FilesDiff { added, modified, deleted, .. } = &diff.files;
+    let told: HashSet<RelPath> = added.iter().chain(modified).chain(deleted).cloned().collect();
+    diff.changes.retain(|change| told.contains(&change.path));
 }
 
 /// What differs besides files, line by line.

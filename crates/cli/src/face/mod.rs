@@ -1,6 +1,7 @@
 //! What people see: values of the engine as text. Nothing here decides or fetches anything.
 
 pub mod agents;
+pub mod bisect;
 pub mod checkpoint;
 pub mod databases;
 pub mod diff;
@@ -11,6 +12,7 @@ pub mod health;
 pub mod prune;
 pub mod recover;
 pub mod replay;
+pub mod report;
 pub mod restore;
 pub mod run;
 pub mod saved;

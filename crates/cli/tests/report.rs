@@ -1,0 +1,215 @@
+//! `rappel report`: what a run did, prompt by prompt.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use rappel_testing::git::git;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use support::World;
+use support::agent::Agent;
+
+fn must(world: &World, arguments: &[&str]) -> String {
+    let output = world.run(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Records events that have no verb of their own.
+fn tell(world: &World, session: &str, lines: &[Value]) {
+    let mut command = world.command(&["record", "--stdin", "--session", session]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// A night's work: two prompts, with everything that a report tells.
+fn night() -> World {
+    let world = World::new();
+    world.write("rappel.toml", "[[database]]\nname = \"app\"\nurl = \"sqlite:app.db\"\n");
+    let database = Connection::open(world.project.path("app.db")).unwrap();
+    database.execute_batch("CREATE TABLE users (x); INSERT INTO users VALUES (1);").unwrap();
+    let root = world.project.root();
+    git(root, &["init", "-q"]);
+    git(root, &["add", "a.txt", "src", "docs"]);
+    git(root, &["commit", "-q", "-m", "base"]);
+    must(&world, &["session", "start", "--session", "night", "--task", "Repair the login"]);
+    must(&world, &["save", "evening"]);
+
+    must(&world, &["record", "prompt", "Find out why *login* fails"]);
+    world.write("a.txt", "one\n2\n3\n");
+    world.write("new.rs", "// new\n");
+    must(&world, &["record", "command", "cargo test", "--exit-code", "101"]);
+    must(&world, &["record", "command", "cargo build", "--exit-code", "0"]);
+    must(
+        &world,
+        &["record", "tool", "Edit", "--input", r#"{"file_path": "x.rs"}"#, "--error", "no"],
+    );
+    let id = must(&world, &["record", "hypothesis", "a race in the cache", "-q"]);
+    must(&world, &["record", "hypothesis", "--id", id.trim(), "--status", "rejected"]);
+    must(&world, &["record", "verification", "unit tests", "--failed"]);
+    let count =
+        |output: u64| json!({"kind": "tokens", "message": "m1", "input": 100, "output": output});
+    tell(&world, "night", &[count(10), count(50)]);
+    must(&world, &["save", "midnight"]);
+
+    must(&world, &["record", "prompt", "Now repair it"]);
+    world.remove("docs/notes.md");
+    git(root, &["commit", "-q", "-a", "-m", "Repaired"]);
+    database.execute_batch("INSERT INTO users VALUES (2), (3);").unwrap();
+    must(&world, &["record", "verification", "all tests", "--passed"]);
+    must(&world, &["session", "start", "--session", "helper", "--parent", "night"]);
+    must(&world, &["record", "command", "false", "--exit-code", "1", "--session", "helper"]);
+    tell(&world, "helper", &[json!({"kind": "tokens", "input": 7})]);
+    must(&world, &["session", "end", "helper"]);
+    must(&world, &["save", "morning"]);
+    must(&world, &["session", "end", "night", "--status", "failed"]);
+    world
+}
+
+#[test]
+fn a_report_tells_prompt_by_prompt_what_a_night_brought() {
+    let world = night();
+    let report = world.json(&["report"]);
+    assert_eq!(report["session"]["id"], "night");
+    assert_eq!(report["outcome"], "failed");
+    let prompts = report["prompts"].as_array().unwrap();
+    assert_eq!(prompts.len(), 3);
+    assert_eq!(prompts[0]["prompt"], Value::Null);
+
+    let first = &prompts[1];
+    assert_eq!(first["prompt"], "Find out why *login* fails");
+    assert_eq!(first["changed"]["files"]["added"], json!(["new.rs"]));
+    assert_eq!(first["changed"]["files"]["modified"], json!(["a.txt"]));
+    assert_eq!(first["changed"]["lines_added"], 3);
+    assert_eq!(first["changed"]["lines_removed"], 2);
+    assert_eq!(first["changed"]["git"], Value::Null);
+    assert_eq!(first["changed"]["databases"], json!([]));
+    let failed = first["failed"].as_array().unwrap();
+    assert_eq!((failed.len(), &failed[0]["text"]), (2, &json!("cargo test")));
+    assert_eq!(failed[0]["exit_code"], 101);
+    assert_eq!((&failed[1]["tool"], &failed[1]["text"]), (&json!("Edit"), &json!("x.rs")));
+    assert_eq!(first["ruled_out"][0]["text"], "a race in the cache");
+    assert_eq!(first["verifications"], json!([{"text": "unit tests", "passed": false}]));
+    // A later count of the same request replaces the earlier.
+    assert_eq!((&first["tokens"]["input"], &first["tokens"]["output"]), (&json!(100), &json!(50)));
+
+    let second = &prompts[2];
+    assert_eq!(second["changed"]["files"]["deleted"], json!(["docs/notes.md"]));
+    assert!(second["changed"]["git"]["commit"]["to"].is_string(), "{second}");
+    let table = &second["changed"]["databases"][0]["tables"][0];
+    assert_eq!((&table["from"], &table["to"]), (&json!(1), &json!(3)));
+    assert_eq!(second["verifications"], json!([{"text": "all tests", "passed": true}]));
+    assert_eq!(second["agents"][0]["session"]["id"], "helper");
+    assert_eq!(second["agents"][0]["totals"]["failed"], 1);
+
+    let totals = &report["totals"];
+    assert_eq!((&totals["prompts"], &totals["failed"]), (&json!(2), &json!(3)));
+    assert_eq!(totals["tokens"]["input"], 107);
+    assert_eq!(report["changed"]["files"]["deleted"], json!(["docs/notes.md"]));
+}
+
+#[test]
+fn text_and_markdown_say_the_same() {
+    let world = night();
+    let text = must(&world, &["report"]);
+    for words in [
+        "Session night: Repair the login\n",
+        "Ended      failed, ",
+        "1 passed, 1 failed",
+        "\"Find out why *login* fails\"",
+        "1 new, 1 changed (+3 -2): new.rs, a.txt",
+        "cargo test (exit 101)",
+        "Edit: x.rs (no)",
+        "a race in the cache",
+        "app.users: 1 to 3",
+        "commit ",
+        "Agent helper",
+        "150 (100 in, 50 out)",
+    ] {
+        assert!(text.contains(words), "{words}:\n{text}");
+    }
+    let markdown = must(&world, &["report", "night", "--markdown"]);
+    for words in [
+        "# Session night: Repair the login\n",
+        "## 1. \"Find out why \\*login\\* fails\"\n",
+        "- **Failed**: cargo test (exit 101)\n",
+        "- **Rows**: app.users: 1 to 3\n",
+        "- Agent helper\n  - **Ended**",
+    ] {
+        assert!(markdown.contains(words), "{words}:\n{markdown}");
+    }
+    // A subagent's own report is that of a session, and tells nothing of changes by others.
+    let own = must(&world, &["report", "helper"]);
+    assert!(own.starts_with("Session helper\n"), "{own}");
+    // It writes nothing.
+    let before = world.json(&["list", "100", "--all"])["total"].clone();
+    must(&world, &["report"]);
+    assert_eq!(world.json(&["list", "100", "--all"])["total"], before);
+}
+
+#[test]
+fn a_session_whose_agent_is_gone_is_said_to_have_crashed() {
+    let world = World::new();
+    assert_eq!(world.run(&["report"]).status.code(), Some(3));
+    let mut agent = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = agent.id().to_string();
+    must(&world, &["session", "start", "--session", "s", "--pid", &pid]);
+    must(&world, &["record", "prompt", "Go"]);
+    let call = ["record", "tool", "Bash", "--input", r#"{"command": "make"}"#, "--started"];
+    must(&world, &call);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let report = world.json(&["report"]);
+    assert_eq!(report["outcome"], "crashed");
+    assert_eq!(report["unfinished"][0]["text"], "make");
+    // There is no checkpoint that could tell what changed.
+    assert_eq!(report["prompts"][1]["changed"], Value::Null);
+    let text = must(&world, &["report"]);
+    assert!(text.contains("its agent is gone") && text.contains("Bash: make"), "{text}");
+    assert_eq!(world.run(&["report", "nobody"]).status.code(), Some(3));
+}
+
+#[test]
+fn what_hooks_saved_before_a_prompt_is_not_put_down_to_it() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    // The user edits by hand, then asks.
+    agent.world.write("by-hand.txt", "mine\n");
+    let ask = |text: &str| agent.payload("UserPromptSubmit", json!({"prompt": text}));
+    agent.tell(&ask("first"));
+    agent.world.write("by-agent.txt", "its\n");
+    agent.tell(&ask("second"));
+    agent.tell(&agent.payload("SessionEnd", json!({"reason": "exit"})));
+    agent.rest();
+    let report = agent.json(&["report"]);
+    let prompts = report["prompts"].as_array().unwrap();
+    let of = |text: &str| prompts.iter().find(|one| one["prompt"] == text).unwrap();
+    assert_eq!(of("first")["changed"]["files"]["added"], json!(["by-agent.txt"]), "{report:#}");
+    assert_eq!(of("second")["changed"]["files"]["added"], json!([]));
+}
+
+#[test]
+fn lines_of_large_files_are_not_counted_and_that_is_said() {
+    let world = World::new();
+    let large = |word: &str| format!("{word} of a large file\n").repeat(20_000);
+    world.write("large.txt", &large("line"));
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["save", "before"]);
+    must(&world, &["record", "prompt", "Rewrite it"]);
+    world.write("large.txt", &large("row"));
+    must(&world, &["save", "after"]);
+    let report = world.json(&["report"]);
+    let changed = &report["prompts"][1]["changed"];
+    assert_eq!(changed["files"]["modified"], json!(["large.txt"]));
+    assert_eq!(changed["lines_added"], Value::Null);
+    let text = must(&world, &["report"]);
+    assert!(text.contains("1 changed: large.txt"), "{text}");
+}
