@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use libc::{SIGUSR1, SIGUSR2, SIGWINCH};
 use rappel::Tail;
 use rustix::process::{Pid, Signal, WaitOptions, getpgid, getppid, getsid, kill_process, waitpid};
@@ -61,7 +61,7 @@ pub trait OnTerminate {
 /// Takes signals from now on; those that come before the command has begun are kept for it.
 pub fn listen() -> io::Result<Signals> {
     Signals::listen(&[
-        SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH,
+        SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
     ])
 }
 
@@ -165,6 +165,11 @@ impl Supervised {
             if status.stopped() {
                 if is_under_job_control() && self.is_stopped() {
                     signals::stop();
+                    // The shell continues the whole group. Somebody else may have continued only
+                    // us.
+                    if self.is_stopped() {
+                        let _ = kill_process(self.pid, Signal::CONT);
+                    }
                 }
                 continue;
             }

@@ -70,7 +70,7 @@ fn checkpoints(captured: &[Captured], paint: Paint) -> String {
             continue;
         }
         let changed = count(one.changed as u64, "path changed", "paths changed");
-        let partial = if one.partial { ", incomplete" } else { "" };
+        let partial = if one.missing.is_empty() { "" } else { ", incomplete" };
         text.push_str(&format!(
             "    {}  {}: {changed}, {} stored{partial}\n",
             paint.id(one.checkpoint.as_str()),

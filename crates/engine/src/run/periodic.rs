@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use rappel_capture::files::Identity;
 use rappel_formats::aiwg::{self, CheckpointData, CheckpointSummary, Memory};
 use rappel_store::disk;
-use rappel_types::manifest::Cost;
+use rappel_types::manifest::{Cost, PartialReason};
 use rappel_types::{CheckpointId, Manifest, Timestamp, Trigger};
 use serde_json::Value;
 
 use super::memory::{MemorySamples, ProcessMemory, memory_of_tree};
 use super::progress::Progress;
 use super::state_file;
+use crate::agents::automatic;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::SaveOptions;
@@ -108,8 +109,8 @@ pub struct Captured {
     pub changed: usize,
     /// What it cost.
     pub cost: Cost,
-    /// Whether it lacks something.
-    pub partial: bool,
+    /// What it lacks, in words.
+    pub missing: Vec<String>,
 }
 
 /// How it ended.
@@ -176,6 +177,7 @@ impl Periodic {
     /// From now on the memory of that process and its descendants is measured, instead of this one's.
     pub fn watch(&self, pid: u32) {
         *locked(&self.inner.process) = pid;
+        *locked(&self.inner.samples) = MemorySamples::default();
         self.inner.sample();
     }
 
@@ -351,14 +353,18 @@ impl Inner {
 
     fn capture(&self, occasion: Occasion) -> Result<CheckpointData> {
         let one_at_a_time = locked(&self.capturing);
-        let memory = self.sample();
+        let start = Instant::now();
+        // A process that has ended is told by its last sample.
+        let memory = self.sample().or_else(|| locked(&self.samples).last());
+        let automatic = automatic(occasion.trigger, None);
         let saved = self.rappel.save(&SaveOptions {
-            trigger: Some(occasion.trigger),
             session: self.options.session.clone(),
-            message: occasion.message,
+            message: occasion.message.or(automatic.message),
             metadata: occasion.metadata,
             if_changed: occasion.if_changed,
             process: memory,
+            tags: automatic.tags,
+            trigger: automatic.trigger,
             ..SaveOptions::default()
         })?;
         let manifest = &saved.checkpoint.manifest;
@@ -380,6 +386,8 @@ impl Inner {
             locked(&self.progress).add(data.clone());
         }
         drop(one_at_a_time);
+        let took_ms = start.elapsed().as_secs_f64() * 1000.0;
+        tracing::debug!(took_ms, created = saved.checkpoint.created, "tick");
         if counts {
             self.tell(&PeriodicEvent::Checkpoint(Box::new(data.clone())));
             if let Some(callback) = &self.options.on_checkpoint {
@@ -440,7 +448,14 @@ fn captured(manifest: &Manifest, changed: usize) -> Captured {
         trigger: manifest.trigger,
         changed,
         cost: manifest.cost,
-        partial: manifest.partial,
+        missing: manifest.partial_reasons.iter().map(missing).collect(),
+    }
+}
+
+fn missing(reason: &PartialReason) -> String {
+    match &reason.path {
+        Some(path) => format!("{path} ({})", reason.reason),
+        None => format!("{} ({})", reason.facet, reason.reason),
     }
 }
 
