@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use libc::{SIGUSR1, SIGUSR2, SIGWINCH};
-use rappel::Tail;
+use rappel::{Stream, Tail};
 use rustix::process::{Pid, Signal, WaitOptions, getpgid, getppid, getsid, kill_process, waitpid};
 
 use crate::signals::{self, Came, Signals};
@@ -89,8 +89,8 @@ impl Supervised {
         let pid = Pid::from_child(&child);
         let tail = Arc::new(Mutex::new(Tail::default()));
         let mut copiers = Vec::new();
-        let mut copy = |from: OwnedFd, to: OwnedFd| -> io::Result<()> {
-            copiers.push(Copier::start(from, to, tail.clone())?);
+        let mut copy = |stream: Stream, from: OwnedFd, to: OwnedFd| -> io::Result<()> {
+            copiers.push(Copier::start(stream, from, to, tail.clone())?);
             Ok(())
         };
         if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
@@ -98,8 +98,8 @@ impl Supervised {
                 true => our_stderr()?,
                 false => io::stdout().as_fd().try_clone_to_owned()?,
             };
-            copy(stdout.into(), to)?;
-            copy(stderr.into(), our_stderr()?)?;
+            copy(Stream::Stdout, stdout.into(), to)?;
+            copy(Stream::Stderr, stderr.into(), our_stderr()?)?;
         }
         Ok(Self { child, pid, signals, copiers, tail })
     }

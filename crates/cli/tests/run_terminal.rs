@@ -21,7 +21,7 @@ trap 'echo GOT-INT' INT
 trap 'echo GOT-CONT' CONT
 trap 'echo GOT-USR1' USR1
 trap 'echo GOT-TERM; exit 7' TERM
-echo READY $$ $(stty size) $(test -t 1 && echo a-terminal)
+echo READY $$ $(stty size) $(test -t 0 && echo a-terminal)
 while :; do sleep 0.05; done
 ";
 

@@ -288,8 +288,8 @@ pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use run::{
     Captured, CheckpointData, CheckpointSummary, Finished, MemorySamples, OnCheckpoint, OomCounter,
-    Periodic, PeriodicEvent, PeriodicOptions, ProcessMemory, RunSession, RunStart, RunTotals, Tail,
-    describe_exit, latest_in, memory_of_tree, summary_of,
+    Periodic, PeriodicEvent, PeriodicOptions, ProcessMemory, RunSession, RunStart, RunTotals,
+    Stream, Tail, describe_exit, latest_in, memory_of_tree, summary_of,
 };
 pub use save::{Overtaken, SaveOptions, Saved};
 pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};

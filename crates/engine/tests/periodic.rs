@@ -9,7 +9,7 @@
 mod support;
 
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rappel::types::Trigger;
@@ -115,6 +115,29 @@ fn the_first_comes_at_once_and_the_last_at_the_end() {
         panic!("{stopped:?}")
     };
     assert_eq!((Some(&**last), &**told), (all.last(), &summary));
+}
+
+/// A callback may use everything, even stop the ticks that called it.
+#[test]
+fn a_callback_may_stop_the_ticks() {
+    let world = world();
+    let shared: Arc<OnceLock<Arc<Periodic>>> = Arc::default();
+    let (heard, told) = channel();
+    let (seen, heard) = (shared.clone(), Mutex::new(heard));
+    let options = PeriodicOptions {
+        on_checkpoint: Some(Arc::new(move |data: &CheckpointData| {
+            let Some(periodic) = seen.get().filter(|_| data.number == 2) else { return };
+            let summary = periodic.stop().unwrap();
+            heard.lock().unwrap().send(summary.total).unwrap();
+        })),
+        ..options(&world, "s")
+    };
+    let (_, periodic) = periodic(&world, options);
+    let periodic = Arc::new(periodic);
+    assert!(shared.set(periodic.clone()).is_ok());
+    periodic.start(Some(Duration::from_millis(100))).unwrap();
+    assert_eq!(told.recv_timeout(LIMIT).unwrap(), 3);
+    assert_eq!(periodic.all().len(), 3);
 }
 
 /// A tick at which nothing changed writes its numbered file and makes no checkpoint.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -126,6 +127,7 @@ pub struct Finished {
 pub struct Periodic {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    begun: AtomicBool,
 }
 
 struct Inner {
@@ -171,7 +173,7 @@ impl Periodic {
             wake: Condvar::new(),
             listeners: Mutex::default(),
         };
-        Self { inner: Arc::new(inner), thread: Mutex::default() }
+        Self { inner: Arc::new(inner), thread: Mutex::default(), begun: AtomicBool::new(false) }
     }
 
     /// From now on the memory of that process and its descendants is measured, instead of this one's.
@@ -185,16 +187,21 @@ impl Periodic {
     /// cannot be written is told to listeners and stops nothing.
     pub fn start(&self, interval: Option<Duration>) -> Result<&Self> {
         let interval = interval.unwrap_or(self.inner.options.interval);
-        let mut thread = locked(&self.thread);
-        if thread.is_some() || interval.is_zero() {
-            return Err(Error::Usage {
-                message: match interval.is_zero() {
-                    true => "the interval is zero".into(),
-                    false => "the periodic checkpoints have begun already".into(),
-                },
-                hint: None,
-            });
+        let refuse = |message: &str| Err(Error::Usage { message: message.into(), hint: None });
+        if interval.is_zero() {
+            return refuse("the interval is zero");
         }
+        if self.begun.swap(true, Ordering::SeqCst) {
+            return refuse("the periodic checkpoints have begun already");
+        }
+        let first = self.begin(interval);
+        if first.is_err() {
+            self.begun.store(false, Ordering::SeqCst);
+        }
+        first.map(|()| self)
+    }
+
+    fn begin(&self, interval: Duration) -> Result<()> {
         self.inner.begin()?;
         let checkpoints_dir = self.inner.options.state_dir.as_deref().map(aiwg::checkpoints_dir);
         self.inner.tell(&PeriodicEvent::Started { interval, checkpoints_dir });
@@ -204,8 +211,9 @@ impl Periodic {
         }
         *locked(&self.inner.stopping) = false;
         let inner = self.inner.clone();
-        *thread = Some(std::thread::spawn(move || inner.tick_until_stopped(interval)));
-        Ok(self)
+        let thread = std::thread::spawn(move || inner.tick_until_stopped(interval));
+        *locked(&self.thread) = Some(thread);
+        Ok(())
     }
 
     /// Ends the ticks and makes the last checkpoint.
@@ -220,10 +228,13 @@ impl Periodic {
     pub fn finish(&self, message: Option<String>, metadata: BTreeMap<String, Value>) -> Finished {
         *locked(&self.inner.stopping) = true;
         self.inner.wake.notify_all();
-        if let Some(thread) = locked(&self.thread).take() {
+        let thread = locked(&self.thread).take();
+        // A callback of the ticks may stop them: that thread cannot wait for itself.
+        if let Some(thread) = thread.filter(|it| it.thread().id() != std::thread::current().id()) {
             // One that panicked has said so; the last checkpoint is made all the same.
             let _ = thread.join();
         }
+        self.begun.store(false, Ordering::SeqCst);
         let occasion = Occasion { message, metadata, ..Occasion::new(Trigger::SessionEnd) };
         let last = self.inner.capture(occasion);
         let summary = self.summary();

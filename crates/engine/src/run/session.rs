@@ -94,7 +94,13 @@ impl Rappel {
                 ..payload::SessionStarted::default()
             }),
         };
-        self.record_late(&id, &[NewEvent::from(body)])?;
+        if let Err(error) = self.record_late(&id, &[NewEvent::from(body)]) {
+            if known.is_none() {
+                // Without a session the file marks nothing.
+                let _ = disk::unlink(&**self.store.disk(), &path);
+            }
+            return Err(error);
+        }
         let started_at = self.session_as_it_stands(&id)?.started_at;
         Ok(RunSession { id, started_at, path, lock: Some(lock) })
     }
