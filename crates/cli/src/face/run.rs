@@ -96,7 +96,10 @@ pub fn modified(files: &[String]) -> String {
 fn chart(columns: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let highest = columns.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |value: &u64| BARS[(value.saturating_mul(7).div_ceil(highest) as usize).min(7)];
+    let bar = |value: &u64| {
+        let height = (u128::from(*value) * 7).div_ceil(highest.into());
+        BARS[usize::try_from(height).unwrap_or(7).min(7)]
+    };
     columns.iter().map(bar).collect()
 }
 

@@ -147,6 +147,6 @@ mod tests {
         let columns = samples.columns(40);
         assert!(columns.len() <= 40 && columns.len() > 10, "{}", columns.len());
         let highest = columns.iter().position(|column| *column == 9999).unwrap();
-        assert_eq!(highest * 10 / columns.len(), 7);
+        assert!((65..=75).contains(&(highest * 100 / columns.len())), "{highest}");
     }
 }
