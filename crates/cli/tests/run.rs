@@ -220,6 +220,34 @@ fn a_request_to_terminate_is_passed_on_and_what_changed_is_saved() {
     assert_eq!(String::from_utf8_lossy(&held.stdout), "late\n");
 }
 
+/// A save that cannot end in time is told, with the checkpoint since which nothing is saved; it goes
+/// on, and so does the command.
+#[test]
+fn a_save_that_is_late_on_a_request_to_terminate_is_told() {
+    use rustix::fs::{FlockOperation, flock};
+    let world = World::new();
+    let script = "trap 'echo asked' TERM; echo begun $$; echo mid > mid.txt; echo ready; \
+                  while [ ! -e go ]; do sleep 0.05; done; exit 0";
+    let mut begun = Begun::start(&world, &[], script);
+    assert_eq!(begun.line(), "ready");
+    let first = checkpoints(&world).last().unwrap()["id"].as_str().unwrap().to_owned();
+    let lock = std::fs::File::open(world.home.join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    begun.signal(Signal::TERM);
+    assert_eq!(begun.line(), "asked");
+    let mut errors = BufReader::new(begun.run.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("the save goes on") {
+        assert_ne!(errors.read_line(&mut told).unwrap(), 0, "{told}");
+    }
+    assert!(told.contains(&format!("everything since {first} is not saved yet")), "{told}");
+    drop(lock);
+    world.write("go", "");
+    assert!(begun.run.wait().unwrap().success(), "nothing killed it");
+    let held = world.run(&["cat", "latest:mid.txt"]);
+    assert_eq!(String::from_utf8_lossy(&held.stdout), "mid\n");
+}
+
 /// `recover` after kill -9 of the supervisor: the session is found, and taken up by one command.
 #[test]
 fn a_killed_run_is_found_and_taken_up() {
