@@ -347,6 +347,7 @@ impl Rappel {
         let oldest = changes.iter().filter_map(|change| self.changed_at(&change.path)).min();
         if let Some(oldest) = oldest
             && self.now().as_millis() - oldest > UNSAVED_MS
+            && !self.is_supervised()?
         {
             let reason = match status.unsaved {
                 1 => "one changed path is unsaved".to_owned(),

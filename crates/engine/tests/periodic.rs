@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rappel::types::Trigger;
+use rappel::types::agents::payload::CommandExit;
 use rappel::types::agents::{HypothesisStatus, SessionStatus};
 use rappel::{
     AgentState, BoardBelief, BoardHypothesis, CheckpointData, Connected, ConnectedError, Error,
-    ListFilter, Periodic, PeriodicEvent, PeriodicOptions, Rappel, SaveOptions, SessionStart,
-    TemporalQuery, latest_in, summary_of,
+    ListFilter, Periodic, PeriodicEvent, PeriodicOptions, Rappel, RunStart, SaveOptions,
+    SessionStart, TemporalQuery, latest_in, summary_of,
 };
 use rappel_testing::Project;
 use support::{World, reference};
@@ -261,6 +262,25 @@ fn a_file_that_cannot_be_written_is_an_error_and_stops_nothing() {
     let status = rappel.status().unwrap();
     let told = status.reasons.iter().any(|reason| reason.starts_with("rappel run: "));
     assert!(told, "{:?}", status.reasons);
+}
+
+/// Changes that a running command made are no reason to worry: its next tick saves them.
+#[test]
+fn what_a_running_command_changed_is_saved_by_itself() {
+    let world = world();
+    world.save("first");
+    let rappel = world.open();
+    let run = rappel.begin_run(RunStart::default()).unwrap();
+    world.write("a.txt", "two");
+    // Files have the times of the real clock.
+    world.clock.advance(1000 * 24 * 60 * 60 * 1000);
+    let unsaved = || {
+        let status = world.open().status().unwrap();
+        status.reasons.iter().any(|reason| reason.contains("unsaved"))
+    };
+    assert!(!unsaved(), "a run is under way");
+    rappel.end_run(run, CommandExit { code: Some(0), ..CommandExit::default() }).unwrap();
+    assert!(unsaved(), "and now nobody saves it");
 }
 
 /// The seed's board: hypotheses and beliefs of the program's own.

@@ -176,6 +176,13 @@ impl Rappel {
         }
     }
 
+    /// Whether a supervised command runs in this workspace: what it changes is saved by itself.
+    pub(crate) fn is_supervised(&self) -> Result<bool> {
+        let ids = self.live_session_ids()?;
+        let mut ids = ids.iter().filter_map(|id| id.parse::<SessionId>().ok());
+        Ok(ids.any(|id| self.run_lock(&id) == RunLock::Held))
+    }
+
     fn run_lock_path(&self, session: &SessionId) -> PathBuf {
         let name = blake3::hash(session.as_str().as_bytes()).to_hex();
         self.store.home().root().join("runs").join(&name[..32])
