@@ -143,7 +143,10 @@ fn as_json_the_summary_is_the_only_answer() {
     entry["timestamp"].take();
     entry["duration"].take();
     let git = json!({"modified": 0, "staged": 0, "untracked": 0});
-    let expected = json!({"number": 2, "timestamp": null, "duration": null, "filesModified": 1, "gitStatus": git, "aiwgFiles": 0});
+    let expected = json!({
+        "number": 2, "timestamp": null, "duration": null, "filesModified": 1,
+        "gitStatus": git, "aiwgFiles": 0,
+    });
     assert_eq!(entry, expected);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("to stdout\n") && said.contains("to stderr\n"), "{said}");
@@ -220,8 +223,8 @@ fn a_request_to_terminate_is_passed_on_and_what_changed_is_saved() {
     assert_eq!(String::from_utf8_lossy(&held.stdout), "late\n");
 }
 
-/// A save that cannot end in time is told, with the checkpoint since which nothing is saved; it goes
-/// on, and so does the command.
+/// A save that cannot end in time is told, with the checkpoint since which nothing is saved. It
+/// goes on, and so does the command.
 #[test]
 fn a_save_that_is_late_on_a_request_to_terminate_is_told() {
     use rustix::fs::{FlockOperation, flock};

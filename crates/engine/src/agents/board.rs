@@ -87,8 +87,8 @@ pub struct BoardVerification {
 }
 
 impl Rappel {
-    /// Records what connected systems know and the session of this save does not. Gives the tags of what is significant
-    /// in that.
+    /// Records what connected systems know and the session of this save does not. Gives the tags of
+    /// what is significant in that.
     pub(crate) fn take_boards(&self, options: &SaveOptions) -> Result<Vec<String>> {
         let systems = self.connected();
         let states: Vec<AgentState> = systems.iter().filter_map(|system| system.state()).collect();

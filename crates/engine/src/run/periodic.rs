@@ -176,15 +176,16 @@ impl Periodic {
         Self { inner: Arc::new(inner), thread: Mutex::default(), begun: AtomicBool::new(false) }
     }
 
-    /// From now on the memory of that process and its descendants is measured, instead of this one's.
+    /// From now on the memory of that process and its descendants is measured, instead of this
+    /// one's.
     pub fn watch(&self, pid: u32) {
         *locked(&self.inner.process) = pid;
         *locked(&self.inner.samples) = MemorySamples::default();
         self.inner.sample();
     }
 
-    /// Makes the first checkpoint and begins the ticks. `interval` overrides the one of the options. A numbered file that
-    /// cannot be written is told to listeners and stops nothing.
+    /// Makes the first checkpoint and begins the ticks. `interval` overrides the one of the
+    /// options. A numbered file that cannot be written is told to listeners and stops nothing.
     pub fn start(&self, interval: Option<Duration>) -> Result<&Self> {
         let interval = interval.unwrap_or(self.inner.options.interval);
         let refuse = |message: &str| Err(Error::Usage { message: message.into(), hint: None });
@@ -223,8 +224,8 @@ impl Periodic {
         Ok(finished.summary)
     }
 
-    /// The same, with words and values for the last checkpoint. The summary is there even if that checkpoint cannot be
-    /// made.
+    /// The same, with words and values for the last checkpoint. The summary is there even if that
+    /// checkpoint cannot be made.
     pub fn finish(&self, message: Option<String>, metadata: BTreeMap<String, Value>) -> Finished {
         *locked(&self.inner.stopping) = true;
         self.inner.wake.notify_all();
@@ -245,8 +246,8 @@ impl Periodic {
         Finished { summary, last }
     }
 
-    /// Makes a checkpoint now, as number `number`. That its numbered file cannot be written is an error; the checkpoint in
-    /// the store is there all the same.
+    /// Makes a checkpoint now, as number `number`. That its numbered file cannot be written is an
+    /// error; the checkpoint in the store is there all the same.
     pub fn capture(&self, number: u64) -> Result<CheckpointData> {
         let occasion = Occasion { number: Some(number), ..Occasion::new(Trigger::Scheduled) };
         self.inner.begin()?;
