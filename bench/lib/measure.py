@@ -11,7 +11,7 @@ import changes
 import disk
 
 # Heavy rows last: what they leave in the caches would disturb the fine ones.
-ORDER = ["first", "noop", "git_noop", "git_commit", "git_first", "guard", "delta", "show", "diff", "restore", "restore_unsaved", "full", "compact", "list"]
+ORDER = ["first", "noop", "git_noop", "git_commit", "git_first", "guard", "tick", "delta", "show", "diff", "restore", "restore_unsaved", "full", "compact", "list"]
 
 
 class Plan:
@@ -161,6 +161,8 @@ def with_git(tool, files, plan, rows):
         rows[f"{row}_without"] = series(without)
     if getattr(tool, "guard", None):
         rows["guard"] = yield from plan.row("guard", lambda n: tool.guard(files[n % len(files)]))
+    if getattr(tool, "tick", None):
+        rows["tick"] = yield from plan.row("tick", lambda _: tool.tick())
     bundles, without = [], []
 
     def first(_):

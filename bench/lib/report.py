@@ -18,6 +18,7 @@ TIMES = {
     "git_first_without": "the same with `--skip git`",
     "git_bundle": "`git bundle create --all`",
     "guard": "`guard` before a destructive command",
+    "tick": "tick of `run`, nothing changed",
     "delta": "save, 10 changed + 2 new",
     "after_restore": "the same right after a restore",
     "restore": "restore of those in place",

@@ -4,6 +4,7 @@ The sequences are those that the tools, or the agents built on them, run; each t
 """
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -121,6 +122,14 @@ class RappelInGit(Rappel):
     def guard(self, file):
         """What `rappel guard --shell` adds to a destructive command; nothing is removed."""
         return self.rappel("guard", "--line", f"rm -rf {shlex.quote(str(file))}")[0]
+
+    def tick(self):
+        """A timer's capture below `run` while nothing changes, as the run itself measures it; the middle one of several."""
+        env = {**self.env, "RAPPEL_HOME": os.fspath(self.store), "RAPPEL_LOG": "rappel::run=debug"}
+        done = subprocess.run([self.program, "run", "-q", "--interval", "200ms", "--", "sleep", "1.5"], cwd=self.tree, env=env,
+                              capture_output=True, text=True, check=True)
+        took = sorted(float(ms) for ms in re.findall(r"tick took_ms=([0-9.]+) created=false", done.stderr))
+        return Cost(ms=took[len(took) // 2])
 
     def first(self, *words):
         """A save into a home that has nothing yet."""
@@ -347,6 +356,7 @@ class RappelInGitBefore(RappelInGit):
     about = "the same in a git repository"
     compact = None
     guard = None
+    tick = None
 
 
 PEERS = {tool.name: tool for tool in (Git, GitIndex, Jj, Restic, Rustic, Borg, Savestate)}

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rappel::Tail;
+use rappel::{Stream, Tail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -20,10 +20,15 @@ pub struct Copier {
 
 impl Copier {
     /// Copies from now on.
-    pub fn start(from: OwnedFd, to: OwnedFd, tail: Arc<Mutex<Tail>>) -> io::Result<Self> {
+    pub fn start(
+        stream: Stream,
+        from: OwnedFd,
+        to: OwnedFd,
+        tail: Arc<Mutex<Tail>>,
+    ) -> io::Result<Self> {
         fcntl_setfl(&from, fcntl_getfl(&from)? | OFlags::NONBLOCK)?;
         let (ended, goes_on) = pipe_with(PipeFlags::CLOEXEC)?;
-        let thread = std::thread::spawn(move || copy(&from, &to, &ended, &tail));
+        let thread = std::thread::spawn(move || copy((stream, &from), &to, &ended, &tail));
         Ok(Self { thread, goes_on })
     }
 
@@ -36,7 +41,7 @@ impl Copier {
     }
 }
 
-fn copy(from: &OwnedFd, to: &OwnedFd, ended: &OwnedFd, tail: &Mutex<Tail>) {
+fn copy((stream, from): (Stream, &OwnedFd), to: &OwnedFd, ended: &OwnedFd, tail: &Mutex<Tail>) {
     let mut buffer = vec![0; 1 << 16];
     let mut may_write = true;
     loop {
@@ -44,7 +49,7 @@ fn copy(from: &OwnedFd, to: &OwnedFd, ended: &OwnedFd, tail: &Mutex<Tail>) {
             Ok(0) => return,
             Ok(length) => {
                 let bytes = &buffer[..length];
-                tail.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+                tail.lock().unwrap_or_else(PoisonError::into_inner).push(stream, bytes);
                 may_write = may_write && write_all(to, bytes).is_ok();
                 // A reader that is gone ends a command that writes to it, and so it does here.
                 if !may_write {

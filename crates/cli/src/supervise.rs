@@ -3,15 +3,16 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use libc::{SIGUSR1, SIGUSR2, SIGWINCH};
-use rappel::Tail;
+use rappel::{Stream, Tail};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, getpgid, getppid, getsid, kill_process, waitpid};
 
 use crate::signals::{self, Came, Signals};
@@ -61,7 +62,7 @@ pub trait OnTerminate {
 /// Takes signals from now on; those that come before the command has begun are kept for it.
 pub fn listen() -> io::Result<Signals> {
     Signals::listen(&[
-        SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH,
+        SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
     ])
 }
 
@@ -80,26 +81,34 @@ impl Supervised {
         let mut how = Command::new(program);
         how.args(arguments).current_dir(folder).envs(variables.iter().copied());
         let our_stderr = || io::stderr().as_fd().try_clone_to_owned();
-        if streams.keep {
+        let mut both = None;
+        if streams.keep && (streams.stdout_to_stderr || lead_to_one_place()) {
+            // One pipe keeps the order of what is written to either stream.
+            let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
+            how.stdout(Stdio::from(to.try_clone()?)).stderr(Stdio::from(to));
+            both = Some(from);
+        } else if streams.keep {
             how.stdout(Stdio::piped()).stderr(Stdio::piped());
         } else if streams.stdout_to_stderr {
             how.stdout(Stdio::from(our_stderr()?));
         }
         let mut child = how.spawn()?;
+        // Only the command may hold the pipe, or its end is never seen.
+        drop(how);
         let pid = Pid::from_child(&child);
         let tail = Arc::new(Mutex::new(Tail::default()));
         let mut copiers = Vec::new();
-        let mut copy = |from: OwnedFd, to: OwnedFd| -> io::Result<()> {
-            copiers.push(Copier::start(from, to, tail.clone())?);
+        let mut copy = |stream: Stream, from: OwnedFd, to: OwnedFd| -> io::Result<()> {
+            copiers.push(Copier::start(stream, from, to, tail.clone())?);
             Ok(())
         };
         if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
-            let to = match streams.stdout_to_stderr {
-                true => our_stderr()?,
-                false => io::stdout().as_fd().try_clone_to_owned()?,
-            };
-            copy(stdout.into(), to)?;
-            copy(stderr.into(), our_stderr()?)?;
+            let our_stdout = io::stdout().as_fd().try_clone_to_owned()?;
+            copy(Stream::Stdout, stdout.into(), our_stdout)?;
+            copy(Stream::Stderr, stderr.into(), our_stderr()?)?;
+        }
+        if let Some(from) = both {
+            copy(Stream::Stderr, from, our_stderr()?)?;
         }
         Ok(Self { child, pid, signals, copiers, tail })
     }
@@ -165,6 +174,11 @@ impl Supervised {
             if status.stopped() {
                 if is_under_job_control() && self.is_stopped() {
                     signals::stop();
+                    // The shell continues the whole group. Somebody else may have continued only
+                    // us.
+                    if self.is_stopped() {
+                        let _ = kill_process(self.pid, Signal::CONT);
+                    }
                 }
                 continue;
             }
@@ -181,6 +195,15 @@ impl Supervised {
         let Ok(stat) = std::fs::read_to_string(path) else { return !cfg!(target_os = "linux") };
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
+}
+
+/// Whether our stdout and stderr are the same file, as on a terminal.
+fn lead_to_one_place() -> bool {
+    let place = |stream: BorrowedFd<'_>| {
+        rustix::fs::fstat(stream).map(|stat| (stat.st_dev, stat.st_ino, stat.st_rdev))
+    };
+    let (stdout, stderr) = (place(io::stdout().as_fd()), place(io::stderr().as_fd()));
+    stdout.is_ok() && stdout == stderr
 }
 
 /// Whether a shell is there that would continue us. Otherwise we would stop for ever.

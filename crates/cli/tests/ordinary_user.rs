@@ -164,3 +164,21 @@ fn a_folder_that_nobody_may_open_comes_back_with_the_rest() {
     let restored = std::fs::metadata(project.path("closed")).unwrap().permissions().mode();
     assert_eq!(restored & 0o777, 0o000);
 }
+
+/// Files of root in the project of an ordinary user, as containers leave them: a run goes on, and
+/// each of its checkpoints names what it lacks.
+#[test]
+fn a_run_beside_files_of_root_names_what_it_cannot_read() {
+    let world = Ordinary::new();
+    let secret = world.world.project.path("secret.txt");
+    std::fs::write(&secret, "of root").unwrap();
+    mode(&secret, 0o000);
+    let output = world.run(&["run", "--", "sh", "-c", "echo two > a.txt; exit 9"]);
+    assert_eq!(output.status.code(), Some(9), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("incomplete"), "{}", text(&output.stderr));
+    let shown = world.run(&["show", "latest", "--json"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["trigger"], "session-end");
+    assert_eq!(shown["partial_reasons"][0]["path"], "secret.txt", "{shown}");
+    assert_eq!(shown["files"]["modified"], 1);
+}

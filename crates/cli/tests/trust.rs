@@ -95,6 +95,7 @@ impl Canary {
 const CALLS: &[(&str, &str)] = &[
     ("save", "hello"),
     ("save", "--trigger session-end"),
+    ("run", "-- true"),
     ("list", ""),
     ("diff", "1"),
     ("diff", "1 2"),

@@ -7,6 +7,7 @@
 mod append;
 mod at;
 mod auto;
+mod board;
 mod capture;
 mod connected;
 mod find;
@@ -35,6 +36,10 @@ pub use append::Recorded;
 pub(crate) use append::catch_up;
 pub use at::{StateAt, TemporalQuery};
 pub(crate) use auto::{automatic, metadata};
+pub use board::{
+    AgentState, BoardBelief, BoardDependency, BoardEvidence, BoardGap, BoardHypothesis,
+    BoardVerification,
+};
 pub(crate) use capture::agents_part;
 pub(crate) use connected::Snapshots;
 pub use connected::{Connected, ConnectedError};

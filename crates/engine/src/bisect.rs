@@ -177,7 +177,7 @@ impl Rappel {
     ) -> Result<()> {
         let checkpoint = memo.candidates[at].clone();
         let folder = memo.fresh_folder()?;
-        let reference = Reference { base: Base::Id(checkpoint.clone()), back: 0 };
+        let reference = Reference::new(Base::Id(checkpoint.clone()));
         let stopped = |message: String| Error::Bisect {
             kind: ErrorKind::Failed,
             message,

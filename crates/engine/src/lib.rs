@@ -77,6 +77,141 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # A program's own board
+//!
+//! A program that has its own board of hypotheses connects it. Each save takes what the board knows into the session, and a
+//! callback may save from any thread: a handle is shared, not owned.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use rappel::types::Trigger;
+//! use rappel::types::agents::HypothesisStatus;
+//! use rappel::{
+//!     AgentState, BoardHypothesis, Connected, ConnectedError, OpenOptions, Rappel, SaveOptions, SessionStart,
+//!     TemporalQuery,
+//! };
+//!
+//! type Callback = Box<dyn Fn(&BoardHypothesis) + Send>;
+//!
+//! #[derive(Clone, Default)]
+//! struct Board {
+//!     hypotheses: Arc<Mutex<Vec<BoardHypothesis>>>,
+//!     on_confirmed: Arc<Mutex<Vec<Callback>>>,
+//! }
+//!
+//! impl Board {
+//!     fn set(&self, status: HypothesisStatus) {
+//!         let (id, text) = ("norm".into(), "normalization is skipped".into());
+//!         let one = BoardHypothesis { id, text, status, ..BoardHypothesis::default() };
+//!         *self.hypotheses.lock().unwrap() = vec![one.clone()];
+//!         if status == HypothesisStatus::Confirmed {
+//!             self.on_confirmed.lock().unwrap().iter().for_each(|callback| callback(&one));
+//!         }
+//!     }
+//! }
+//!
+//! impl Connected for Board {
+//!     fn name(&self) -> &str {
+//!         "board"
+//!     }
+//!     fn snapshot(&self) -> Result<Vec<u8>, ConnectedError> {
+//!         let confirmed = |one: &BoardHypothesis| one.status == HypothesisStatus::Confirmed;
+//!         Ok(vec![u8::from(self.hypotheses.lock().unwrap().iter().any(confirmed))])
+//!     }
+//!     fn restore(&self, snapshot: &[u8]) -> Result<(), ConnectedError> {
+//!         self.set(if snapshot == [1] { HypothesisStatus::Confirmed } else { HypothesisStatus::Open });
+//!         Ok(())
+//!     }
+//!     fn state(&self) -> Option<AgentState> {
+//!         let hypotheses = self.hypotheses.lock().unwrap().clone();
+//!         Some(AgentState { hypotheses, ..AgentState::default() })
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let (project, home) = (folder.path().join("project"), folder.path().join("home"));
+//! # std::fs::create_dir(&project)?;
+//! let rappel = Arc::new(Rappel::open(OpenOptions::new(&project, &home))?);
+//! let (session, _) = rappel.start_session(SessionStart::default())?;
+//! let board = Board::default();
+//! rappel.connect(board.clone());
+//! board.set(HypothesisStatus::Open);
+//!
+//! // Manual checkpoint before trying something risky.
+//! let before = rappel.save(&SaveOptions {
+//!     message: Some("About to try skipping normalization".into()),
+//!     tags: vec!["experiment".into(), "pre_change".into()],
+//!     session: Some(session.to_string()),
+//!     ..SaveOptions::default()
+//! })?;
+//!
+//! // Automatic checkpoint on significant events, wherever they happen.
+//! let shared = rappel.clone();
+//! board.on_confirmed.lock().unwrap().push(Box::new(move |_| {
+//!     shared.auto_checkpoint(Trigger::HypothesisStatusChange).unwrap();
+//! }));
+//! let worker = board.clone();
+//! std::thread::spawn(move || worker.set(HypothesisStatus::Confirmed)).join().unwrap();
+//! let confirmed = rappel.find_by_tag("hypothesis_confirmed")?;
+//! assert_eq!(confirmed.len(), 1);
+//!
+//! // Compare before and after.
+//! let from = before.checkpoint.manifest.id.to_string().parse()?;
+//! let to = confirmed[0].manifest.id.to_string().parse()?;
+//! let compared = rappel.compare(&from, &to)?.agents.unwrap();
+//! assert_eq!(compared.all.hypothesis_changes.len(), 1);
+//!
+//! // What was believed then?
+//! let query = TemporalQuery { tag_filter: Some("pre_change".into()), ..TemporalQuery::default() };
+//! assert!(rappel.query_at(&query)?.state.hypotheses.get("norm").unwrap().status.is_open());
+//!
+//! // Things went wrong: back to it.
+//! board.on_confirmed.lock().unwrap().clear();
+//! rappel.resume_from(&from, Some(&session))?;
+//! assert!(board.hypotheses.lock().unwrap()[0].status.is_open());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Checkpoints at regular times
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use rappel::{OpenOptions, Periodic, PeriodicOptions, Rappel, format_duration, latest_in};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let (project, home) = (folder.path().join("project"), folder.path().join("home"));
+//! # std::fs::create_dir(&project)?;
+//! let rappel = Arc::new(Rappel::open(OpenOptions::new(&project, &home))?);
+//! let state_dir = project.join(".aiwg/ralph-external/iterations/001");
+//! let periodic = Periodic::new(
+//!     rappel,
+//!     PeriodicOptions {
+//!         state_dir: Some(state_dir.clone()),
+//!         interval: Duration::from_secs(15 * 60),
+//!         session: Some("session-uuid".into()),
+//!         on_checkpoint: Some(Arc::new(|data| println!("checkpoint {}", data.number))),
+//!         ..PeriodicOptions::default()
+//!     },
+//! );
+//! periodic.start(None)?;
+//! std::fs::write(project.join("login.ts"), "export {}")?;
+//! let summary = periodic.stop()?;
+//! assert_eq!(summary.total, 2);
+//! assert_eq!(summary.files_modified, ["login.ts"]);
+//!
+//! // After a crash, any program can read what was there.
+//! let latest = latest_in(&state_dir)?.unwrap();
+//! println!("Duration at crash: {}", format_duration(latest.duration));
+//! # Ok(())
+//! # }
+//! ```
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests hold no database"))]
 
@@ -120,8 +255,9 @@ mod workspace;
 
 pub use adopt::Adopted;
 pub use agents::{
-    AgentStats, Connected, ConnectedError, CrashedSession, ExecutionStats, Found, FoundEvent,
-    Notice, Recorded, RecoveryPoint, RecoveryStep, SessionStart, SessionView, StateAt,
+    AgentState, AgentStats, BoardBelief, BoardDependency, BoardEvidence, BoardGap, BoardHypothesis,
+    BoardVerification, Connected, ConnectedError, CrashedSession, ExecutionStats, Found,
+    FoundEvent, Notice, Recorded, RecoveryPoint, RecoveryStep, SessionStart, SessionView, StateAt,
     TemporalQuery, ToolStats, UnfinishedCall, at_json, process_id, process_started, resume_command,
     state_json,
 };
@@ -150,14 +286,15 @@ pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
+pub use rappel_types::duration::format_duration;
 pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRestore};
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use report::{Changed, PromptReport, Report, Totals};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
 pub use run::{
     Captured, CheckpointData, CheckpointSummary, Finished, MemorySamples, OnCheckpoint, OomCounter,
-    Periodic, PeriodicEvent, PeriodicOptions, ProcessMemory, RunSession, RunStart, RunTotals, Tail,
-    describe_exit, latest_in, memory_of_tree, summary_of,
+    Periodic, PeriodicEvent, PeriodicOptions, ProcessMemory, RunSession, RunStart, RunTotals,
+    Stream, Tail, describe_exit, latest_in, memory_of_tree, summary_of,
 };
 pub use save::{Overtaken, SaveOptions, Saved};
 pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};

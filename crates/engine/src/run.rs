@@ -17,4 +17,4 @@ pub use periodic::{Captured, Finished, OnCheckpoint, Periodic, PeriodicEvent, Pe
 pub use rappel_formats::aiwg::{CheckpointData, CheckpointSummary, latest_in, summary_of};
 pub(crate) use session::{RUN_FAILED, RunLock};
 pub use session::{RunSession, RunStart, RunTotals};
-pub use tail::Tail;
+pub use tail::{Stream, Tail};

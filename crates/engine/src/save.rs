@@ -66,6 +66,16 @@ impl Rappel {
         options: &SaveOptions,
         progress: Option<&Progress>,
     ) -> Result<Saved> {
+        let tags = self.take_boards(options)?;
+        let tagged;
+        let options = match tags.is_empty() {
+            true => options,
+            false => {
+                tagged =
+                    SaveOptions { tags: [&options.tags[..], &tags].concat(), ..options.clone() };
+                &tagged
+            }
+        };
         if self.is_detached() {
             let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
             return self.save_holding(&options, progress, &mut Holdings::default());

@@ -365,6 +365,7 @@ impl Rappel {
         let saves_by_itself = status.watch.is_some() && self.config.auto.every.is_some();
         if let Some(oldest) = oldest.filter(|_| !saves_by_itself)
             && self.now().as_millis() - oldest > UNSAVED_MS
+            && !self.is_supervised()?
         {
             let reason = match status.unsaved {
                 1 => "one changed path is unsaved".to_owned(),

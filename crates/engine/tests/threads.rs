@@ -20,8 +20,8 @@ fn named(message: String) -> SaveOptions {
     SaveOptions { message: Some(message), ..SaveOptions::default() }
 }
 
-/// Given a folder that was never saved, when eight threads save through one handle, all their checkpoints are in one
-/// history.
+/// Given a folder that was never saved, when eight threads save through one handle, all their
+/// checkpoints are in one history.
 #[test]
 fn threads_that_save_first_begin_one_history() {
     is_shared_between_threads::<Rappel>();

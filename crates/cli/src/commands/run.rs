@@ -248,11 +248,11 @@ impl OnTerminate for SaveOnTerminate {
 
     fn saved(&self) {
         if let Some(last) = self.periodic.captured().last() {
-            let missing = if last.partial { ", which lacks something" } else { "" };
-            tell(&format!(
-                "rappel: {}{missing} holds everything; waiting for the command",
-                last.checkpoint
-            ));
+            let holds = match &last.missing[..] {
+                [] => "holds everything".to_owned(),
+                missing => format!("lacks {}", missing.join(", ")),
+            };
+            tell(&format!("rappel: {} {holds}; waiting for the command", last.checkpoint));
         }
     }
 

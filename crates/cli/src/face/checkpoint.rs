@@ -204,6 +204,7 @@ pub fn full(
     }
     fields.add_some("Git", manifest.git.as_ref().map(git::line));
     databases::add(&mut fields, &manifest.databases);
+    fields.add_some("Memory", manifest.process.as_ref().and_then(memory));
     fields.add_some("Knowledge", manifest.knowledge.as_ref().map(knowledge));
     agents.add(&mut fields, manifest);
     for facet in Facet::ALL {
@@ -298,4 +299,9 @@ fn permissions(mode: u32) -> String {
             _ => ['r', 'w', 'x'][bit as usize % 3],
         })
         .collect()
+}
+/// The memory of the processes that a checkpoint is about.
+fn memory(process: &serde_json::Value) -> Option<String> {
+    let bytes = |name: &str| process.get(name)?.as_u64().map(format_size);
+    Some(format!("{} (anonymous {})", bytes("rss")?, bytes("heap_used")?))
 }

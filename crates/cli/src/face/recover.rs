@@ -36,9 +36,16 @@ pub fn unfinished(
             let id = paint.id(session.id.as_str());
             text.push_str(&format!("  {id}  begun {begun}{}\n", task.unwrap_or_default()));
             text.push_str(&crash(session, paint));
-            let resume = session.resume.clone();
-            let resume =
-                resume.unwrap_or_else(|| suggest(&format!("recall --session {}", session.id)));
+            let resume = match &session.resume {
+                // The flags of this call belong before the command that is run.
+                Some(resume) => {
+                    match resume.strip_prefix("rappel ").map(|it| it.split_once(" -- ")) {
+                        Some(Some((words, command))) => format!("{} -- {command}", suggest(words)),
+                        _ => resume.clone(),
+                    }
+                }
+                None => suggest(&format!("recall --session {}", session.id)),
+            };
             text.push_str(&format!("    Go on with: {}\n", clean(&resume)));
         }
     }

@@ -70,7 +70,7 @@ fn checkpoints(captured: &[Captured], paint: Paint) -> String {
             continue;
         }
         let changed = count(one.changed as u64, "path changed", "paths changed");
-        let partial = if one.partial { ", incomplete" } else { "" };
+        let partial = if one.missing.is_empty() { "" } else { ", incomplete" };
         text.push_str(&format!(
             "    {}  {}: {changed}, {} stored{partial}\n",
             paint.id(one.checkpoint.as_str()),
@@ -96,7 +96,10 @@ pub fn modified(files: &[String]) -> String {
 fn chart(columns: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let highest = columns.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |value: &u64| BARS[(value.saturating_mul(7).div_ceil(highest) as usize).min(7)];
+    let bar = |value: &u64| {
+        let height = (u128::from(*value) * 7).div_ceil(highest.into());
+        BARS[usize::try_from(height).unwrap_or(7).min(7)]
+    };
     columns.iter().map(bar).collect()
 }
 

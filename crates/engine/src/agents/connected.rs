@@ -10,6 +10,7 @@ use rappel_types::manifest::PartialReason;
 use rappel_types::{Facet, ObjectId, Reference};
 
 use super::StateAt;
+use super::board::AgentState;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::restore::{RestoreOptions, RestoreReport};
@@ -25,6 +26,11 @@ pub trait Connected: Send + Sync {
     fn snapshot(&self) -> Result<Vec<u8>, ConnectedError>;
     /// Becomes what it was when these bytes were taken.
     fn restore(&self, snapshot: &[u8]) -> Result<(), ConnectedError>;
+    /// What it knows in the words of a session, if it is a board or a graph of that kind. Each save takes what is new in
+    /// it into the session's journal, so that `query_at` and `compare` see it.
+    fn state(&self) -> Option<AgentState> {
+        None
+    }
 }
 
 /// What was taken of the connected systems.

@@ -42,7 +42,7 @@ pub struct CulpritCall {
 
 impl Rappel {
     pub(super) fn culprit(&self, good: &CheckpointId, bad: &CheckpointId) -> Result<Culprit> {
-        let reference = |id: &CheckpointId| Reference { base: Base::Id(id.clone()), back: 0 };
+        let reference = |id: &CheckpointId| Reference::new(Base::Id(id.clone()));
         let (good, bad) = (reference(good), reference(bad));
         let diff = self.compare(&good, &bad)?;
         let before = self.show(&good)?.manifest;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -15,13 +16,14 @@ use std::time::{Duration, Instant};
 use rappel_capture::files::Identity;
 use rappel_formats::aiwg::{self, CheckpointData, CheckpointSummary, Memory};
 use rappel_store::disk;
-use rappel_types::manifest::Cost;
+use rappel_types::manifest::{Cost, PartialReason};
 use rappel_types::{CheckpointId, Manifest, Timestamp, Trigger};
 use serde_json::Value;
 
 use super::memory::{MemorySamples, ProcessMemory, memory_of_tree};
 use super::progress::Progress;
 use super::state_file;
+use crate::agents::automatic;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 use crate::save::SaveOptions;
@@ -108,8 +110,8 @@ pub struct Captured {
     pub changed: usize,
     /// What it cost.
     pub cost: Cost,
-    /// Whether it lacks something.
-    pub partial: bool,
+    /// What it lacks, in words.
+    pub missing: Vec<String>,
 }
 
 /// How it ended.
@@ -125,6 +127,7 @@ pub struct Finished {
 pub struct Periodic {
     inner: Arc<Inner>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    begun: AtomicBool,
 }
 
 struct Inner {
@@ -170,29 +173,36 @@ impl Periodic {
             wake: Condvar::new(),
             listeners: Mutex::default(),
         };
-        Self { inner: Arc::new(inner), thread: Mutex::default() }
+        Self { inner: Arc::new(inner), thread: Mutex::default(), begun: AtomicBool::new(false) }
     }
 
-    /// From now on the memory of that process and its descendants is measured, instead of this one's.
+    /// From now on the memory of that process and its descendants is measured, instead of this
+    /// one's.
     pub fn watch(&self, pid: u32) {
         *locked(&self.inner.process) = pid;
+        *locked(&self.inner.samples) = MemorySamples::default();
         self.inner.sample();
     }
 
-    /// Makes the first checkpoint and begins the ticks. `interval` overrides the one of the options. A numbered file that
-    /// cannot be written is told to listeners and stops nothing.
+    /// Makes the first checkpoint and begins the ticks. `interval` overrides the one of the
+    /// options. A numbered file that cannot be written is told to listeners and stops nothing.
     pub fn start(&self, interval: Option<Duration>) -> Result<&Self> {
         let interval = interval.unwrap_or(self.inner.options.interval);
-        let mut thread = locked(&self.thread);
-        if thread.is_some() || interval.is_zero() {
-            return Err(Error::Usage {
-                message: match interval.is_zero() {
-                    true => "the interval is zero".into(),
-                    false => "the periodic checkpoints have begun already".into(),
-                },
-                hint: None,
-            });
+        let refuse = |message: &str| Err(Error::Usage { message: message.into(), hint: None });
+        if interval.is_zero() {
+            return refuse("the interval is zero");
         }
+        if self.begun.swap(true, Ordering::SeqCst) {
+            return refuse("the periodic checkpoints have begun already");
+        }
+        let first = self.begin(interval);
+        if first.is_err() {
+            self.begun.store(false, Ordering::SeqCst);
+        }
+        first.map(|()| self)
+    }
+
+    fn begin(&self, interval: Duration) -> Result<()> {
         self.inner.begin()?;
         let checkpoints_dir = self.inner.options.state_dir.as_deref().map(aiwg::checkpoints_dir);
         self.inner.tell(&PeriodicEvent::Started { interval, checkpoints_dir });
@@ -202,8 +212,9 @@ impl Periodic {
         }
         *locked(&self.inner.stopping) = false;
         let inner = self.inner.clone();
-        *thread = Some(std::thread::spawn(move || inner.tick_until_stopped(interval)));
-        Ok(self)
+        let thread = std::thread::spawn(move || inner.tick_until_stopped(interval));
+        *locked(&self.thread) = Some(thread);
+        Ok(())
     }
 
     /// Ends the ticks and makes the last checkpoint.
@@ -213,15 +224,18 @@ impl Periodic {
         Ok(finished.summary)
     }
 
-    /// The same, with words and values for the last checkpoint. The summary is there even if that checkpoint cannot be
-    /// made.
+    /// The same, with words and values for the last checkpoint. The summary is there even if that
+    /// checkpoint cannot be made.
     pub fn finish(&self, message: Option<String>, metadata: BTreeMap<String, Value>) -> Finished {
         *locked(&self.inner.stopping) = true;
         self.inner.wake.notify_all();
-        if let Some(thread) = locked(&self.thread).take() {
+        let thread = locked(&self.thread).take();
+        // A callback of the ticks may stop them: that thread cannot wait for itself.
+        if let Some(thread) = thread.filter(|it| it.thread().id() != std::thread::current().id()) {
             // One that panicked has said so; the last checkpoint is made all the same.
             let _ = thread.join();
         }
+        self.begun.store(false, Ordering::SeqCst);
         let occasion = Occasion { message, metadata, ..Occasion::new(Trigger::SessionEnd) };
         let last = self.inner.capture(occasion);
         let summary = self.summary();
@@ -232,8 +246,8 @@ impl Periodic {
         Finished { summary, last }
     }
 
-    /// Makes a checkpoint now, as number `number`. That its numbered file cannot be written is an error; the checkpoint in
-    /// the store is there all the same.
+    /// Makes a checkpoint now, as number `number`. That its numbered file cannot be written is an
+    /// error; the checkpoint in the store is there all the same.
     pub fn capture(&self, number: u64) -> Result<CheckpointData> {
         let occasion = Occasion { number: Some(number), ..Occasion::new(Trigger::Scheduled) };
         self.inner.begin()?;
@@ -355,14 +369,18 @@ impl Inner {
 
     fn capture(&self, occasion: Occasion) -> Result<CheckpointData> {
         let one_at_a_time = locked(&self.capturing);
-        let memory = self.sample();
+        let start = Instant::now();
+        // A process that has ended is told by its last sample.
+        let memory = self.sample().or_else(|| locked(&self.samples).last());
+        let automatic = automatic(occasion.trigger, None);
         let saved = self.rappel.save(&SaveOptions {
-            trigger: Some(occasion.trigger),
             session: self.options.session.clone(),
-            message: occasion.message,
+            message: occasion.message.or(automatic.message),
             metadata: occasion.metadata,
             if_changed: occasion.if_changed,
             process: memory,
+            tags: automatic.tags,
+            trigger: automatic.trigger,
             ..SaveOptions::default()
         })?;
         let manifest = &saved.checkpoint.manifest;
@@ -384,6 +402,8 @@ impl Inner {
             locked(&self.progress).add(data.clone());
         }
         drop(one_at_a_time);
+        let took_ms = start.elapsed().as_secs_f64() * 1000.0;
+        tracing::debug!(took_ms, created = saved.checkpoint.created, "tick");
         if counts {
             self.tell(&PeriodicEvent::Checkpoint(Box::new(data.clone())));
             if let Some(callback) = &self.options.on_checkpoint {
@@ -444,7 +464,14 @@ fn captured(manifest: &Manifest, changed: usize) -> Captured {
         trigger: manifest.trigger,
         changed,
         cost: manifest.cost,
-        partial: manifest.partial,
+        missing: manifest.partial_reasons.iter().map(missing).collect(),
+    }
+}
+
+fn missing(reason: &PartialReason) -> String {
+    match &reason.path {
+        Some(path) => format!("{path} ({})", reason.reason),
+        None => format!("{} ({})", reason.facet, reason.reason),
     }
 }
 

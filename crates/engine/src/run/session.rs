@@ -94,7 +94,13 @@ impl Rappel {
                 ..payload::SessionStarted::default()
             }),
         };
-        self.record_late(&id, &[NewEvent::from(body)])?;
+        if let Err(error) = self.record_late(&id, &[NewEvent::from(body)]) {
+            if known.is_none() {
+                // Without a session the file marks nothing.
+                let _ = disk::unlink(&**self.store.disk(), &path);
+            }
+            return Err(error);
+        }
         let started_at = self.session_as_it_stands(&id)?.started_at;
         Ok(RunSession { id, started_at, path, lock: Some(lock) })
     }
@@ -168,6 +174,13 @@ impl Rappel {
             Ok(()) if !path.exists() => RunLock::None,
             Ok(()) => RunLock::Free,
         }
+    }
+
+    /// Whether a supervised command runs in this workspace: what it changes is saved by itself.
+    pub(crate) fn is_supervised(&self) -> Result<bool> {
+        let ids = self.live_session_ids()?;
+        let mut ids = ids.iter().filter_map(|id| id.parse::<SessionId>().ok());
+        Ok(ids.any(|id| self.run_lock(&id) == RunLock::Held))
     }
 
     fn run_lock_path(&self, session: &SessionId) -> PathBuf {

@@ -254,6 +254,14 @@ fn a_process_that_only_has_the_number_of_an_agent_is_never_ended() {
     let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let pid = child.id();
     let started = rappel::process_started(pid).unwrap();
+    let same = rappel::process_id(pid).unwrap();
+    assert_eq!((same.pid, same.started), (pid, started));
+    // The machine was started again, and the numbers happen to be the same.
+    let process = Some(ProcessId { boot: same.boot + 1, ..same });
+    let session = Some("of-another-boot".parse().unwrap());
+    let start = SessionStart { session, process, ..SessionStart::default() };
+    let (other, _) = rappel.start_session(start).unwrap();
+    assert!(rappel.session(&other).unwrap().process_gone);
     let process = Some(ProcessId { pid, started: started + 1, boot: 0 });
     let session = Some("s1".parse().unwrap());
     rappel.start_session(SessionStart { session, process, ..SessionStart::default() }).unwrap();

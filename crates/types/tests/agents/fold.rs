@@ -474,7 +474,7 @@ fn illegal_events_are_refused_with_words_and_passed_over_by_the_fold() {
     journal
         .add(Body::SessionEnded(payload::SessionEnded {
             status: SessionStatus::Completed,
-            reason: None,
+            ..Default::default()
         }))
         .unwrap();
     let error = journal.line(r#"{"kind":"note","text":"late"}"#).unwrap_err();
