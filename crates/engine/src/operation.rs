@@ -9,8 +9,9 @@ mod reach;
 
 use std::path::PathBuf;
 
-use rappel_types::manifest::Skipped;
-use rappel_types::{Trigger, redact};
+use rappel_types::git::GitPart;
+use rappel_types::manifest::{SelectionRules, Skipped};
+use rappel_types::{Facet, Manifest, Trigger, redact};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -70,6 +71,8 @@ pub struct LeftOut {
     pub unknown: Vec<String>,
     /// Other things that no checkpoint holds.
     pub elsewhere: Vec<String>,
+    /// Why databases are missing, where the operation reaches them.
+    pub databases: Vec<String>,
 }
 
 /// A checkpoint that was made before an operation.
@@ -95,6 +98,7 @@ impl LeftOut {
         };
         let kinds = [
             ("not saved", paths.collect()),
+            ("databases not saved", clean(&self.databases)),
             ("outside the workspace and not saved", clean(&self.outside)),
             ("unknown before it runs", clean(&self.unknown)),
             ("beyond any checkpoint", clean(&self.elsewhere)),
@@ -113,6 +117,24 @@ impl LeftOut {
             "unknown": clean(&self.unknown),
             "elsewhere": clean(&self.elsewhere),
         })
+    }
+}
+
+/// The rules by which a checkpoint chose its files, in every work tree.
+fn rules_of(manifest: &Manifest) -> Vec<&SelectionRules> {
+    let parts = manifest.git.iter().flat_map(GitPart::repositories);
+    let worktrees = parts.flat_map(|(_, part)| &part.worktrees);
+    let files = worktrees.filter_map(|worktree| worktree.files.as_ref());
+    files.chain(&manifest.files).map(|files| &files.rules).collect()
+}
+
+/// Why a checkpoint does not hold the databases that an operation reaches.
+fn databases_not_in(made: &Manifest) -> Vec<String> {
+    let failed = made.partial_reasons.iter().filter(|one| one.facet == Facet::Databases);
+    let reasons: Vec<String> = failed.map(|one| one.reason.clone()).collect();
+    match reasons.is_empty() && made.databases.is_empty() {
+        true => vec!["none is configured".to_owned()],
+        false => reasons,
     }
 }
 
@@ -168,11 +190,26 @@ impl Rappel {
         if is_first || self.reaches_new_worktree(operation, newest.as_ref()) {
             self.save(&SaveOptions { trigger, message: None, ..options.clone() })?;
         }
+        let mut before = newest;
+        loop {
+            let made = self.save_reached(operation, options.clone())?;
+            let now = &made.saved.checkpoint.manifest;
+            // Where the rules have changed since the last checkpoint, other files are ignored now
+            // than were looked for; with this checkpoint their rules are known.
+            if before.is_some_and(|before| rules_of(&before) == rules_of(now)) {
+                return Ok(made);
+            }
+            before = Some(now.clone());
+        }
+    }
+
+    /// A checkpoint before an operation, by the rules of the newest one.
+    fn save_reached(&self, operation: &Operation, options: SaveOptions) -> Result<SavedBefore> {
         let reached = self.reached_by(operation)?;
-        let left_out = reached.left_out;
+        let mut left_out = reached.left_out;
         let mut options = SaveOptions {
             message: Some(operation.title()),
-            trigger,
+            trigger: Some(Trigger::PreOperation),
             also: reached.also,
             also_worktrees: reached.worktrees,
             left_out: left_out.paths.clone(),
@@ -182,6 +219,13 @@ impl Rappel {
         };
         options.metadata.insert("operation".into(), left_out.to_json(&operation.does));
         let saved = self.save(&options)?;
+        let made = &saved.checkpoint.manifest;
+        left_out.paths.extend(self.skipped_of(operation, made));
+        left_out.paths.sort();
+        left_out.paths.dedup();
+        if operation.databases {
+            left_out.databases = databases_not_in(made);
+        }
         Ok(SavedBefore { saved, left_out })
     }
 }

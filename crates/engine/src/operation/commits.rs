@@ -25,12 +25,12 @@ impl Rappel {
             self.resolve_commit(&commit, &mut operation);
         }
         if operation.perhaps {
+            // What stands in the way of a commit's file is lost if git ignores it; otherwise git
+            // refuses to go there. Which of the two holds is for the rules of the moment to say.
             let may_reach = !operation.files.is_empty()
                 || !operation.ignored.is_empty()
                 || !operation.unknown.is_empty();
-            // What cannot be looked at may be lost as well.
-            let reaches = || self.reached_by(&operation).map_or(true, |one| !one.is_nothing());
-            if !may_reach || !reaches() {
+            if !may_reach {
                 return None;
             }
         }
@@ -52,8 +52,10 @@ impl Rappel {
                 operation.ignored.push(place.work_tree.clone());
             }
             Tracked::Paths(paths) => operation.files.extend(paths),
-            // `git checkout notes.txt` names no commit, and git refuses one that is not there.
-            Tracked::NoCommit if folder.join(&commit.name).symlink_metadata().is_ok() => {}
+            // `git checkout notes` names a file, and git refuses a commit that is not there.
+            Tracked::NoCommit if folder.join(&commit.name).symlink_metadata().is_ok() => {
+                operation.files.push(folder.join(&commit.name));
+            }
             Tracked::NoCommit if operation.perhaps => return,
             Tracked::NoCommit | Tracked::Unreadable => {
                 operation.unknown.push(commit.name.clone());

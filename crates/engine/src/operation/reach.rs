@@ -39,15 +39,6 @@ pub(super) struct Reached {
     pub left_out: LeftOut,
 }
 
-impl Reached {
-    /// Whether a checkpoint takes everything anyway.
-    pub fn is_nothing(&self) -> bool {
-        self.also.is_empty()
-            && self.worktrees.values().all(Vec::is_empty)
-            && self.left_out.is_empty()
-    }
-}
-
 impl Rappel {
     /// Whether an operation names anything in the workspace.
     pub(super) fn reaches_files(&self, operation: &Operation) -> bool {
@@ -125,6 +116,18 @@ impl Rappel {
         Ok(entries.into_iter().filter(is_gone).map(|entry| entry.path).collect())
     }
 
+    /// What of an operation's reach a checkpoint left out by itself: files that are too large, pipes.
+    pub(super) fn skipped_of(&self, operation: &Operation, made: &Manifest) -> Vec<Skipped> {
+        let named: Vec<PathBuf> =
+            operation.files.iter().chain(&operation.ignored).map(|path| settled(path)).collect();
+        let skipped = made.files.iter().flat_map(|files| &files.skipped);
+        let is_named = |one: &&Skipped| {
+            let path = self.root.join(OsStr::from_bytes(one.path.as_bytes()));
+            named.iter().any(|named| path.starts_with(named))
+        };
+        skipped.filter(is_named).cloned().collect()
+    }
+
     /// What an operation reaches.
     pub(super) fn reached_by(&self, operation: &Operation) -> Result<Reached> {
         let mut reached = Reached::default();
@@ -144,6 +147,7 @@ impl Rappel {
                 let mut walk =
                     Walk { root, roots: &roots, room, also: Vec::new(), left_out: Vec::new() };
                 walk.run(below);
+                walk.take_named(below);
                 room = walk.room;
                 reached.databases |= root.has_database_in(&path);
                 let Walk { also, left_out, .. } = walk;
@@ -258,6 +262,16 @@ impl Walk<'_> {
                 let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
                 waiting.extend(entries.map(|entry| path.join(entry.file_name())));
             }
+        }
+    }
+
+    /// Takes a file that is named itself, whatever rules there are by the time of the save.
+    fn take_named(&mut self, below: &Path) {
+        let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { return };
+        let found = self.root.folder.join(below).symlink_metadata();
+        let is_small = found.is_ok_and(|found| found.is_file() && found.len() <= self.room.each);
+        if is_small && self.root.selector.judge(&path, false) == Judged::Taken {
+            self.also.push(path);
         }
     }
 

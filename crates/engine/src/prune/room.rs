@@ -4,7 +4,7 @@
 use rappel_store::gc::GcOptions;
 use rappel_types::CheckpointId;
 use rappel_types::config::DEFAULT_MAX_SIZE;
-use rappel_types::retention::{self, Candidate};
+use rappel_types::retention::{self, Candidate, Policy};
 
 use super::PruneReport;
 use super::automatic::Full;
@@ -107,12 +107,18 @@ impl Rappel {
         Ok(open.collect())
     }
 
-    /// The checkpoints that nothing protects. Where the policy cannot be read, that is none.
+    /// The checkpoints that nothing protects: neither the policy, nor what protects checkpoints from
+    /// the ordinary one, because a strict preset says how many to keep and not what to do without
+    /// room. Where the policy cannot be read, that is none.
     fn spare(&self) -> Result<Vec<Candidate>> {
         let Ok(policy) = self.retention() else { return Ok(Vec::new()) };
         let (found, _) = self.prune_candidates()?;
-        let decisions = retention::decide(&found, policy, self.now(), &self.options.zone);
-        let spare = found.into_iter().zip(decisions).filter(|(_, one)| !one.reason.protects());
+        let decided = |policy| retention::decide(&found, policy, self.now(), &self.options.zone);
+        let protected = decided(policy).into_iter().zip(decided(&Policy::default()));
+        let protected =
+            protected.map(|(own, usual)| own.reason.protects() || usual.reason.protects());
+        let protected: Vec<bool> = protected.collect();
+        let spare = found.into_iter().zip(protected).filter(|(_, protected)| !protected);
         Ok(spare.map(|(found, _)| found).collect())
     }
 }
