@@ -53,7 +53,7 @@ fn open(folder: &Path, config: &str) -> Result<Rappel, Box<dyn std::error::Error
 
 /// A step is a thought and the checkpoint that it makes, one durable commit.
 fn grow(folder: &Path, steps: usize) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
-    let mut rappel = open(folder, "[auto]\nthought-completed = true\ntime-passed = false\nsession-start = false\n")?;
+    let rappel = open(folder, "[auto]\nthought-completed = true\ntime-passed = false\nsession-start = false\n")?;
     let (session, _) = rappel.start_session(SessionStart::default())?;
     let mut words = Words(7);
     let mut took = Vec::with_capacity(steps);
@@ -111,7 +111,7 @@ fn floor(path: &Path, steps: usize) -> Result<Duration, Box<dyn std::error::Erro
 
 /// A session of many events, of all kinds.
 fn many(folder: &Path, events: usize) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
-    let mut rappel = open(folder, "[auto]\ntime-passed = false\nsession-start = false\n")?;
+    let rappel = open(folder, "[auto]\ntime-passed = false\nsession-start = false\n")?;
     let (session, _) = rappel.start_session(SessionStart::default())?;
     let mut words = Words(11);
     let start = Instant::now();
