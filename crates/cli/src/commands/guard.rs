@@ -70,9 +70,10 @@ __rappel_guard \"\$__rappel_last\"" DEBUG
 __rappel_set "$(trap -p DEBUG)"
 "#;
 
-/// The function for zsh, which tells what was typed.
+/// The function for zsh, which tells the whole line that was typed. One that only calls Rappel needs
+/// no guard.
 const ZSH: &str = r#"__rappel_guard() {
-    case "$1" in rappel*) return ;; esac
+    case "$1" in *[\;\&\|\(\`]* | *$'\n'*) ;; rappel\ *) return ;; esac
     command rappel guard --line "$1" </dev/null || true
 }
 autoload -Uz add-zsh-hook && add-zsh-hook preexec __rappel_guard
@@ -80,7 +81,7 @@ autoload -Uz add-zsh-hook && add-zsh-hook preexec __rappel_guard
 
 /// The function for fish, which does so too.
 const FISH: &str = r#"function __rappel_guard --on-event fish_preexec
-    string match -q 'rappel*' -- $argv[1]; and return
+    string match -qr '^rappel [^;&|(\n]*$' -- $argv[1]; and return
     command rappel guard --line "$argv[1]" </dev/null; or true
 end
 "#;
