@@ -348,6 +348,137 @@ fn zsh_guards_what_is_typed() {
 }
 
 #[test]
+fn a_line_that_only_begins_with_rappel_is_guarded() {
+    for (name, arguments, script) in [
+        (
+            "zsh",
+            &["-f", "-i", "-s"][..],
+            "eval \"$(rappel guard --shell zsh)\"\nrappel status -q && rm -rf secret || rm -rf secret\nexit\n",
+        ),
+        (
+            "fish",
+            &["--no-config"],
+            "rappel guard --shell fish | source\n\
+             for line in 'rappel list' 'rappel status -q; rm -rf secret'\n\
+             emit fish_preexec $line\neval $line\nend\n",
+        ),
+    ] {
+        let world = world();
+        world.save("before all");
+        let Some(output) = typed(&world, name, arguments, script) else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.matches("rappel: saved").count(), 1, "{name}: {said}");
+        restore(&world, &newest(&world));
+        assert_eq!(world.read("secret/.env"), "TOKEN=1\n", "{name}");
+    }
+}
+
+#[test]
+fn rules_that_changed_since_the_last_save_are_todays() {
+    for (rule, command) in [
+        ("echo out >> .git/info/exclude", "rm -rf out"),
+        ("echo out >> .git/info/exclude", "git clean -fdxq"),
+        ("echo '*.txt' >> .git/info/exclude", "rm out/d.txt"),
+        ("echo out >> more && git config core.excludesFile \"$PWD/more\"", "rm -rf out"),
+    ] {
+        let world = world();
+        world.save("before all");
+        assert!(shell(&world, rule).status.success());
+        world.write("out/d.txt", "data\n");
+        before(&world, command);
+        assert!(shell(&world, command).status.success());
+        assert!(!world.project.path("out/d.txt").exists(), "{command}");
+        restore(&world, &newest(&world));
+        assert_eq!(world.read("out/d.txt"), "data\n", "{rule}; {command}");
+    }
+}
+
+#[test]
+fn git_clean_with_patterns_and_links_that_commands_go_through_take_what_is_ignored() {
+    for (command, path) in [
+        ("git clean -fx '*.local'", "settings.local"),
+        ("cd src && git clean -fdxq :/", "secret/.env"),
+        ("git clean -fdxq -- ':!src'", "secret/.env"),
+        ("echo x > link", "settings.local"),
+        ("truncate -s 0 link", "settings.local"),
+        ("find folder/ -type f -delete", "secret/.env"),
+    ] {
+        let world = world();
+        assert!(shell(&world, "ln -s settings.local link; ln -s secret folder").status.success());
+        world.save("before all");
+        let content = world.read(path);
+        before(&world, command);
+        assert!(shell(&world, command).status.success(), "{command}");
+        restore(&world, &newest(&world));
+        assert_eq!(world.read(path), content, "{command}");
+    }
+}
+
+#[test]
+fn each_version_of_an_ignored_file_is_saved_before_an_edit() {
+    let world = world();
+    let path = world.project.path("settings.local").to_str().unwrap().to_owned();
+    let edit = |world: &World| {
+        let call = json!({"tool_name": "Write", "tool_input": {"file_path": path}});
+        tell(world, "PreToolUse", &call);
+    };
+    // The first one begins the history of the workspace.
+    for version in ["one\n", "two\n", "three\n"] {
+        world.write("settings.local", version);
+        edit(&world);
+        let list = world.json(&["list", "--all"]);
+        let held = list["checkpoints"].as_array().unwrap().iter().any(|one| {
+            let place = format!("{}:settings.local", one["id"].as_str().unwrap());
+            world.run(&["cat", &place]).stdout == version.as_bytes()
+        });
+        assert!(held, "{version}");
+    }
+}
+
+#[test]
+fn an_edit_is_taken_back_where_git_checkout_names_a_path_without_dashes() {
+    for command in ["git checkout -q src", "git checkout -q HEAD src", "git checkout -q plain"] {
+        let world = world();
+        world.write("plain", "committed\n");
+        git(&world, &["add", "plain"]);
+        git(&world, &["commit", "-q", "-m", "plain"]);
+        world.save("before all");
+        world.write("src/main.rs", "work\n");
+        world.write("plain", "work\n");
+        before(&world, command);
+        assert_eq!(newest(&world)["description"], format!("Before {command}"));
+        assert!(shell(&world, command).status.success());
+        restore(&world, &newest(&world));
+        assert_eq!(world.read("src/main.rs"), "work\n", "{command}");
+        assert_eq!(world.read("plain"), "work\n", "{command}");
+    }
+}
+
+#[test]
+fn what_a_checkpoint_leaves_out_by_its_own_rules_is_named_too() {
+    let world = world();
+    world.write("rappel.toml", "[files]\nmax_file_size = \"1KiB\"\n");
+    world.write("model.bin", &"x".repeat(2000));
+    world.save("before all");
+    let message = before(&world, "rm model.bin").unwrap();
+    assert!(message.contains("model.bin"), "{message}");
+}
+
+#[test]
+fn a_database_that_is_not_saved_is_named_before_it_is_dropped() {
+    let world = world();
+    world.save("before all");
+    let message = before(&world, "dropdb app").unwrap();
+    assert!(message.contains("databases not saved: none is configured"), "{message}");
+    world.write(
+        "rappel.toml",
+        "[[database]]\nname = \"app\"\nurl = \"postgres://nobody@127.0.0.1:1/app\"\n",
+    );
+    let message = before(&world, "prisma migrate reset --force").unwrap();
+    assert!(message.contains("databases not saved: app: "), "{message}");
+}
+
+#[test]
 fn fish_guards_what_is_typed() {
     // Fish tells what is typed at a terminal only; the event is the one that it sends.
     let script = "rappel guard --shell fish | source\n\

@@ -162,14 +162,19 @@ impl Operation {
 
 impl Rappel {
     /// Has a save take the files that an operation names although git ignores them. Returns what it
-    /// cannot take; nothing if the newest checkpoint's rules take every one of them anyway.
+    /// cannot take; nothing if the newest checkpoint's rules take every one of them anyway. That an
+    /// earlier checkpoint holds one is not enough: it may hold another content.
     pub(crate) fn also_ignored(
         &self,
         operation: &Operation,
         options: &mut SaveOptions,
     ) -> Result<Option<LeftOut>> {
-        let Some(newest) = self.newest_files()? else { return Ok(None) };
-        if self.holds_all(&newest, &operation.files)? {
+        let Some(newest) = self.newest_files()? else {
+            // Without rules it is not known which of them are ignored.
+            options.also = self.small_files(&operation.files);
+            return Ok(None);
+        };
+        if self.rules_take(&newest, &operation.files) {
             return Ok(None);
         }
         let reached = self.reached_by(operation)?;
@@ -190,16 +195,13 @@ impl Rappel {
         if is_first || self.reaches_new_worktree(operation, newest.as_ref()) {
             self.save(&SaveOptions { trigger, message: None, ..options.clone() })?;
         }
-        let mut before = newest;
-        loop {
-            let made = self.save_reached(operation, options.clone())?;
-            let now = &made.saved.checkpoint.manifest;
-            // Where the rules have changed since the last checkpoint, other files are ignored now
-            // than were looked for; with this checkpoint their rules are known.
-            if before.is_some_and(|before| rules_of(&before) == rules_of(now)) {
-                return Ok(made);
-            }
-            before = Some(now.clone());
+        let made = self.save_reached(operation, options.clone())?;
+        // Where the rules have changed since the last checkpoint, other files are ignored now than
+        // were looked for; with the checkpoint that was just made their rules are known.
+        let now = rules_of(&made.saved.checkpoint.manifest);
+        match newest.is_some_and(|newest| rules_of(&newest) != now) {
+            true => self.save_reached(operation, options),
+            false => Ok(made),
         }
     }
 

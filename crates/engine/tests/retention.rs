@@ -185,20 +185,107 @@ fn where_all_is_protected_saving_goes_on_and_status_says_so() {
 }
 
 #[test]
-fn the_limit_is_the_homes_and_each_workspace_keeps_what_it_protects() {
-    let (world, ids) = large("1MiB", 3);
-    let other = Project::new().file("b", noise(300_000, 7));
-    let open = || {
-        let clock = std::sync::Arc::new(world.clock.clone());
-        Rappel::open(OpenOptions { clock, ..OpenOptions::new(other.root(), world.home.path()) })
-    };
-    let manual = open().unwrap().save(&SaveOptions::default()).unwrap().checkpoint.manifest.id;
-    world.clock.advance(2 * DAY_MS);
-    let newest = world.saved(b"small");
-    assert!(world.tended().unwrap() >= 1);
-    world.restore(&newest);
-    assert!(open().unwrap().show(&reference(manual.as_str())).is_ok(), "made by hand");
-    assert!(world.open().show(&reference(&ids[0])).is_err());
+fn a_strict_preset_does_not_give_manual_or_young_checkpoints_away_for_space() {
+    for preset in ["loki", "caf", "forge", "lugh"] {
+        let config = format!("[store]\nmax_size = \"1KiB\"\n[retention]\npreset = \"{preset}\"\n");
+        let world = World::new(Project::new().file("rappel.toml", config));
+        world.saved(b"first");
+        world.tended();
+        world.clock.advance(2 * DAY_MS);
+        world.write("a", noise(40_000, 1));
+        let manual = world.save("by hand");
+        world.saved(&noise(40_000, 2));
+        world.saved(b"newest");
+        world.tended().unwrap();
+        assert!(world.open().show(&reference(&manual)).is_ok(), "{preset}");
+        assert!(world.count() >= 3, "{preset}");
+    }
+}
+
+/// Another workspace in the home of a world, with these rules.
+struct Other<'w> {
+    world: &'w World,
+    project: Project,
+}
+
+impl<'w> Other<'w> {
+    fn new(world: &'w World, config: &str) -> Self {
+        let project = Project::new().file("rappel.toml", config).file("b", noise(300_000, 7));
+        Self { world, project }
+    }
+
+    fn open(&self) -> Rappel {
+        Rappel::open(self.world.options_at(self.project.root())).unwrap()
+    }
+
+    fn save(&self) {
+        let trigger = Some(Trigger::Scheduled);
+        self.open().save(&SaveOptions { trigger, ..SaveOptions::default() }).unwrap();
+        self.open().prune_due();
+    }
+
+    fn tended(&self) -> usize {
+        self.open().prune_if_due().unwrap().map_or(0, |report| report.deleted.len())
+    }
+}
+
+#[test]
+fn another_projects_limit_does_not_reach_this_one() {
+    let (world, ids) = large("20GiB", 5);
+    let other = Other::new(&world, "[store]\nmax_size = \"1KiB\"\n");
+    for day in 0..4 {
+        std::fs::write(other.project.path("b"), noise(300_000, 10 + day)).unwrap();
+        other.save();
+        world.clock.advance(2 * DAY_MS);
+        world.saved(&noise(1000, 20 + day));
+    }
+    assert!(other.tended() > 0, "its own go");
+    for id in &ids {
+        assert!(world.open().show(&reference(id)).is_ok(), "{id}");
+    }
+}
+
+#[test]
+fn a_limit_that_changed_waits_a_day() {
+    let (world, ids) = large("20GiB", 5);
+    world.clock.advance(DAY_MS + HOUR_MS);
+    assert_eq!(world.tended(), Some(0));
+    world.write(
+        "rappel.toml",
+        "[store]\nmax_size = \"1KiB\"\n[retention]\ndefault = { keep = \"90d\" }\n",
+    );
+    world.clock.advance(HOUR_MS);
+    assert_eq!(world.tended(), Some(0), "it is new");
+    assert!(world.open().show(&reference(&ids[0])).is_ok());
+    world.clock.advance(DAY_MS);
+    assert!(world.tended().unwrap() > 0);
+}
+
+#[test]
+fn what_a_workspace_keeps_stays_when_its_folder_or_its_rules_are_gone() {
+    let rules = "[store]\nmax_size = \"1KiB\"\n[retention]\ndefault = { keep = \"90d\" }\n";
+    for gone in ["folder", "rules"] {
+        let (world, _) = large("1KiB", 3);
+        let forever =
+            "[store]\nmax_size = \"1KiB\"\n[retention]\ndefault = { keep = \"forever\" }\n";
+        let other = Other::new(&world, forever);
+        for day in 0..4 {
+            std::fs::write(other.project.path("b"), noise(1000, 10 + day)).unwrap();
+            other.save();
+            world.clock.advance(DAY_MS);
+        }
+        let id = other.open().workspace_id().unwrap().to_string();
+        match gone {
+            "folder" => std::fs::rename(other.project.root(), other.project.outside().join("away")),
+            _ => std::fs::remove_file(other.project.path("rappel.toml")),
+        }
+        .unwrap();
+        world.write("rappel.toml", rules);
+        world.tended();
+        let options = OpenOptions { workspace: Some(id), ..world.options() };
+        let left = Rappel::open(options).unwrap().list(&rappel::ListFilter::default()).unwrap();
+        assert_eq!(left.total, 4, "{gone}");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 Examples:
   rappel watch
   rappel watch --once
-  rappel integrate systemd      # run it from now on, in the background
+  rappel integrate systemd      # write a unit that runs it in the background
   rappel status                 # says whether it runs")]
 pub struct Args {
     /// Do what is due, and end; for those who have another clock, such as cron

@@ -5,8 +5,9 @@
 //! a path that Rappel's own rules leave out stays left out. A restore of another checkpoint does
 //! not delete these paths: no rules select them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -87,19 +88,30 @@ impl Rappel {
         }
     }
 
-    /// Whether a checkpoint holds each of these files, as far as they are there and in the workspace.
-    pub(super) fn holds_all(&self, manifest: &Manifest, files: &[PathBuf]) -> Result<bool> {
-        let Some(part) = &manifest.files else { return Ok(false) };
-        let held = tree::Lookup::new(self.source(), part.tree);
-        for file in files {
-            let file = settled(file);
-            let Ok(below) = file.strip_prefix(&self.root) else { continue };
-            let Ok(path) = RelPath::new(below.as_os_str().as_bytes()) else { continue };
-            if file.symlink_metadata().is_ok() && held.find(&path)?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Whether a checkpoint's rules take each of these files, as far as they are in the workspace.
+    pub(super) fn rules_take(&self, manifest: &Manifest, files: &[PathBuf]) -> bool {
+        let root = manifest.files.as_ref().and_then(|part| Root::of(self.root.clone(), part));
+        let Some(root) = root else { return false };
+        self.inside(files)
+            .all(|(path, found)| root.selector.judge(&path, found.is_dir()) == Judged::Taken)
+    }
+
+    /// Those of these files that are in the workspace and not too large.
+    pub(super) fn small_files(&self, files: &[PathBuf]) -> Vec<RelPath> {
+        let most = self.config.files.max_file_size;
+        let is_git =
+            |path: &RelPath| path.as_bytes().split(|b| *b == b'/').any(|name| name == b".git");
+        let small = self.inside(files).filter(|(_, found)| found.is_file() && found.len() <= most);
+        small.map(|(path, _)| path).filter(|path| !is_git(path)).collect()
+    }
+
+    /// Those of these files that are there and in the workspace, and what a link among them leads to.
+    fn inside(&self, files: &[PathBuf]) -> impl Iterator<Item = (RelPath, Metadata)> {
+        with_targets(files).into_iter().filter_map(|file| {
+            let below = file.strip_prefix(&self.root).ok()?;
+            let path = RelPath::new(below.as_os_str().as_bytes()).ok()?;
+            Some((path, file.symlink_metadata().ok()?))
+        })
     }
 
     /// The paths that a checkpoint before an operation took although git ignored them, and that are
@@ -136,8 +148,7 @@ impl Rappel {
         let newest = self.newest_files()?;
         let roots = self.roots(newest.as_ref());
         let mut room = Room { each: self.config.files.max_file_size, left: MOST_BYTES };
-        for path in operation.files.iter().chain(&operation.ignored) {
-            let path = settled(path);
+        for path in with_targets(operation.files.iter().chain(&operation.ignored)) {
             let reaches =
                 |root: &&Root| path.starts_with(&root.folder) || root.folder.starts_with(&path);
             let mut is_inside = false;
@@ -334,6 +345,17 @@ impl Walk<'_> {
     fn leave(&mut self, path: RelPath, reason: &str) {
         self.left_out.push(Skipped { path, reason: reason.into() });
     }
+}
+
+/// Where paths really are; for a link both itself and what it leads to, because a command may mean
+/// either.
+fn with_targets<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> BTreeSet<PathBuf> {
+    let both = paths.into_iter().flat_map(|path| {
+        let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let target = is_link.then(|| path.canonicalize().ok()).flatten();
+        std::iter::once(settled(path)).chain(target)
+    });
+    both.collect()
 }
 
 /// A path whose folder is where it really is. What the path names may be a link, and stays one.

@@ -29,9 +29,9 @@ pub struct Retention {
     version: u32,
     /// When it was applied last.
     pub applied_at: Timestamp,
-    /// A hash of the policy.
+    /// A hash of the rules.
     policy: String,
-    /// Since when the policy is this one.
+    /// Since when the rules are these.
     policy_since: Timestamp,
     /// What goes next, and when.
     pub next: Option<NextDeletion>,
@@ -105,17 +105,16 @@ impl Rappel {
         let policy = self.retention()?;
         let mut state = self.read_retention(id).unwrap_or_else(|| self.retention_begins(now));
         state.applied_at = now;
-        if state.policy != hash(policy) {
+        if state.policy != self.rules_hash() {
             state = Retention { deleted: state.deleted, ..self.retention_begins(now) };
         }
         // Noted first: what fails is tried again in an hour, not by every save.
         self.write_retention(id, &state);
-        let is_settled = now.millis_since(state.policy_since) >= DAY_MS;
-        let mut report = match is_settled {
+        let mut report = match self.is_settled() {
             true => self.prune(self.plan_prune(policy)?, false)?,
             false => PruneReport::default(),
         };
-        let Room { full, deleted } = self.make_room(is_settled)?;
+        let Room { full, deleted } = self.make_room()?;
         report.deleted.extend(deleted);
         if !report.deleted.is_empty() {
             self.announce(report.deleted.len());
@@ -139,12 +138,26 @@ impl Rappel {
         Retention {
             version: VERSION,
             applied_at: now,
-            policy: hash(&self.config.retention),
+            policy: self.rules_hash(),
             policy_since: now,
             next: None,
             deleted: 0,
             full: None,
         }
+    }
+
+    /// Whether this workspace's rules have been what they are for a day, as far as that was noticed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.retention_state().is_some_and(|state| {
+            state.policy == self.rules_hash()
+                && self.now().millis_since(state.policy_since) >= DAY_MS
+        })
+    }
+
+    /// A hash of what `rappel.toml` says of retention and space.
+    fn rules_hash(&self) -> String {
+        let rules = format!("{:?} {:?}", self.config.retention, self.config.store.max_size);
+        id_of(rules.as_bytes()).to_string()
     }
 
     fn retention_folder(&self) -> PathBuf {
@@ -191,8 +204,4 @@ impl Rappel {
         std::fs::rename(folder.join("announce"), folder.join("announced")).ok()?;
         serde_json::from_slice(&text).ok()
     }
-}
-
-fn hash(policy: &Policy) -> String {
-    id_of(format!("{policy:?}").as_bytes()).to_string()
 }

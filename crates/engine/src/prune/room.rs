@@ -21,6 +21,14 @@ pub(super) struct Room {
     pub deleted: Vec<CheckpointId>,
 }
 
+/// A workspace that wants the home to be smaller than it is.
+struct Crowded {
+    rappel: Rappel,
+    limit: u64,
+    /// Which of its checkpoints nothing protects.
+    spare: Vec<Candidate>,
+}
+
 impl Rappel {
     /// How large the home may get.
     pub fn max_size(&self) -> Result<u64> {
@@ -30,57 +38,74 @@ impl Rappel {
         Ok(DEFAULT_MAX_SIZE.min(self.store.home().disk_size()? / 10))
     }
 
-    /// Where the home is too large, deletes the oldest checkpoints that nothing protects, of all
-    /// its workspaces; if `may_delete`.
-    pub(super) fn make_room(&self, may_delete: bool) -> Result<Room> {
-        let max_bytes = self.max_size()?;
-        let roomy = Room { full: None, deleted: Vec::new() };
+    /// Where the home is too large, deletes the oldest checkpoints that nothing protects. Each
+    /// workspace says for its own checkpoints how large the home may get, so that no other
+    /// project's `rappel.toml` reaches them.
+    pub(super) fn make_room(&self) -> Result<Room> {
         let stored = folder_size(self.store.home().root());
-        if stored <= max_bytes {
-            return Ok(roomy);
+        let max_bytes = self.max_size()?;
+        let mut limits = vec![max_bytes];
+        let mut workspaces = Vec::new();
+        for rappel in self.all_workspaces()?.into_iter().filter(Self::is_settled) {
+            let limit = rappel.max_size()?;
+            if stored > limit {
+                limits.push(limit);
+                let spare = rappel.spare()?;
+                workspaces.push(Crowded { rappel, limit, spare });
+            }
         }
-        let left = self.remaining(stored, &[])?;
-        if left <= max_bytes {
-            return Ok(roomy);
+        // From the largest limit to the smallest: the ones with more room wait for their turn.
+        limits.sort_unstable_by(|a, b| b.cmp(a));
+        limits.dedup();
+        let mut going: Vec<CheckpointId> = Vec::new();
+        for limit in limits {
+            if stored <= limit || self.remaining(stored, &going)? <= limit {
+                continue;
+            }
+            let crowded = workspaces.iter().filter(|one| one.limit <= limit);
+            let spare = crowded.flat_map(|one| &one.spare);
+            let mut spare: Vec<&Candidate> = spare.filter(|one| !going.contains(&one.id)).collect();
+            spare.sort_by_key(|one| (one.created_at, one.id.clone()));
+            going = self.fewest(going, &spare, stored, limit)?;
         }
-        let full = |bytes| Some(Full { bytes, max_bytes });
-        if !may_delete {
-            return Ok(Room { full: full(left), ..roomy });
-        }
-        let workspaces = self.all_workspaces()?;
-        // Each with the place of its workspace.
-        let mut spare: Vec<(Candidate, usize)> = Vec::new();
-        for (place, rappel) in workspaces.iter().enumerate() {
-            spare.extend(rappel.spare()?.into_iter().map(|one| (one, place)));
-        }
-        spare.sort_by_key(|(one, place)| (one.created_at, *place, one.sequence));
-        let ids: Vec<CheckpointId> = spare.iter().map(|(one, _)| one.id.clone()).collect();
-        let count = self.fewest(&ids, stored, max_bytes)?;
         let mut deleted = Vec::new();
-        for (place, rappel) in workspaces.iter().enumerate() {
-            let going = spare[..count].iter().filter(|(_, of)| *of == place);
-            let plan = PruneReport::for_room(going.map(|(one, _)| one.id.clone()).collect());
+        for Crowded { rappel, spare, .. } in &workspaces {
+            let ids = spare.iter().map(|one| one.id.clone()).filter(|id| going.contains(id));
+            let plan = PruneReport::for_room(ids.collect());
             if !plan.deleted.is_empty() {
                 deleted.extend(rappel.prune(plan, false)?.deleted);
             }
         }
-        let left = self.remaining(stored, &deleted)?;
-        tracing::info!(deleted = deleted.len(), left, max_bytes, "made room");
-        Ok(Room { full: full(left).filter(|_| left > max_bytes), deleted })
+        if stored <= max_bytes {
+            return Ok(Room { full: None, deleted });
+        }
+        let bytes = self.remaining(stored, &deleted)?;
+        tracing::info!(deleted = deleted.len(), bytes, max_bytes, "made room");
+        Ok(Room { full: (bytes > max_bytes).then_some(Full { bytes, max_bytes }), deleted })
     }
 
-    /// How many of these have to go, oldest first, so that the rest has room; all if that is not
-    /// enough.
-    fn fewest(&self, ids: &[CheckpointId], stored: u64, max_bytes: u64) -> Result<usize> {
-        let (mut too_few, mut enough) = (0, ids.len());
+    /// Those that go, and as many more as needed, oldest first, so that the rest has room; all of them
+    /// if that is not enough.
+    fn fewest(
+        &self,
+        going: Vec<CheckpointId>,
+        spare: &[&Candidate],
+        stored: u64,
+        limit: u64,
+    ) -> Result<Vec<CheckpointId>> {
+        let with = |count: usize| {
+            let more = spare[..count].iter().map(|one| one.id.clone());
+            going.iter().cloned().chain(more).collect::<Vec<_>>()
+        };
+        let (mut too_few, mut enough) = (0, spare.len());
         while enough - too_few > 1 {
             let middle = too_few.midpoint(enough);
-            match self.remaining(stored, &ids[..middle])? <= max_bytes {
+            match self.remaining(stored, &with(middle))? <= limit {
                 true => enough = middle,
                 false => too_few = middle,
             }
         }
-        Ok(enough)
+        Ok(with(enough))
     }
 
     /// What the home takes once everything that was deleted is collected, and `without` too.
@@ -97,14 +122,14 @@ impl Rappel {
         Ok(stored.saturating_sub(report.freed_bytes.saturating_add(report.waiting_bytes)))
     }
 
-    /// Every workspace of the home that can be opened.
+    /// Every workspace of the home whose folder is there: of another one nobody knows the policy.
     fn all_workspaces(&self) -> Result<Vec<Self>> {
         let known = workspace::all(&self.store)?.into_iter();
         let open = known.filter_map(|known| {
             let workspace = Some(known.id.to_string());
             Self::open(OpenOptions { workspace, ..self.options.clone() }).ok()
         });
-        Ok(open.collect())
+        Ok(open.filter(|one| !one.is_gone).collect())
     }
 
     /// The checkpoints that nothing protects: neither the policy, nor what protects checkpoints from

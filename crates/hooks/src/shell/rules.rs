@@ -42,6 +42,8 @@ pub(super) enum Targets {
     BehindScript,
     /// Its operands that exist; without one of them the rule does not apply.
     Existing,
+    /// The operands that are there, folders too. The rule does not apply if none is.
+    Present,
     /// The last operand, or the file in it that a source overwrites. It has to exist.
     Destination,
     /// The last operand.

@@ -80,11 +80,21 @@ impl Findings {
         words: impl IntoIterator<Item = &'w Word>,
         folder: &Folder,
     ) -> bool {
+        self.add_if(words, folder, has_content)
+    }
+
+    /// Notes those of the files that are as `holds` says. Returns whether any is, or may be.
+    fn add_if<'w>(
+        &mut self,
+        words: impl IntoIterator<Item = &'w Word>,
+        folder: &Folder,
+        holds: impl Fn(&Path) -> bool,
+    ) -> bool {
         let mut any = false;
         for word in words {
             match paths(word, folder) {
                 Some(paths) => {
-                    for path in paths.into_iter().filter(|path| has_content(path)) {
+                    for path in paths.into_iter().filter(|path| holds(path)) {
                         any = true;
                         self.files.insert(path);
                     }
@@ -116,6 +126,13 @@ impl Findings {
                 self.add(operands().skip(usize::from(!given)), folder);
             }
             Targets::Existing => return self.add_existing(operands(), folder),
+            Targets::Present => {
+                // `git checkout .` takes no ignored file, whatever lies here.
+                let is_there = |path: &Path| {
+                    path.symlink_metadata().is_ok() && Some(path) != folder.as_deref()
+                };
+                return self.add_if(operands(), folder, is_there);
+            }
             Targets::Destination => return self.add_destination(rule, arguments, depth, folder),
             Targets::Last => self.add(operands().last(), folder),
             Targets::Of => {
@@ -129,12 +146,17 @@ impl Findings {
                 let named: Vec<&Word> = operands().collect();
                 let here = Word::known(".");
                 let named = if named.is_empty() { vec![&here] } else { named };
-                if arguments.has("-x") || arguments.has("-X") {
-                    for word in named {
-                        match paths(word, folder) {
-                            Some(paths) => self.ignored.extend(paths),
-                            None => _ = self.unknown.insert(word.raw.clone()),
+                if !(arguments.has("-x") || arguments.has("-X")) {
+                    return true;
+                }
+                for word in named {
+                    match (paths(word, folder), folder) {
+                        // Git's own patterns reach wherever they fit.
+                        (_, Some(folder)) if is_pathspec(word) => {
+                            self.ignored.insert(work_tree_of(folder));
                         }
+                        (Some(paths), _) => self.ignored.extend(paths),
+                        (None, _) => _ = self.unknown.insert(word.raw.clone()),
                     }
                 }
             }
@@ -346,6 +368,17 @@ fn expand(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a file stands there that has something to lose.
+/// Whether git reads a word as more than a path.
+fn is_pathspec(word: &Word) -> bool {
+    word.values.iter().any(|value| value.starts_with(':') || value.contains(['*', '?', '[']))
+}
+
+/// The work tree that a folder lies in, or else the folder.
+fn work_tree_of(folder: &Path) -> PathBuf {
+    let mut above = folder.ancestors();
+    above.find(|one| one.join(".git").symlink_metadata().is_ok()).unwrap_or(folder).to_owned()
+}
+
 fn has_content(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
 }
