@@ -124,8 +124,9 @@ fn the_end_of_a_command_is_the_end_of_the_run() {
         assert_eq!(said.trim(), expected.to_string(), "{script}");
     }
     let missing = world.run(&["run", "--", "no-such-command"]);
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot run no-such-command"));
+    assert_eq!(world.run(&["run", "--", "./a.txt"]).status.code(), Some(126));
     assert_eq!(newest_session(&world)["status"], "failed");
 }
 

@@ -245,6 +245,12 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # session_end = \"800ms\"
 # other = \"2s\"
 
+[auto]
+# While `rappel watch` runs: a checkpoint this often, if something changed.
+# every = \"10m\"
+# The first save after midnight marks the end of the day.
+# end-of-day = true
+
 # How long checkpoints are kept. Saves apply it at most once an hour, `rappel prune` at once. What a
 # rule leaves out has no limit.
 # [retention]

@@ -89,12 +89,13 @@ pub fn run(args: &Args, context: &Context) -> Result {
     tell_failures(periodic.subscribe());
     let began = begin(args, &rappel, &periodic, &session, context);
     let (supervised, oom) = match began {
-        Ok(began) => began,
-        Err(failure) => {
-            let exit = CommandExit::default();
-            // The failure itself is what the user has to know.
-            let _ = rappel.end_run(session, exit);
-            return Err(failure);
+        Ok(Begun::Running(supervised, oom)) => (supervised, oom),
+        other => {
+            // Why it did not begin is what the user has to know.
+            let _ = rappel.end_run(session, CommandExit::default());
+            let Begun::NotRun { failure, code } = other? else { return Ok(Exit::Done) };
+            failure.show(context.output);
+            return Ok(Exit::Passed(code));
         }
     };
     periodic.watch(supervised.id());
@@ -114,6 +115,16 @@ pub fn run(args: &Args, context: &Context) -> Result {
     Ok(pass_through(ended))
 }
 
+/// What became of a command that was to begin.
+enum Begun {
+    Running(Supervised, OomCounter),
+    /// It cannot be run; with what a shell says of that.
+    NotRun {
+        failure: Failure,
+        code: u8,
+    },
+}
+
 /// Makes the first checkpoint, then begins the command.
 fn begin(
     args: &Args,
@@ -121,7 +132,7 @@ fn begin(
     periodic: &Periodic,
     session: &RunSession,
     context: &Context,
-) -> Result<(Supervised, OomCounter)> {
+) -> Result<Begun> {
     periodic.start(None)?;
     let output = context.output;
     if let Some(first) = periodic.captured().first().filter(|_| !output.quiet && !output.json) {
@@ -140,9 +151,17 @@ fn begin(
     };
     let signals = supervise::listen().map_err(cannot)?;
     let oom = OomCounter::start();
-    let supervised =
-        Supervised::start(&args.command, context.folder(), &variables, streams, signals);
-    Ok((supervised.map_err(cannot)?, oom))
+    match Supervised::start(&args.command, context.folder(), &variables, streams, signals) {
+        Ok(supervised) => Ok(Begun::Running(supervised, oom)),
+        Err(error) => {
+            let code = match error.kind() {
+                std::io::ErrorKind::NotFound => 127,
+                std::io::ErrorKind::PermissionDenied => 126,
+                _ => return Err(cannot(error)),
+            };
+            Ok(Begun::NotRun { failure: cannot(error), code })
+        }
+    }
 }
 
 /// The last checkpoint, the end of the session, and the summary.
