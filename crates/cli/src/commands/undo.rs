@@ -168,7 +168,7 @@ fn take_words(
         let mut report = progress::spinner(context, "Comparing", || {
             rappel.plan_step(step, args.overwrite, &options)
         })?;
-        report.warnings.extend(lost_hooks::foreseen(&report, &rappel, context));
+        report.warnings.extend(lost_hooks::foreseen(&report, rappel, context));
         let overwrite = if args.overwrite { " --overwrite" } else { "" };
         let words = format!("{words}{overwrite}");
         report.confirm_with = Some(args.how.confirm_with(&words, context));
@@ -180,11 +180,11 @@ fn take_words(
         options.expected = Some(report.plan);
     }
     context.stop_cleanly();
-    let hooks = lost_hooks::present(&rappel, context);
+    let hooks = lost_hooks::present(rappel, context);
     let mut report = progress::restore(context, restore::SAVING, || {
         rappel.step(step, args.overwrite, &options)
     })?;
-    report.warnings.extend(lost_hooks::lost(&hooks, &rappel, context));
+    report.warnings.extend(lost_hooks::lost(&hooks, rappel, context));
     let answer = Answer { step, report: &report };
     let head = match restore::did_something(&report) {
         true => words_after(verb, step, &report, options.is_partial(), rappel, context),

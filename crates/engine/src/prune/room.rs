@@ -66,7 +66,7 @@ impl Rappel {
             let spare = crowded.flat_map(|one| &one.spare);
             let mut spare: Vec<&Candidate> = spare.filter(|one| !going.contains(&one.id)).collect();
             spare.sort_by_key(|one| (one.created_at, one.id.clone()));
-            going = self.fewest(going, &spare, stored, limit)?;
+            going = self.fewest(&going, &spare, stored, limit)?;
         }
         let mut deleted = Vec::new();
         for Crowded { rappel, spare, .. } in &workspaces {
@@ -88,7 +88,7 @@ impl Rappel {
     /// if that is not enough.
     fn fewest(
         &self,
-        going: Vec<CheckpointId>,
+        going: &[CheckpointId],
         spare: &[&Candidate],
         stored: u64,
         limit: u64,
