@@ -112,6 +112,10 @@ fn typed(world: &World, lines: &[String]) -> Vec<(i32, String)> {
     let folder = Path::new(rappel.get_program()).parent().unwrap().to_owned();
     let errors = world.project.outside().join("errors");
     std::fs::create_dir_all(&errors).unwrap();
+    // The agent that the pages run, which need not be installed here.
+    let agents = world.project.outside().join("agents");
+    std::fs::create_dir_all(&agents).unwrap();
+    std::os::unix::fs::symlink("/bin/true", agents.join("claude")).ok();
     let mut script = String::new();
     for (place, line) in lines.iter().enumerate() {
         let said = errors.join(place.to_string());
@@ -125,7 +129,8 @@ fn typed(world: &World, lines: &[String]) -> Vec<(i32, String)> {
     }
     let mut shell = Command::new("sh");
     shell.env_clear().envs(rappel.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{}:{path}", folder.display(), agents.display());
     shell.env("PATH", path).arg("-c").arg(script).current_dir(world.project.root());
     shell.stdin(std::process::Stdio::null());
     assert!(shell.status().unwrap().success(), "{lines:?}");

@@ -225,7 +225,7 @@ fn a_work_tree_and_clones_share_files_and_objects_of_git() {
     git("repository", &["clone", "-q", &url, "../copied"]);
     let new_bytes = |name: &str| {
         let options = world.options_at(&world.project.path(name));
-        let mut rappel = rappel::Rappel::open(options).unwrap();
+        let rappel = rappel::Rappel::open(options).unwrap();
         rappel.save(&SaveOptions::default()).unwrap().checkpoint.manifest.cost.new_bytes
     };
     let first = new_bytes("repository");

@@ -239,17 +239,17 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # Environment variables to keep with every checkpoint, by name.
 # capture = [\"NODE_ENV\"]
 
-[hooks]
-# How long an agent waits for Rappel at an event; the save goes on after that.
-# before_call = \"10s\"
-# session_end = \"800ms\"
-# other = \"2s\"
-
 [auto]
 # While `rappel watch` runs: a checkpoint this often, if something changed.
 # every = \"10m\"
 # The first save after midnight marks the end of the day.
 # end-of-day = true
+
+[hooks]
+# How long an agent waits for Rappel at an event; the save goes on after that.
+# before_call = \"10s\"
+# session_end = \"800ms\"
+# other = \"2s\"
 
 # How long checkpoints are kept. Saves apply it at most once an hour, `rappel prune` at once. What a
 # rule leaves out has no limit.
@@ -566,7 +566,8 @@ rappel.toml:18: store.maxsize: unknown key; did you mean `max_size`?"
         let config = parse(&uncommented);
         assert_eq!(config.environment.as_deref(), Some("development"));
         assert_eq!(config.files.max_file_size, DEFAULT_MAX_FILE_SIZE);
-        assert_eq!(config.store, StoreConfig::default());
+        assert_eq!(config.store.min_free, DEFAULT_MIN_FREE);
+        assert_eq!(config.store.max_size, Some(DEFAULT_MAX_SIZE));
         assert_eq!(config.capture, CaptureConfig::default());
         assert_eq!((config.databases.len(), config.commands.len()), (1, 1));
     }

@@ -8,6 +8,10 @@ use crate::process::Context;
 /// Saves, hooks and `rappel watch` start this by themselves. `rappel prune` and `rappel gc` do the
 /// same at once.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rappel upkeep
+  rappel upkeep --gc")]
 pub struct Args {
     /// Also mark the end of a day, and save at intervals
     #[arg(long)]

@@ -37,8 +37,8 @@ const AGAIN: Duration = Duration::from_secs(60);
 Examples:
   rappel watch
   rappel watch --once
-  rappel integrate systemd      # write a unit that runs it in the background
-  rappel status                 # says whether it runs")]
+  rappel integrate systemd
+  rappel status")]
 pub struct Args {
     /// Do what is due, and end; for those who have another clock, such as cron
     #[arg(long)]
@@ -230,12 +230,12 @@ mod tests {
             let zone = TimeZone::get(zone).unwrap();
             midnight_after(at.parse().unwrap(), &zone).to_string()
         };
-        assert_eq!(next("2026-11-17T23:59:59Z", "UTC"), "2026-11-18T00:00:00Z");
-        assert_eq!(next("2026-11-18T00:00:00Z", "UTC"), "2026-11-19T00:00:00Z");
+        assert_eq!(next("2026-11-17T23:59:59Z", "UTC"), "2026-11-18T00:00:00.000Z");
+        assert_eq!(next("2026-11-18T00:00:00Z", "UTC"), "2026-11-19T00:00:00.000Z");
         // A day of 23 hours, and one of 25.
-        assert_eq!(next("2026-03-28T23:30:00Z", "Europe/Berlin"), "2026-03-29T22:00:00Z");
-        assert_eq!(next("2026-10-24T22:30:00Z", "Europe/Berlin"), "2026-10-25T23:00:00Z");
+        assert_eq!(next("2026-03-28T23:30:00Z", "Europe/Berlin"), "2026-03-29T22:00:00.000Z");
+        assert_eq!(next("2026-10-24T22:30:00Z", "Europe/Berlin"), "2026-10-25T23:00:00.000Z");
         // In Beirut this day begins at one o'clock.
-        assert_eq!(next("2026-03-28T12:00:00Z", "Asia/Beirut"), "2026-03-28T22:00:00Z");
+        assert_eq!(next("2026-03-28T12:00:00Z", "Asia/Beirut"), "2026-03-28T22:00:00.000Z");
     }
 }
