@@ -144,7 +144,7 @@ fn put(path: &Path, mode: u32, before: Option<&str>, after: Option<&str>) -> Res
     sync_folder(folder).map(|()| true)
 }
 
-/// Removes what processes that were killed in [`put`] left beside a file. A living one holds a lock.
+/// Removes what processes that were killed in the middle of writing left beside a file. A living one holds a lock.
 pub fn remove_litter(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
     let start = format!(".{}.", name.to_string_lossy());
