@@ -228,9 +228,10 @@ impl Bench {
         out
     }
 
-    pub fn undo(&self) {
+    pub fn undo(&self) -> RestoreReport {
         let report = self.world.undo();
         assert_eq!(report.conflicts, [], "{report:?}");
+        report
     }
 
     pub fn redo(&self) {

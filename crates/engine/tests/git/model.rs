@@ -209,10 +209,13 @@ impl Model {
                 // again.
                 let is_step = done.safety_checkpoint.is_some();
                 if *undo && is_step && before.there == self.look().there {
-                    self.bench.undo();
+                    let undone = self.bench.undo().done.unwrap();
                     self.compare(&before, "undone");
-                    self.bench.redo();
-                    self.compare(&self.saved[&id].clone(), "redone");
+                    // One that only put missing objects back leaves nothing to take back.
+                    if undone.safety_checkpoint.is_some() {
+                        self.bench.redo();
+                        self.compare(&self.saved[&id].clone(), "redone");
+                    }
                 }
             }
             Step::Delete(number) => {
@@ -287,6 +290,23 @@ fn a_lost_repository_is_made_again_with_the_files_of_its_other_work_trees() {
     use Step::{LoseGit, Save, WorkThere};
     run(&[Save, WorkThere(0), Save, LoseGit]);
     run(&[WorkThere(0), Save, WorkThere(2), Save, LoseGit]);
+}
+
+#[test]
+fn a_restore_that_only_puts_objects_back_leaves_nothing_to_undo() {
+    use Step::{Gc, Restore, Save, WorkThere, Write};
+    run(&[
+        Save,
+        Save,
+        WorkThere(0),
+        Restore(0, false),
+        Save,
+        Gc,
+        Save,
+        Write(0, 7),
+        Save,
+        Restore(104, true),
+    ]);
 }
 
 #[test]
