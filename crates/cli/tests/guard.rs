@@ -486,3 +486,18 @@ fn fish_guards_what_is_typed() {
                   emit fish_preexec $line\neval $line\nend\n";
     check_shell("fish", &["--no-config"], script);
 }
+
+#[test]
+fn a_lost_repository_is_told_until_a_person_saves_without_it() {
+    let world = world();
+    let saved = world.save("before all");
+    assert!(shell(&world, "rm -rf .git").status.success());
+    let status = |world: &World| world.json_at_any_exit(&["status"]);
+    assert_eq!(status(&world)["state"], "degraded");
+    assert!(world.run(&["guard", "--", "true"]).status.success());
+    let after = status(&world);
+    assert_eq!(after["state"], "degraded", "{after}");
+    assert!(after["hints"].to_string().contains(&saved), "{after}");
+    world.run(&["save", "without git"]);
+    assert_eq!(status(&world)["state"], "protected");
+}

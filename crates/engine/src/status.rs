@@ -8,9 +8,12 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::database::DatabaseKind;
+use rappel_types::git::GitPart;
 use rappel_types::reference::Base;
 use rappel_types::size::{format_size, thousands};
-use rappel_types::{Facet, FacetState, Manifest, Reference, RelPath, Timestamp};
+use rappel_types::{
+    CheckpointId, Facet, FacetState, Manifest, Reference, RelPath, Timestamp, Trigger,
+};
 use serde::Serialize;
 
 use crate::agents::{AgentStats, CrashedSession};
@@ -27,6 +30,8 @@ use crate::save::parent_of;
 use crate::watch::{Watch, watch_of};
 use crate::workspace;
 
+/// Among so many of the newest checkpoints it is looked for one that holds a repository.
+const LOOKED_AT: usize = 100;
 /// Changes may be unsaved for so long before that is worth a word.
 const UNSAVED_MS: i64 = 3_600_000;
 
@@ -339,14 +344,21 @@ impl Rappel {
             let reason = format!("database {name} cannot be looked at: {reason}");
             status.worsen(Health::Degraded, &reason, "rappel doctor");
         }
+        let mut holds_git = manifest.id.clone();
         let then = match manifest.state_of(Facet::Git) {
-            FacetState::Captured | FacetState::Absent => manifest.git.clone(),
+            FacetState::Captured => manifest.git.clone(),
+            FacetState::Absent => {
+                let lost = self.git_lost_unsaid(manifest)?;
+                let (holder, part) = lost.map_or((None, None), |(id, part)| (Some(id), Some(part)));
+                holds_git = holder.unwrap_or(holds_git);
+                part
+            }
             FacetState::Failed | FacetState::NotAsked => self.remembered_git(id)?,
         };
         for reason in
             then.iter().flat_map(|part| self.lost_repositories(part, &now.scanned.repositories))
         {
-            let hint = format!("rappel restore {} --only git --dry-run", manifest.id);
+            let hint = format!("rappel restore {holds_git} --only git --dry-run");
             status.worsen(Health::Degraded, &format!("git: {reason}"), &hint);
         }
         let (unsaved_git, unreadable) = self.git_since(then.as_ref(), &now, &scratch)?;
@@ -375,6 +387,23 @@ impl Rappel {
             status.worsen(Health::Degraded, &reason, "rappel save");
         }
         Ok(())
+    }
+
+    /// The newest checkpoint that holds a repository, where those since then that found none were made
+    /// by no person: nobody was told that it is gone.
+    fn git_lost_unsaid(&self, manifest: &Manifest) -> Result<Option<(CheckpointId, GitPart)>> {
+        let rows = self.rows()?;
+        let before = rows.iter().rev().filter(|row| row.holds_files);
+        let before = before.skip_while(|row| row.id != manifest.id).take(LOOKED_AT);
+        for row in before {
+            let Ok(manifest) = self.store.manifest(row) else { return Ok(None) };
+            match (manifest.state_of(Facet::Git), manifest.git) {
+                (FacetState::Captured, Some(part)) => return Ok(Some((manifest.id, part))),
+                (FacetState::Absent, _) if manifest.trigger == Trigger::Manual => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// When a path was last changed: its own time, or its folder's where it is gone.
