@@ -100,9 +100,9 @@ impl<'a> Context<'a> {
             let number = face::count(first.count as u64, "checkpoint", "checkpoints");
             let plan = self.suggest("prune --dry-run");
             self.output.note(&format!(
-                "by its rules for retention and size Rappel deleted {number} of {} ({}). `rappel undelete` \
-                 brings each back for a day; `{plan}` shows what stays and why. It goes on doing so, \
-                 and says it only this once",
+                "Rappel deleted {number} of {} ({}), by its rules for retention and size. \
+                 `rappel undelete` brings each back for a day; `{plan}` shows what stays and why. \
+                 Rappel goes on doing so, and says it only this once",
                 first.root,
                 time::age(self.now(), first.at),
             ));

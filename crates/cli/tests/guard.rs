@@ -353,7 +353,8 @@ fn a_line_that_only_begins_with_rappel_is_guarded() {
         (
             "zsh",
             &["-f", "-i", "-s"][..],
-            "eval \"$(rappel guard --shell zsh)\"\nrappel status -q && rm -rf secret || rm -rf secret\nexit\n",
+            "eval \"$(rappel guard --shell zsh)\"\n\
+             rappel status -q && rm -rf secret || rm -rf secret\nexit\n",
         ),
         (
             "fish",

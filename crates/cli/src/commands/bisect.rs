@@ -8,6 +8,7 @@ use rappel::types::bisect::Answer;
 use rappel::{BisectRequest, Bisected, Candidate, ErrorKind, Ran, Rappel};
 use rappel_types::Reference;
 
+use super::diff::unified;
 use crate::errors::{Exit, Result};
 use crate::output::clean;
 use crate::process::{self, Context};
@@ -134,12 +135,6 @@ fn show(rappel: &Rappel, found: &Bisected, context: &Context) -> Result<()> {
     face::diff::leave_told(&mut diff);
     output.page(|out| {
         out.write_all(text.as_bytes())?;
-        let mut written = Ok(());
-        rappel.diff_text(&diff, &mut |file| {
-            if written.is_ok() {
-                written = face::diff::unified(out, &file, output);
-            }
-        })?;
-        Ok(written?)
+        unified(rappel, &diff, out, output)
     })
 }

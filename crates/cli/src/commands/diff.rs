@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::io::Write;
 
-use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText};
+use rappel::{Diff, DiffOptions, FILES_NOT_COMPARED, FileText, Rappel};
 use rappel_types::agents::SessionId;
 use rappel_types::{Facet, Reference, RelPath};
 
 use crate::errors::{Exit, Failure, Result};
+use crate::output::Output;
 use crate::process::Context;
 use crate::values::Range;
 use crate::{face, values};
@@ -118,13 +120,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
             }
             return Ok(());
         }
-        let mut written = Ok(());
-        rappel.diff_text(&diff, &mut |file| {
-            if written.is_ok() {
-                written = face::diff::unified(out, &file, output);
-            }
-        })?;
-        Ok(written?)
+        unified(&rappel, &diff, out, output)
     })?;
     Ok(Exit::Done)
 }
@@ -159,4 +155,20 @@ fn in_numbers(diff: &Diff, only: &[Facet]) -> String {
         some => format!(" ({} renamed)", face::thousands(some)),
     };
     face::tally(&counts, nothing) + &renamed + &knowledge
+}
+
+/// Writes what changed in each file, line by line.
+pub(super) fn unified(
+    rappel: &Rappel,
+    diff: &Diff,
+    out: &mut dyn Write,
+    output: &Output,
+) -> Result<()> {
+    let mut written = Ok(());
+    rappel.diff_text(diff, &mut |file| {
+        if written.is_ok() {
+            written = face::diff::unified(out, &file, output);
+        }
+    })?;
+    Ok(written?)
 }

@@ -205,13 +205,13 @@ impl Pending {
             catch_up(asking, index)?;
         }
         let newest = index.newest_with_files(id)?;
-        let is_over = newest.as_ref().is_some_and(|row| rappel.day_is_over(row, now));
-        if options.once_a_day && !is_over {
+        let is_over = || newest.as_ref().is_some_and(|row| rappel.day_is_over(row, now));
+        if options.once_a_day && !is_over() {
             return Err(rappel_store::Error::Moved);
         }
         // Marks come first: the newest checkpoint is the one that was asked for.
         let mut marks = Vec::new();
-        let ends_day = newest.is_some_and(|row| rappel.ends_day(&row, now));
+        let ends_day = newest.as_ref().is_some_and(|row| rappel.ends_day(row, now));
         if ends_day && manifest.files.is_some() && manifest.trigger != Trigger::EndOfDay {
             let mut mark = manifest.clone();
             day::mark(&mut mark);
