@@ -5,6 +5,7 @@
 //! cannot be read as one of these is skipped and counted; no reader fails because of it.
 
 mod folder;
+mod history;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +13,7 @@ use rappel_types::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use folder::{Folder, checkpoints_dir, file_name, latest_in, read, summary_of, write};
+pub use history::{is_here, read_all, write_all};
 
 /// One checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

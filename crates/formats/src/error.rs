@@ -25,6 +25,35 @@ pub enum Error {
         /// Its file.
         path: PathBuf,
     },
+    /// What lies there is of another form, or of none.
+    #[error("{} holds no checkpoints in the form of {form}", path.display())]
+    NotThisForm {
+        /// What was read.
+        path: PathBuf,
+        /// What it was read as.
+        form: crate::Form,
+    },
+    /// Nothing of it can be taken, because of what it is.
+    #[error("{}: {reason}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why, for people.
+        reason: String,
+    },
+    /// It was made by a newer version than this one reads.
+    #[error("{} is of version {found}; this build reads {supported}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version that it says.
+        found: String,
+        /// The version that is needed.
+        supported: &'static str,
+    },
+    /// Whoever asked for it wants no more.
+    #[error("stopped")]
+    Stopped,
     /// The value cannot be written as JSON.
     #[error("cannot write {} as JSON: {reason}", path.display())]
     Json {
