@@ -4,6 +4,7 @@ Each is a generator that stops before every single run and names the row it is a
 take turns, run by run: what else happens on the machine meanwhile hits all of them alike, and ratios stay true.
 """
 import os
+import shutil
 import subprocess
 import time
 
@@ -205,6 +206,10 @@ def full(tool, plan, rows):
     def once(number):
         folder = tool.work / f"full.{number}.d"
         os.mkdir(folder)
+        # The first is compared below; the others would fill the disk.
+        for former in copies[1:]:
+            shutil.rmtree(former)
+        copies[1:] = []
         copies.append(folder)
         disk.sync()
         cost = tool.full(tool.last, folder)
