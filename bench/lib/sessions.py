@@ -65,6 +65,7 @@ def night(rappel, root, runs):
         path = project / f"src/{number // 20}/{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"line {line} of {number}\n" for line in range(200)))
+    (project / "rappel.toml").write_text("")  # so that it is a project of its own
     environment = {**os.environ, "RAPPEL_HOME": str(root / "night-home"), "HOME": str(root)}
     environment.pop("RAPPEL_SESSION", None)
 
