@@ -36,6 +36,8 @@ def check(results):
         trees[f"hooks with {name}"] = {"class": f"hooks_{name}", "columns": {"rappel": rows}}
     if results.get("at_once"):
         trees["saves at once"] = {"class": "at-once", "columns": {"rappel": results["at_once"]}}
+    if results.get("imports"):
+        trees["1,000 checkpoints"] = {"class": "imports", "columns": {"rappel": results["imports"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

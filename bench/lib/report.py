@@ -162,6 +162,13 @@ def markdown(results):
         times = {"save": "one save", "fifty_shows": "fifty times `show`", "at_once": "fifty saves at once"}
         lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items()]
         parts.append("| | ms |\n|---|---:|\n" + "\n".join(lines))
+    if rows := results.get("imports"):
+        parts.append("## Imports")
+        parts.append("A thousand checkpoints of each form, imported in one go into a new home, in turn with `cp -r` of the same and one "
+                     "fdatasync for each checkpoint.")
+        forms = [key.removeprefix("import_") for key in rows if key.startswith("import_")]
+        lines = [f"| {form} | {time_cell(rows[f'import_{form}'], 0, True)} | {time_cell(rows[f'copy_{form}'], 0, True)} |" for form in forms]
+        parts.append("| | import, ms | copy, ms |\n|---|---:|---:|\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
