@@ -164,6 +164,7 @@ commands! {
     Recover(recover),
     Bisect(bisect),
     Adopt(adopt),
+    Import(import),
     Trust(trust),
     Integrate(integrate),
     Run(run),

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rappel::Progress;
+use rappel::{ImportProgress, Progress};
 use rappel_types::size::format_size;
 
 use crate::face::thousands;
@@ -62,6 +62,18 @@ pub fn restore<T>(context: &Context, first: &'static str, work: impl FnOnce() ->
         bar.set_length(all);
         bar.set_position(written);
         bar.set_message(format!("{} of {} files", thousands(written), thousands(all)));
+    })
+}
+
+/// Does `work` and shows how far the import is.
+pub fn import<T>(context: &Context, progress: &ImportProgress, work: impl FnOnce() -> T) -> T {
+    watched(context, work, |bar| {
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        match (load(&progress.read), load(&progress.taken)) {
+            (0, 0) => bar.set_message("Reading checkpoints"),
+            (read, 0) => bar.set_message(format!("{} checkpoints read", thousands(read))),
+            (_, taken) => bar.set_message(format!("{} checkpoints taken in", thousands(taken))),
+        }
     })
 }
 

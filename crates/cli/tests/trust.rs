@@ -144,6 +144,7 @@ const CALLS: &[(&str, &str)] = &[
     ("recover", "--rollback"),
     ("recover", "--steps"),
     ("adopt", "../nowhere"),
+    ("import", "../nowhere"),
     ("trust", ""),
     ("trust", "--list"),
     ("integrate", "claude --shared"),

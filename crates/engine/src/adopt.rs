@@ -60,6 +60,10 @@ impl Rappel {
     /// by its path, the one before it is meant.
     fn find_to_adopt(&self, old: &str) -> Result<document::Workspace> {
         let found = workspace::find(&self.store, old)?;
+        // A lineage belongs to the workspace that it was imported into.
+        if found.lineage_of.is_some() {
+            return Err(Error::NoWorkspace { old: old.to_owned() });
+        }
         if Some(found.id) != self.workspace_id() || found.id.to_string() == old {
             return Ok(found);
         }

@@ -7,9 +7,9 @@ use rappel_store::index::{CheckpointRow, Meant};
 use crate::error::Result;
 use crate::rappel::Rappel;
 
-/// The checkpoints of a workspace by what they follow.
+/// The checkpoints of a workspace by what they follow, and perhaps those of its lineages.
 pub(crate) struct Ancestry {
-    /// Oldest first.
+    /// History by history, the workspace's own first; oldest first in each.
     rows: Vec<CheckpointRow>,
     places: HashMap<String, usize>,
     /// The parents of deleted ones, as long as they are known.
@@ -17,7 +17,7 @@ pub(crate) struct Ancestry {
 }
 
 impl Ancestry {
-    /// The checkpoints, oldest first.
+    /// The checkpoints, oldest first in each history.
     pub fn rows(&self) -> &[CheckpointRow] {
         &self.rows
     }
@@ -41,13 +41,12 @@ impl Ancestry {
                     Some(Some(parent)) if steps <= self.deleted.len() => named = parent,
                     Some(None) => return None,
                     _ => {
-                        let before = self.rows.partition_point(|row| row.sequence < at.sequence);
-                        break self.rows.get(before.checked_sub(1)?)?;
+                        break self.before(at)?;
                     }
                 }
             };
-            // A parent is older, or the history was tampered with.
-            if next.sequence >= at.sequence {
+            // A parent is older and of the same history, or that was tampered with.
+            if next.sequence >= at.sequence || next.workspace != at.workspace {
                 return None;
             }
             if counts(next) {
@@ -55,6 +54,19 @@ impl Ancestry {
             }
             at = next;
         }
+    }
+}
+
+impl Ancestry {
+    /// The checkpoint of the same history that was made before.
+    fn before(&self, row: &CheckpointRow) -> Option<&CheckpointRow> {
+        let is_before =
+            |one: &&CheckpointRow| one.workspace == row.workspace && one.sequence < row.sequence;
+        let rows = match self.places.get(row.id.as_str()) {
+            Some(place) => &self.rows[..*place],
+            None => &self.rows[..],
+        };
+        rows.iter().rev().find(is_before)
     }
 }
 
@@ -107,14 +119,22 @@ impl Rappel {
 
     /// How this workspace's checkpoints follow each other.
     pub(crate) fn ancestry(&self) -> Result<Ancestry> {
-        let rows = self.rows()?;
+        self.ancestry_of(vec![self.rows()?])
+    }
+
+    /// The same with those of its lineages.
+    pub(crate) fn joined_ancestry(&self) -> Result<Ancestry> {
+        self.ancestry_of(self.histories()?)
+    }
+
+    fn ancestry_of(&self, histories: Vec<Vec<CheckpointRow>>) -> Result<Ancestry> {
+        let rows: Vec<CheckpointRow> = histories.into_iter().flatten().collect();
         let places = rows.iter().enumerate().map(|(at, row)| (row.id.to_string(), at)).collect();
         let deleted = match self.workspace_id() {
             None => HashMap::new(),
-            Some(id) => {
-                let rows = self.store.look_up(|index| index.deleted())?;
-                let here = rows.into_iter().filter(|row| row.workspace == id);
-                here.map(|row| (row.id.to_string(), row.parent)).collect()
+            Some(_) => {
+                let deleted = self.store.look_up(|index| index.deleted())?;
+                deleted.into_iter().map(|row| (row.id.to_string(), row.parent)).collect()
             }
         };
         Ok(Ancestry { rows, places, deleted })

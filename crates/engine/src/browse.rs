@@ -14,10 +14,12 @@ use crate::ancestry::Ancestry;
 use crate::checkpoint::Checkpoint;
 use crate::databases::sqlite_at;
 use crate::error::{Error, Result};
+use crate::lineage;
 use crate::rappel::Rappel;
 
 /// Which checkpoints to list.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct ListFilter {
     /// At most so many; `None` is all.
     pub limit: Option<usize>,
@@ -43,6 +45,8 @@ pub struct ListFilter {
     pub all_workspaces: bool,
     /// Those that were deleted and can still be brought back, instead.
     pub deleted: bool,
+    /// None that came from elsewhere.
+    pub own: bool,
 }
 
 impl ListFilter {
@@ -126,22 +130,13 @@ impl Rappel {
         {
             return Err(self.no_session(session));
         }
-        let mut rows = match (filter.deleted, filter.all_workspaces) {
-            (true, _) => self.deleted_rows()?,
-            (false, true) => self.store.look_up(|index| index.checkpoints(None))?,
-            (false, false) => self.rows()?,
-        };
+        let mut rows = self.rows_meant(filter)?;
         let reference = Reference::new(rappel_types::reference::Base::Latest);
         let latest = match rows.is_empty() {
             true => None,
             false => self.resolve(&reference, true).ok(),
         };
         let latest = latest.map(|row| row.id.to_string());
-        rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.birth)));
-        if !filter.all_workspaces {
-            // In one workspace the order is the sequence, even if the clock stepped back.
-            rows.sort_by_key(|row| std::cmp::Reverse(row.sequence));
-        }
         rows.retain(|row| {
             filter.trigger.is_none_or(|trigger| row.trigger == trigger.as_str())
                 && filter.since.is_none_or(|since| row.created_at >= since.as_millis())
@@ -177,6 +172,29 @@ impl Rappel {
         let shown = &listing.checkpoints;
         listing.folded.retain(|id, _| shown.iter().any(|one| one.manifest.id.as_str() == id));
         Ok((listing, events))
+    }
+
+    /// All checkpoints that a filter may mean, newest first. In one history the order is the
+    /// sequence, even if the clock stepped back.
+    fn rows_meant(&self, filter: &ListFilter) -> Result<Vec<CheckpointRow>> {
+        if filter.all_workspaces && !filter.deleted {
+            let mut rows = self.store.look_up(|index| index.checkpoints(None))?;
+            rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.birth)));
+            if filter.own {
+                let lineages = self.store.look_up(lineage::all_in)?;
+                rows.retain(|row| !lineages.contains(&row.workspace));
+            }
+            return Ok(rows);
+        }
+        let mut histories = match filter.deleted {
+            true => lineage::apart(&self.deleted_rows()?),
+            false => self.histories()?,
+        };
+        if filter.own {
+            let own = self.workspace_id();
+            histories.retain(|rows| rows.first().map(|row| row.workspace) == own);
+        }
+        Ok(lineage::merge(histories))
     }
 
     /// A checkpoint; if it cannot be read, its id is noted instead.
@@ -229,7 +247,7 @@ impl Rappel {
 
     /// Keeps those whose files or databases differ at or below a path from the checkpoint that they follow.
     fn retain_differing(&self, rows: &mut Vec<CheckpointRow>, path: &RelPath) -> Result<()> {
-        let ancestry = self.ancestry()?;
+        let ancestry = self.joined_ancestry()?;
         let mut kept = Vec::new();
         for row in rows.drain(..).filter(|row| row.holds_files || !is_folded(row)) {
             let differs = self.changes_of(&row, &ancestry).and_then(|changes| {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Result;
+use crate::lineage::LineageView;
 use crate::rappel::Rappel;
 
 /// A checkpoint with everything known about it. Its JSON is the one of `save` and `show`.
@@ -22,6 +23,9 @@ pub struct Checkpoint {
     pub pinned: bool,
     /// False where an existing checkpoint was returned instead of making a new one.
     pub created: bool,
+    /// Where it came from, if it was not made here.
+    #[serde(default)]
+    pub lineage: Option<LineageView>,
 }
 
 impl Checkpoint {
@@ -37,7 +41,8 @@ impl Rappel {
         let manifest = self.store.manifest(row)?;
         let labels =
             self.store.look_up(|index| index.documents(Kind::Label, Some(row.id.as_str())))?;
-        let mut checkpoint = Checkpoint { manifest, pinned: false, created: true };
+        let lineage = self.lineage_view(&manifest)?;
+        let mut checkpoint = Checkpoint { manifest, pinned: false, created: true, lineage };
         for row in labels {
             // A label of a later version that cannot be read changes nothing.
             if let Ok(label) = serde_json::from_str::<Label>(&row.json) {

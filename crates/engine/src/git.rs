@@ -24,7 +24,7 @@ use rappel_store::index::{CheckpointRow, Meant};
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{Facet, FacetState, PartialReason};
-use rappel_types::{CheckpointId, ObjectId, RelPath, WorkspaceId};
+use rappel_types::{CheckpointId, Manifest, ObjectId, RelPath, WorkspaceId};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -116,6 +116,17 @@ struct WorktreeCache {
     path: PathBuf,
     draft: CacheDraft,
     tree: ObjectId,
+}
+
+/// The repositories that a checkpoint holds. Of one that came from elsewhere, nothing that git could
+/// run: a restore writes neither configuration nor hooks of others.
+pub(crate) fn states_in(source: &dyn Source, manifest: &Manifest) -> Result<Vec<State>> {
+    let Some(part) = &manifest.git else { return Ok(Vec::new()) };
+    let states = State::load(source, part)?.into_iter();
+    Ok(match manifest.is_foreign() {
+        true => states.map(|state| state.harmless(|_| true)).collect(),
+        false => states.collect(),
+    })
 }
 
 impl Rappel {
@@ -294,10 +305,7 @@ impl Rappel {
     /// The repositories that a checkpoint holds.
     pub(crate) fn states_of(&self, checkpoint: &CheckpointId) -> Result<Vec<State>> {
         let Some(row) = self.store.checkpoint(checkpoint)? else { return Ok(Vec::new()) };
-        match self.store.manifest(&row)?.git {
-            Some(part) => Ok(State::load(self.source(), &part)?),
-            None => Ok(Vec::new()),
-        }
+        states_in(self.source(), &self.store.manifest(&row)?)
     }
 
     /// The repositories as they are now, in memory only.

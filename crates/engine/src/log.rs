@@ -49,14 +49,15 @@ pub struct FileChange {
 impl Rappel {
     /// Who changed a file, and when: at most so many times, the newest.
     pub fn log(&self, path: &RelPath, limit: Option<usize>) -> Result<FileLog> {
-        let filter = ListFilter { path: Some(path.clone()), all: true, ..ListFilter::default() };
+        let own = ListFilter { own: true, ..ListFilter::default() };
+        let filter = ListFilter { path: Some(path.clone()), all: true, ..own.clone() };
         let listing = self.list(&filter)?;
         let ancestry = self.ancestry()?;
         let changed =
             |id: &str| listing.checkpoints.iter().any(|one| one.manifest.id.as_str() == id);
         let rows: Vec<_> =
             ancestry.rows().iter().filter(|row| changed(row.id.as_str())).cloned().collect();
-        let said = ListFilter { text: Some(path.to_string()), ..ListFilter::default() };
+        let said = ListFilter { text: Some(path.to_string()), ..own };
         let events = self.find_events(&said, &rows)?;
         let mut log = FileLog {
             path: path.clone(),

@@ -140,7 +140,7 @@ impl Rappel {
         let store = open_store(&options)?;
         let seen = workspace::find(&store, named)?;
         let root = workspace::root_of(&seen).unwrap_or_default();
-        if workspace::is_alive(&seen) {
+        if seen.lineage_of.is_none() && workspace::is_alive(&seen) {
             options.root.clone_from(&root);
             let rappel = Self::open_here(options.clone())?;
             // The folder may have adopted another history since.

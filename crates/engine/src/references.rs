@@ -63,7 +63,9 @@ impl Rappel {
                 if let Some(row) = found {
                     return Ok(row);
                 }
-                self.refuse_deleted(|row| row.sequence == *number)?;
+                let own = self.workspace_id();
+                let is_own = |row: &CheckpointRow| Some(row.workspace) == own;
+                self.refuse_deleted(|row| row.sequence == *number && is_own(row))?;
                 let rows = self.rows()?;
                 let mut near: Vec<_> = rows.iter().collect();
                 near.sort_by_key(|row| row.sequence.abs_diff(*number));
@@ -82,19 +84,22 @@ impl Rappel {
                 let rows = self.rows()?;
                 Err(self.no_checkpoint(words, &rows))
             }
-            Base::Imported { id, .. } | Base::Id(id) => self.by_prefix(id.as_str(), reference),
+            Base::Imported { format, id } => self.by_origin((format, id), &reference.to_string()),
+            Base::Id(id) => self.by_prefix(id.as_str(), reference),
         }
     }
 
-    /// A checkpoint of this workspace, or of this folder before it adopted another history. Another
-    /// one's has to be asked for there.
+    /// A checkpoint of this workspace, of one of its lineages, or of this folder before it adopted
+    /// another history. Another one's has to be asked for there.
     fn of_here(&self, row: CheckpointRow) -> Result<CheckpointRow> {
         if self.workspace_id() == Some(row.workspace)
+            || self.is_of_lineage(&row)?
             || workspace::is_of(&self.store, row.workspace, &self.evidence)?
         {
             return Ok(row);
         }
-        let seen = workspace::all(&self.store)?.into_iter().find(|seen| seen.id == row.workspace);
+        let records = self.store.look_up(workspace::records)?;
+        let seen = records.into_iter().find(|seen| seen.id == row.workspace);
         Err(Error::Elsewhere {
             checkpoint: row.id,
             workspace: row.workspace,
@@ -108,10 +113,12 @@ impl Rappel {
         {
             return self.of_here(row);
         }
-        let matching = match self.workspace_id() {
-            Some(id) => self.store.look_up(|index| index.beginning(Some(id), text))?,
-            None => Vec::new(),
-        };
+        let lineages = self.lineages()?.into_iter().map(|lineage| lineage.workspace);
+        let histories: Vec<_> = self.workspace_id().into_iter().chain(lineages).collect();
+        let mut matching = Vec::new();
+        for id in histories {
+            matching.extend(self.store.look_up(|index| index.beginning(Some(id), text))?);
+        }
         match &matching[..] {
             [one] => Ok(one.clone()),
             [] => {
@@ -133,27 +140,27 @@ impl Rappel {
                     other => other,
                 })
             }
-            _ => Err(Error::Ambiguous {
-                reference: reference.to_string(),
-                candidates: matching.iter().take(10).map(|row| row.id.to_string()).collect(),
-            }),
+            _ => Err(self.ambiguous(reference.to_string(), &matching)),
         }
     }
 }
 
 impl Rappel {
-    /// This workspace's deleted checkpoints that can still be brought back, oldest first.
+    /// The deleted checkpoints of this workspace and its lineages that can still be brought back,
+    /// oldest first.
     pub(crate) fn deleted_rows(&self) -> Result<Vec<CheckpointRow>> {
         let Some(id) = self.workspace_id() else { return Ok(Vec::new()) };
+        let lineages: Vec<_> = self.lineages()?.iter().map(|lineage| lineage.workspace).collect();
         let mut rows = self.store.look_up(|index| index.deleted())?;
-        rows.retain(|row| row.workspace == id && self.store.manifest(row).is_ok());
+        rows.retain(|row| row.workspace == id || lineages.contains(&row.workspace));
+        rows.retain(|row| self.store.manifest(row).is_ok());
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             if !self.deleted_for_good(&row)? {
                 found.push(row);
             }
         }
-        found.sort_by_key(|row| row.sequence);
+        found.sort_by_key(|row| (row.workspace != id, row.workspace, row.sequence));
         Ok(found)
     }
 

@@ -102,7 +102,7 @@ impl Rappel {
         let mut changes = Vec::new();
         // Without a session there is no beginning but that of the history.
         if let (None, Some(first)) = (&id, trees.first()) {
-            let ancestry = self.ancestry()?;
+            let ancestry = self.joined_ancestry()?;
             let row = ancestry.rows().iter().find(|row| row.id == first.checkpoint);
             match row.map(|row| self.changes_of(row, &ancestry)).transpose() {
                 Ok(found) => changes.extend(first.changed(&found.unwrap_or_default())),

@@ -35,7 +35,7 @@ use rappel_types::{
 use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
 use crate::databases::{DatabaseWish, DatabasesPlanned, check_names, not_loaded, refuse_as_file};
 use crate::error::{Error, Result};
-use crate::git::{GitPlanned, GitWish, touched};
+use crate::git::{GitPlanned, GitWish, states_in, touched};
 use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::new_document;
@@ -193,9 +193,11 @@ impl Rappel {
                 }
             }
         }
-        let git = target.manifest.git.as_ref().filter(|_| options.git().is_some());
-        for state in git.map(|part| State::load(self.source(), part)).transpose()?.iter().flatten()
-        {
+        let states = match options.git() {
+            Some(_) => states_in(self.source(), &target.manifest)?,
+            None => Vec::new(),
+        };
+        for state in &states {
             let work_tree = folder_of(folder, state.path.as_ref());
             match create::standalone(&work_tree, state, disk, self.source(), cancel) {
                 Ok(()) => copied.repositories += 1,

@@ -420,7 +420,7 @@ impl Rappel {
 
     /// What the whole home costs.
     pub fn stats(&self) -> Result<Stats> {
-        let known = workspace::all(&self.store)?;
+        let known = self.store.look_up(workspace::records)?;
         let mut stats =
             Stats { stored_bytes: folder_size(self.store.home().root()), ..Stats::default() };
         let mut by_workspace: BTreeMap<String, WorkspaceStats> = BTreeMap::new();

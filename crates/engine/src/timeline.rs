@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::browse::is_folded;
 use crate::error::Result;
+use crate::lineage::{self, LineageView};
 use crate::rappel::Rappel;
 
 /// What of the graph to show.
@@ -63,13 +64,15 @@ pub struct TimelineEntry {
     pub joins: Vec<usize>,
     /// The columns through which a line passes it by.
     pub passing: Vec<usize>,
+    /// Where it came from, if it was not made here.
+    pub lineage: Option<LineageView>,
 }
 
 impl Rappel {
-    /// The checkpoints of this workspace as a graph.
+    /// The checkpoints of this workspace as a graph, and those of its lineages beside them.
     pub fn timeline(&self, options: &TimelineOptions) -> Result<Timeline> {
-        let ancestry = self.ancestry()?;
-        let current = self.head(ancestry.rows())?.map(|row| row.id);
+        let ancestry = self.joined_ancestry()?;
+        let current = self.head(&self.rows()?)?.map(|row| row.id);
         let shown = |row: &CheckpointRow| {
             options.all || !is_folded(row) || current.as_ref() == Some(&row.id)
         };
@@ -80,11 +83,14 @@ impl Rappel {
             unreadable: Vec::new(),
         };
         let mut lanes = Lanes::default();
+        let mut shown_of = Vec::new();
         let limit = options.limit.unwrap_or(usize::MAX);
-        for row in ancestry.rows().iter().rev() {
+        for row in &lineage::merge(lineage::apart(ancestry.rows())) {
             if !shown(row) {
-                match timeline.checkpoints.last_mut() {
-                    Some(newer) => newer.folded += 1,
+                // It belongs to the next newer one of its own history.
+                let newer = timeline.checkpoints.iter_mut().rev();
+                match newer.zip(shown_of.iter().rev()).find(|(_, of)| **of == row.workspace) {
+                    Some((newer, _)) => newer.folded += 1,
                     None => timeline.folded_since += 1,
                 }
                 continue;
@@ -92,10 +98,12 @@ impl Rappel {
             if timeline.checkpoints.len() >= limit {
                 break;
             }
+            shown_of.push(row.workspace);
             let parent = ancestry.parent(row, shown).map(|row| row.id.to_string());
             let Place { lane, joins, passing } = lanes.place(row.id.as_str(), parent.clone());
             let view = self.view_readable(row, &mut timeline.unreadable)?;
-            let manifest = view.map(|checkpoint| checkpoint.manifest);
+            let (manifest, lineage) =
+                view.map(|checkpoint| (checkpoint.manifest, checkpoint.lineage)).unzip();
             let git = manifest.as_ref().and_then(|manifest| manifest.git.as_ref());
             let branch = git.and_then(|git| git.root.branch.clone());
             let (description, tags, session_id) = manifest
@@ -117,6 +125,7 @@ impl Rappel {
                 lane,
                 joins,
                 passing,
+                lineage: lineage.flatten(),
             });
         }
         Ok(timeline)

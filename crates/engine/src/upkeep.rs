@@ -11,6 +11,7 @@ use rappel_store::held;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::{Nothing, Role, Scratch, Sink, Source, id_of};
 use rappel_store::verify::{RepairReport, Scope, VerifyReport};
+use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Content, Manifest, Node, ObjectId, Reference, RelPath};
 
 use crate::checkpoint::Checkpoint;
@@ -115,18 +116,27 @@ impl Rappel {
             let found = self.store.look_up(|index| index.checkpoint(id));
             found.is_ok_and(|found| found.is_some())
         });
+        let own = self.workspace_id();
+        let is_number =
+            |row: &CheckpointRow| row.sequence.to_string() == text && Some(row.workspace) == own;
+        let of_origin = match text.parse::<Reference>().map(|reference| reference.base) {
+            Ok(Base::Imported { format, id }) => self.deleted_with_origin(format, id.as_str())?,
+            _ => Vec::new(),
+        };
         let meant: Vec<_> = deleted
             .iter()
-            .filter(|row| row.id.as_str().starts_with(text) || row.sequence.to_string() == text)
+            .filter(|row| {
+                row.id.as_str().starts_with(text) || is_number(row) || of_origin.contains(row)
+            })
             .collect();
         match (known, &meant[..]) {
             (Some(id), _) => Ok(id),
             (None, [one]) => Ok(one.id.clone()),
             (None, []) => Err(missing()),
-            (None, several) => Err(Error::Ambiguous {
-                reference: text.to_owned(),
-                candidates: several.iter().take(10).map(|row| row.id.to_string()).collect(),
-            }),
+            (None, several) => {
+                let several: Vec<_> = several.iter().map(|row| (*row).clone()).collect();
+                Err(self.ambiguous(text.to_owned(), &several))
+            }
         }
     }
 
@@ -160,6 +170,9 @@ impl Rappel {
         let roots = self.checkpoints_of_open_restores()?;
         let options = GcOptions { now, deleted, dry_run, roots, ..GcOptions::default() };
         let report = self.store.gc(&options)?;
+        if !dry_run {
+            self.sweep_imports();
+        }
         tracing::info!(
             now,
             deleted,

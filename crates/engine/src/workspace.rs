@@ -94,23 +94,28 @@ impl Evidence {
             machine: self.machine.clone(),
             first_commit,
             at,
+            lineage_of: None,
+            origin: None,
         }
     }
 }
 
-/// Every workspace that the store remembers, each as it was last seen.
+/// Every folder that the store remembers, each as it was last seen. A lineage is no folder, and is
+/// never among them: [`crate::lineage`] knows those.
 pub(crate) fn all(store: &Store) -> Result<Vec<document::Workspace>> {
     Ok(store.look_up(all_in)?)
 }
 
-/// The workspace with this id, or else the one that was last seen in this folder.
+/// The folder with this id, or else the one that was last seen at this path. A lineage is meant by
+/// its id alone.
 pub(crate) fn find(store: &Store, named: &str) -> Result<document::Workspace> {
-    let known = all(store)?;
-    if let Ok(id) = named.parse::<WorkspaceId>()
-        && let Some(found) = known.iter().find(|workspace| workspace.id == id)
-    {
-        return Ok(found.clone());
+    if let Ok(id) = named.parse::<WorkspaceId>() {
+        let mut records = store.look_up(records)?.into_iter();
+        if let Some(found) = records.find(|workspace| workspace.id == id) {
+            return Ok(found);
+        }
     }
+    let known = all(store)?;
     let absolute = std::path::absolute(named).unwrap_or_else(|_| PathBuf::from(named));
     let mut newest = known.iter().rev();
     newest
@@ -120,6 +125,13 @@ pub(crate) fn find(store: &Store, named: &str) -> Result<document::Workspace> {
 }
 
 fn all_in(index: &mut Index) -> rappel_store::Result<Vec<document::Workspace>> {
+    let mut found = records(index)?;
+    found.retain(|workspace| workspace.lineage_of.is_none());
+    Ok(found)
+}
+
+/// Every workspace record, of folders and of lineages, each as it was last written.
+pub(crate) fn records(index: &mut Index) -> rappel_store::Result<Vec<document::Workspace>> {
     let rows = index.documents(Kind::Workspace, None)?;
     let mut found: Vec<document::Workspace> = Vec::new();
     for row in rows {

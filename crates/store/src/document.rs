@@ -29,6 +29,22 @@ pub struct Workspace {
     pub first_commit: Option<String>,
     /// When this was seen.
     pub at: Timestamp,
+    /// Of a lineage, a history that came from elsewhere: the workspace that it was imported into.
+    /// It is no folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage_of: Option<WorkspaceId>,
+    /// Of a lineage: where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// Where a lineage came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The form of its checkpoints there: `lugh`, `loki` and the like.
+    pub format: String,
+    /// The folder or file that it was read from last, escaped like a path.
+    pub place: String,
 }
 
 /// Tags, pins and metadata given to a checkpoint after it was made.

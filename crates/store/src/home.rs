@@ -99,6 +99,7 @@ impl Home {
             "trust",
             "hooks",
             "integrations",
+            "importing",
         ];
         let foreign = names.find_map(|name| {
             let name = name.ok()?.file_name().to_string_lossy().into_owned();
@@ -174,6 +175,11 @@ impl Home {
     /// The folder of what users allowed workspaces to run. It is made with the first such decision.
     pub fn trust(&self) -> PathBuf {
         self.root.join("trust")
+    }
+
+    /// The folder of what imports unpack. It is made with the first of them.
+    pub fn importing(&self) -> PathBuf {
+        self.root.join("importing")
     }
 
     /// The append lock.

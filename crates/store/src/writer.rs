@@ -249,6 +249,13 @@ impl Writer<'_> {
         self.shared().roots.extend(ids);
     }
 
+    /// Adds a record to the run ahead of its commit, so that little is left to do under the lock. It
+    /// counts with the commit, like everything else.
+    pub fn add(&self, new: NewRecord) -> Result<()> {
+        let (kind, record, body) = self.store.encode_new(new)?;
+        self.shared().spool.add(self.store, kind, &record, body)
+    }
+
     /// Takes an object whole, whether or not the store seems to hold it: a repair knows better.
     pub(crate) fn put_again(&self, bytes: &[u8]) -> Result<ObjectId> {
         let id = id_of(bytes);

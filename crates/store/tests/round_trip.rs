@@ -37,6 +37,7 @@ fn manifest(id: &str, sequence: u64) -> Box<Manifest> {
         knowledge: None,
         process: None,
         metadata: BTreeMap::new(),
+        origin: None,
         cost: Cost::default(),
     })
 }

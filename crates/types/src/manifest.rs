@@ -233,8 +233,34 @@ pub struct Manifest {
     /// Free values from `--meta`.
     #[serde(default)]
     pub metadata: BTreeMap<String, Value>,
+    /// Of a checkpoint that was imported: what it was where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginPart>,
     /// What it cost.
     pub cost: Cost,
+}
+
+/// What an imported checkpoint was where it came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OriginPart {
+    /// The form that it had there: `lugh`, `loki` and the like.
+    pub format: String,
+    /// Its id there; `FORMAT:ID` finds the checkpoint by it.
+    pub id: String,
+    /// The checkpoint that it followed there, by its id there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The session that asked for it, by its id there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The work tree's folder there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// A digest of all that was read. An import of the same checkpoint knows it by this.
+    pub digest: String,
+    /// The form's own document, whole, as an object of JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<ObjectId>,
 }
 
 impl Manifest {
@@ -249,6 +275,11 @@ impl Manifest {
         let state = if absent { FacetState::Absent } else { FacetState::Captured };
         self.facets.insert(Facet::Agents, state);
         self.agents = (!absent).then_some(part);
+    }
+
+    /// Whether the checkpoint came from elsewhere. A restore does not trust what it holds.
+    pub fn is_foreign(&self) -> bool {
+        self.origin.is_some()
     }
 
     /// What became of `facet`.
@@ -315,6 +346,12 @@ mod tests {
             knowledge: None,
             process: None,
             metadata: BTreeMap::from([("step_number".into(), 1.into())]),
+            origin: Some(OriginPart {
+                format: "aiwg".into(),
+                id: "003".into(),
+                document: Some(ObjectId([0xcd; 32])),
+                ..OriginPart::default()
+            }),
             cost: Cost { wall_ms: 12.25, new_bytes: 3456 },
         }
     }

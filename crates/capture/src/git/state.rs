@@ -6,6 +6,7 @@
 //! followed, `objects/NAME.pack` and `NAME.ids` the bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 
 use gix_index::hash::{Kind, ObjectId as Oid};
 use rappel_store::sink::{Sink, Source};
@@ -13,7 +14,9 @@ use rappel_store::{content, tree};
 use rappel_types::git::{GitPart, RepositoryPart};
 use rappel_types::{Entry, Node, RelPath};
 
+use super::apply::path_of;
 use super::bundles::{Bundle, bytes_of};
+use super::folder::{Role, role, split};
 use super::refs::{self, Refs};
 use super::status::stages_the_same;
 use crate::error::Result;
@@ -83,6 +86,29 @@ impl State {
         }
     }
 
+    /// The same without anything that git could run or be led away by: configuration, hooks, what an
+    /// operation would do next, and links to folders elsewhere. For a checkpoint that came from
+    /// elsewhere. `worktrees` says which linked work trees stay.
+    #[must_use]
+    pub fn harmless(mut self, worktrees: impl Fn(&str) -> bool) -> Self {
+        self.part.worktrees.retain(|part| worktrees(&part.name));
+        let names: Vec<&str> = self.part.worktrees.iter().map(|part| part.name.as_str()).collect();
+        self.files.retain(|path, node| match split(path.as_bytes()) {
+            _ if matches!(node, Node::Symlink { .. }) => false,
+            (None, b"worktrees") => !names.is_empty(),
+            (None, rest) => is_harmless(rest),
+            (Some(name), rest) => {
+                let stays = names.iter().any(|one| path_of(one).as_os_str().as_bytes() == name);
+                stays && (matches!(rest, b"" | b"gitdir" | b"commondir") || is_harmless(rest))
+            }
+        });
+        self.gitfile = None;
+        self.part.git_dir = None;
+        self.part.linked = None;
+        self.part.operation = None;
+        self
+    }
+
     fn take(&mut self, path: &[u8], node: &Node, source: &dyn Source) {
         if let Some(path) = path.strip_prefix(b"dir/") {
             if let Ok(path) = RelPath::new(path) {
@@ -148,6 +174,14 @@ impl State {
     }
 }
 
+/// Whether a file of git's folder only says what is there: nothing in it is ever run.
+fn is_harmless(path: &[u8]) -> bool {
+    match role(path) {
+        Role::Head | Role::Refs | Role::Log | Role::Index | Role::LargeFile => true,
+        Role::Operation | Role::Setup => false,
+    }
+}
+
 /// Bytes as a private file.
 fn stored(sink: &dyn Sink, bytes: &[u8]) -> Result<Node> {
     let (content, size) = content::store(sink, &mut &*bytes, bytes.len() as u64, None)?;
@@ -159,4 +193,64 @@ fn decode_tips(bytes: &[u8]) -> BTreeSet<Oid> {
     let Some((width, rest)) = bytes.split_first() else { return BTreeSet::new() };
     let chunks = rest.chunks_exact(usize::from(*width).max(1));
     chunks.filter_map(|bytes| Oid::try_from(bytes).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rappel_types::git::WorktreePart;
+
+    use super::*;
+
+    #[test]
+    fn what_came_from_elsewhere_brings_nothing_that_git_could_run() {
+        let file = Node::File { mode: 0o755, size: 0, content: bytes() };
+        let link = Node::Symlink { target: b"/etc/passwd".to_vec() };
+        let paths = [
+            "HEAD",
+            "config",
+            "config.worktree",
+            "hooks/pre-commit",
+            "index",
+            "info/attributes",
+            "logs/HEAD",
+            "packed-refs",
+            "rebase-merge/git-rebase-todo",
+            "refs/heads/main",
+            "worktrees/asked/HEAD",
+            "worktrees/asked/config.worktree",
+            "worktrees/asked/gitdir",
+            "worktrees/other/HEAD",
+        ];
+        let path = |text: &str| RelPath::new(text).unwrap();
+        let mut state = State::default();
+        state.files.extend(paths.map(|text| (path(text), file.clone())));
+        state.files.insert(path("refs/heads/evil"), link);
+        state.gitfile = Some(file);
+        state.part.git_dir = Some("../../outside".into());
+        state.part.linked = Some(path("evil"));
+        state.part.operation = Some("rebase".into());
+        state.part.worktrees = ["asked", "other"].map(worktree).into();
+        let state = state.harmless(|name| name == "asked");
+        let left: Vec<String> = state.files.keys().map(ToString::to_string).collect();
+        let expected = [
+            "HEAD",
+            "index",
+            "logs/HEAD",
+            "packed-refs",
+            "refs/heads/main",
+            "worktrees/asked/HEAD",
+            "worktrees/asked/gitdir",
+        ];
+        assert_eq!(left, expected);
+        assert_eq!((state.gitfile, state.part.git_dir, state.part.linked), (None, None, None));
+        assert_eq!((state.part.operation, state.part.worktrees.len()), (None, 1));
+    }
+
+    fn bytes() -> rappel_types::Content {
+        rappel_types::Content::Whole(rappel_types::ObjectId([0; 32]))
+    }
+
+    fn worktree(name: &str) -> WorktreePart {
+        serde_json::from_value(serde_json::json!({"name": name, "path": "/outside"})).unwrap()
+    }
 }

@@ -56,7 +56,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
-    ("Integrations", &["integrate", "guard", "watch", "hook"]),
+    ("Integrations", &["import", "integrate", "guard", "watch", "hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.
@@ -71,6 +71,8 @@ home        The folder where Rappel keeps the checkpoints of all your workspaces
             RAPPEL_HOME, else rappel in the platform's folder for data.
 reference   How you name a checkpoint (REF): its id or the beginning of one, its number,
             latest, latest~2 or latest^ (further back), or @{2 hours ago}.
+lineage     A history that came from elsewhere (rappel import), beside the workspace's own:
+            never latest, a parent or a step of undo. FORMAT:ID names one of its checkpoints.
 session     One run of an agent, with what it thought, did and found out.
 trigger     Why a checkpoint was made: by hand (manual), before a restore (pre-restore),
             by an agent's step and so on.

@@ -58,6 +58,9 @@ pub struct Args {
     /// List deleted checkpoints that can still be brought back
     #[arg(long, conflicts_with_all = ["all", "all_workspaces"])]
     pub deleted: bool,
+    /// Leave out checkpoints that were imported
+    #[arg(long)]
+    pub own: bool,
     /// The same as --path
     #[arg(last = true, value_name = "PATH", conflicts_with = "path")]
     pub plain_path: Option<OsString>,
@@ -85,6 +88,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         all: args.all,
         all_workspaces: args.all_workspaces,
         deleted: args.deleted,
+        own: args.own,
     })?;
     let output = context.output;
     face::checkpoint::warn_unreadable(&listing.unreadable, output);
@@ -170,6 +174,7 @@ fn filters(args: &Args) -> String {
         ("--all", args.all),
         ("--all-workspaces", args.all_workspaces),
         ("--deleted", args.deleted),
+        ("--own", args.own),
     ];
     for (flag, is_set) in switches {
         if is_set {

@@ -18,6 +18,7 @@ pub mod guard;
 pub mod help;
 pub mod hook;
 mod hook_git;
+pub mod import;
 pub mod init;
 pub mod integrate;
 mod integrate_git;

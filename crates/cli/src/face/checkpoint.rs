@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use jiff::tz::TimeZone;
-use rappel::{Checkpoint, Listing};
+use rappel::{Checkpoint, LineageView, Listing};
 use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
 use rappel_types::{Entry, Facet, FacetState, Manifest, Node, Timestamp, time};
@@ -44,7 +44,10 @@ pub fn list(
         let is_latest = listing.latest.as_deref() == Some(manifest.id.as_str());
         let mark = if is_latest { format!("  {}", paint.good("(latest)")) } else { String::new() };
         let number = paint.faint(&format!("{:>width$}", manifest.sequence));
-        text.push_str(&format!("\n  {number}  {}{mark}\n", paint.id(manifest.id.as_str())));
+        let id = paint.id(manifest.id.as_str());
+        let from = checkpoint.lineage.as_ref().map(|lineage| format!("  ({})", from(lineage)));
+        let from = from.map(|from| paint.faint(&from)).unwrap_or_default();
+        text.push_str(&format!("\n  {number}  {id}{mark}{from}\n"));
         let indent = " ".repeat(width + 4);
         if let Some(title) = title(checkpoint) {
             text.push_str(&format!("{indent}{title}\n"));
@@ -119,6 +122,11 @@ pub fn folded(count: usize, when: &str) -> String {
     format!("{} state-only {when} (--all shows them)", thousands(count as u64))
 }
 
+/// `from aiwg:003`: what an imported checkpoint was where it came from.
+pub fn from(lineage: &LineageView) -> String {
+    format!("from {}:{}", clean(&lineage.format), clean(&lineage.id))
+}
+
 /// Says which checkpoints are there and cannot be read.
 pub fn warn_unreadable(ids: &[String], output: &Output) {
     if ids.is_empty() {
@@ -189,6 +197,11 @@ pub fn full(
     fields.add_some("Environment", manifest.environment.as_deref().map(clean));
     for (name, value) in &manifest.variables {
         fields.add("Variable", format!("{}={}", clean(name), clean(value)));
+    }
+    if let Some(lineage) = &checkpoint.lineage {
+        let place = clean(&lineage.origin);
+        fields.add("Came", format!("{}, read from {place}", from(lineage)));
+        fields.add("Lineage", lineage.workspace.to_string());
     }
     fields.add("Workspace", clean(&manifest.workspace.root));
     if let Some(files) = &manifest.files {

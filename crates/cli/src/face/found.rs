@@ -5,6 +5,7 @@ use std::fmt::Write;
 use rappel::{FileLog, Found, FoundEvent};
 use rappel_types::{Timestamp, time};
 
+use super::checkpoint::from;
 use super::{change_word, count, thousands, title};
 use crate::output::{Paint, clean};
 
@@ -34,7 +35,9 @@ pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
         let number = paint.faint(&format!("{:>width$}", manifest.sequence));
         let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
         let (id, age) = (paint.id(manifest.id.as_str()), time::age(now, manifest.created_at));
-        _ = writeln!(text, "\n  {number}  {id}{title}  {}", paint.faint(&age));
+        let from = checkpoint.lineage.as_ref().map(|lineage| format!(" · {}", from(lineage)));
+        let facts = paint.faint(&format!("{age}{}", from.unwrap_or_default()));
+        _ = writeln!(text, "\n  {number}  {id}{title}  {facts}");
         let held: Vec<&FoundEvent> = found
             .events
             .iter()

@@ -3,7 +3,7 @@
 use rappel::{Timeline, TimelineEntry};
 use rappel_types::{Timestamp, time};
 
-use super::checkpoint::folded;
+use super::checkpoint::{folded, from};
 use super::shorten;
 use crate::output::{Paint, clean};
 
@@ -39,6 +39,7 @@ pub fn graph(timeline: &Timeline, now: Timestamp, paint: Paint) -> String {
 fn facts(entry: &TimelineEntry, now: Timestamp) -> Vec<String> {
     let mut facts = vec![time::age(now, entry.created_at)];
     facts.push(clean(&entry.trigger));
+    facts.extend(entry.lineage.as_ref().map(from));
     facts.extend(entry.branch.as_deref().map(|branch| format!("on {}", clean(branch))));
     facts.extend(entry.session_id.as_deref().map(|session| format!("session {}", clean(session))));
     facts.extend((entry.folded > 0).then(|| folded(entry.folded, "before")));
@@ -100,6 +101,7 @@ mod tests {
             lane,
             joins: joins.to_vec(),
             passing: passing.to_vec(),
+            lineage: None,
         }
     }
 

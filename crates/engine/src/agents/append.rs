@@ -31,12 +31,21 @@ pub struct Recorded {
 
 /// A stored state, as its document has it.
 #[derive(Serialize)]
-struct Stored {
+pub(super) struct Stored {
     version: u32,
     event: u64,
     fork: u32,
     latest_at: Timestamp,
     state: ObjectId,
+}
+
+impl Stored {
+    /// The document that says that `state` is what a session knows.
+    pub(super) fn of(live: &Live, state: ObjectId, now: Timestamp) -> Self {
+        let SessionState { event, fork, latest_at, .. } = &live.state;
+        let latest_at = latest_at.unwrap_or(now);
+        Self { version: 1, event: *event, fork: *fork, latest_at, state }
+    }
 }
 
 /// How events are told.
@@ -141,13 +150,7 @@ impl Rappel {
         let mut stored = None;
         if live.is_due() {
             let state = live.store(&writer)?;
-            stored = Some(Stored {
-                version: 1,
-                event: live.state.event,
-                fork: live.state.fork,
-                latest_at: live.state.latest_at.unwrap_or_else(|| self.now()),
-                state,
-            });
+            stored = Some(Stored::of(live, state, self.now()));
         } else {
             writer.reuse(live.snapshot);
         }

@@ -205,7 +205,8 @@ impl Rappel {
 
     /// The newest checkpoint with agents and a tag, of those that count.
     fn tagged_with(&self, tag: &str, counts: impl Fn(&CheckpointRow) -> bool) -> Result<Manifest> {
-        let filter = ListFilter { tag: Some(tag.to_owned()), all: true, ..ListFilter::default() };
+        let tag_of = Some(tag.to_owned());
+        let filter = ListFilter { tag: tag_of, all: true, own: true, ..ListFilter::default() };
         for checkpoint in self.list(&filter)?.checkpoints {
             let Some(row) = self.store.checkpoint(&checkpoint.manifest.id)? else { continue };
             if counts(&row) && checkpoint.manifest.agents.is_some() {

@@ -122,7 +122,7 @@ impl Rappel {
     }
 }
 
-fn of_live(live: &Live) -> SessionPart {
+pub(super) fn of_live(live: &Live) -> SessionPart {
     let position = SessionPosition { fork: live.state.fork, event: live.last };
     part(&live.state, position, live.snapshot)
 }

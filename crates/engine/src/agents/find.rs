@@ -81,8 +81,14 @@ impl Rappel {
         }
         if !filter.all_workspaces {
             let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
-            let here = self.store.look_up(|index| index.sessions(&workspace.to_string()))?;
-            let here: HashSet<String> = here.into_iter().collect();
+            let mut histories = vec![workspace];
+            if !filter.own {
+                histories.extend(self.lineages()?.iter().map(|lineage| lineage.workspace));
+            }
+            let mut here: HashSet<String> = HashSet::new();
+            for id in histories {
+                here.extend(self.store.look_up(|index| index.sessions(&id.to_string()))?);
+            }
             events.retain(|event| here.contains(&event.session));
         }
         self.find_holders(&mut events, rows)?;

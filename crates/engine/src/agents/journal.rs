@@ -46,7 +46,7 @@ impl Rappel {
         Ok(self.live_from(session, moment, false)?.state)
     }
 
-    fn live_at(&self, session: &SessionId, moment: Moment) -> Result<Live> {
+    pub(super) fn live_at(&self, session: &SessionId, moment: Moment) -> Result<Live> {
         match self.live_from(session, moment, true) {
             Err(error) if error.is_unreadable() => self.live_from(session, moment, false),
             other => other,

@@ -98,6 +98,17 @@ impl Rappel {
             return Ok(AgentsPlanned::default());
         };
         let mut planned = AgentsPlanned::default();
+        if target.is_foreign() {
+            // Their journals stay as they came, and what agents keep outside of the workspace too.
+            if !agents.sessions.is_empty() || agents.transcripts.is_some() {
+                planned.warnings.push(format!(
+                    "the sessions of {id} came from elsewhere and stay as they are; \
+                     rappel show {id} --state tells what they knew",
+                    id = target.id
+                ));
+            }
+            return Ok(planned);
+        }
         let asked = |part: &SessionPart| {
             wish.only.as_ref().and_then(|only| only.iter().find(|(id, _)| id == part.id.as_str()))
         };

@@ -3,8 +3,8 @@
 use rappel_capture::databases::Error as DatabaseError;
 use rappel_store::document::UndoDatabase;
 use rappel_store::tree;
+use rappel_types::Manifest;
 use rappel_types::database::{DatabaseKind, DatabasePart};
-use rappel_types::{Manifest, Trigger};
 
 use super::memo::Memo;
 use super::plan::{DatabaseWish, Holding, Holdings};
@@ -142,6 +142,12 @@ impl Rappel {
         alone: bool,
     ) -> Result<Candidate> {
         let name = &part.name;
+        if target.is_foreign() && !wish.trust_dump {
+            return Ok(Candidate::Left(format!(
+                "the dump of database {name} came from elsewhere, and loading it runs what it \
+                 says; it is left out unless --trust-dump is given"
+            )));
+        }
         if part.stale && !wish.allow_stale {
             let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
             return Ok(Candidate::Left(format!(
@@ -218,11 +224,6 @@ impl Rappel {
                 "it is not on this machine; --allow-remote-database {name} restores it all the same, \
                  --skip databases leaves it alone"
             )));
-        }
-        if target.trigger == Trigger::Imported && !wish.trust_dump {
-            let reason = "its dump came from elsewhere, and restoring it runs what it says; \
-                          --trust-dump does so";
-            return Ok(Some(reason.to_owned()));
         }
         if wish.with_files
             && let Some(script) = self.untrusted_script_in(name, target)

@@ -88,7 +88,8 @@ impl Rappel {
 
     /// Where `rappel.toml` is gone, the one that a restore brings back says what the databases are.
     pub(crate) fn borrow_config(&self, target: &Manifest) {
-        if self.root.join("rappel.toml").exists() {
+        // What came from elsewhere does not say which databases there are here.
+        if self.root.join("rappel.toml").exists() || target.is_foreign() {
             return;
         }
         let config = self.config_in(target);

@@ -11,13 +11,14 @@ use rappel_capture::git::status;
 use rappel_capture::git::{LACKS, Place, State, folder_of};
 use rappel_store::document::UndoGit;
 use rappel_store::sink::Source;
-use rappel_types::git::{GitPlan, RepositoryPlan};
+use rappel_types::git::{GitPlan, RepositoryPlan, WorktreePart};
 use rappel_types::manifest::PartialReason;
 use rappel_types::path::escape;
 use rappel_types::plan::Conflict;
 use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
 
 use super::describe::{describe, named, short_name, shown};
+use super::states_in;
 use super::unread::Unread;
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -84,6 +85,35 @@ pub(crate) struct GitPlanned {
     pub(super) blind: Vec<PartialReason>,
 }
 
+impl GitPlanned {
+    /// Of a checkpoint that came from elsewhere, a restore brings back only the work trees that are
+    /// asked for by name, and the plan says where each of them would be.
+    fn keep_to_the_workspace(&mut self, states: &mut [State], wish: &GitWish) {
+        for state in states {
+            for part in std::mem::take(&mut state.part.worktrees) {
+                let WorktreePart { name, path: place, .. } = &part;
+                if !wish.worktrees.iter().any(|asked| asked == "all" || asked == name) {
+                    self.warnings.push(format!(
+                        "the work tree {name} was in {place}, where it came from; it is left out \
+                         unless --worktree {name} is given"
+                    ));
+                    continue;
+                }
+                let shown = RelPath::new([b"worktrees/", name.as_bytes()].concat());
+                self.actions.extend(shown.ok().map(|path| Action {
+                    facet: Facet::Git,
+                    action: ActionKind::Create,
+                    path,
+                    reason: format!("it is outside of the workspace, in {place}"),
+                    old: None,
+                    new: None,
+                }));
+                state.part.worktrees.push(part);
+            }
+        }
+    }
+}
+
 impl Rappel {
     /// Compares the repositories with those of a checkpoint.
     pub(crate) fn plan_git(
@@ -107,10 +137,13 @@ impl Rappel {
             planned.warnings.push("git could not be captured now, so it is left as it is".into());
             return Ok(planned);
         }
-        let states = match part {
-            Some(part) => State::load(source, part)?,
+        let mut states = match part {
+            Some(_) => states_in(source, target)?,
             None => Vec::new(),
         };
+        if target.is_foreign() {
+            planned.keep_to_the_workspace(&mut states, wish);
+        }
         let lacks = present.partial.iter().filter(|one| one.reason.starts_with(LACKS));
         planned.warnings.extend(lacks.map(|one| {
             let name = named(one.path.as_ref());

@@ -18,7 +18,11 @@ use rappel_types::{
 use super::SaveOptions;
 use super::look::Seen;
 use crate::databases::CapturedDatabases;
+use crate::lineage::lineages_in;
 use crate::rappel::Rappel;
+
+/// What the metadata call the checkpoint of a lineage that was restored before.
+const RESTORED_FROM: &str = "restored_from";
 
 /// Every so many checkpoints the manifest is stored whole, so that chains stay short.
 const MANIFEST_CHAIN: u64 = 8;
@@ -64,6 +68,7 @@ impl Rappel {
             knowledge: seen.knowledge.clone(),
             process: options.process.and_then(|memory| serde_json::to_value(memory).ok()),
             metadata: options.metadata.clone(),
+            origin: None,
             cost: Cost::default(),
         }
     }
@@ -183,6 +188,9 @@ pub(crate) fn place(
     let newest = index.newest(id)?;
     manifest.sequence = index.last_sequence(id)? + 1;
     let parent = parent_of(index, id, newest.as_ref())?;
+    if let Some(foreign) = foreign_since(index, id, newest.as_ref())? {
+        manifest.metadata.insert(RESTORED_FROM.into(), foreign.as_str().into());
+    }
     let not_before = newest.as_ref().map_or(i64::MIN, |row| row.created_at);
     manifest.created_at = now.max(rappel_types::Timestamp::from_millis(not_before.max(0)));
     manifest.parent = parent;
@@ -211,16 +219,45 @@ pub(crate) fn manifest_base(
     Ok(index.newest(id)?.map(|row| row.manifest))
 }
 
-/// What the next checkpoint follows: the newest one, or what was restored since.
+/// What the next checkpoint follows: the newest one, or what was restored since. A checkpoint of a
+/// lineage is never among a workspace's own parents.
 pub(crate) fn parent_of(
     index: &mut Index,
     id: WorkspaceId,
     newest: Option<&CheckpointRow>,
 ) -> rappel_store::Result<Option<CheckpointId>> {
+    let restored = restored_since(index, id, newest)?;
+    let own = restored.filter(|(_, is_own)| *is_own).map(|(restored, _)| restored);
+    Ok(own.or_else(|| newest.map(|row| row.id.clone())))
+}
+
+/// The checkpoint of a lineage that was restored since the newest checkpoint.
+fn foreign_since(
+    index: &mut Index,
+    id: WorkspaceId,
+    newest: Option<&CheckpointRow>,
+) -> rappel_store::Result<Option<CheckpointId>> {
+    let restored = restored_since(index, id, newest)?;
+    Ok(restored.filter(|(_, is_own)| !is_own).map(|(restored, _)| restored))
+}
+
+/// What was restored since the newest checkpoint, and whether that is one of the workspace's own.
+fn restored_since(
+    index: &mut Index,
+    id: WorkspaceId,
+    newest: Option<&CheckpointRow>,
+) -> rappel_store::Result<Option<(CheckpointId, bool)>> {
     let restored = index
         .newest_document(Kind::Undo, &id.to_string())?
         .filter(|row| newest.is_none_or(|newest| row.birth > newest.birth))
         .and_then(|row| serde_json::from_str::<Undo>(&row.json).ok())
         .map(|undo| undo.to);
-    Ok(restored.or_else(|| newest.map(|row| row.id.clone())))
+    let Some(restored) = restored else { return Ok(None) };
+    // One that this folder made before it adopted another history is its own too.
+    let row = index.checkpoint(&restored)?.map(|(row, _)| row.workspace);
+    let is_own = match row {
+        Some(of) => of == id || !lineages_in(index, id)?.iter().any(|one| one.workspace == of),
+        None => true,
+    };
+    Ok(Some((restored, is_own)))
 }

@@ -50,7 +50,7 @@ impl Rappel {
         notes.extend(databases::not_restorable(&manifest.databases));
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
-        let checkpoint = Checkpoint { manifest, pinned: false, created: true };
+        let checkpoint = Checkpoint { manifest, pinned: false, created: true, lineage: None };
         Saved { checkpoint, notes, waited: begun.waited }
     }
 

@@ -12,6 +12,7 @@ use rappel_types::{CheckpointId, Manifest, Node, ObjectId, RelPath, Trigger};
 use super::steps::{Page, Steps};
 use crate::diff::git;
 use crate::error::{Error, Result};
+use crate::git::states_in;
 use crate::rappel::Rappel;
 
 impl Rappel {
@@ -116,7 +117,7 @@ impl Rappel {
         if held.git == from.git && step.git.is_empty() {
             return Ok(true);
         }
-        let states = |manifest: &Manifest| git::states(self.source(), manifest.git.as_ref());
+        let states = |manifest: &Manifest| states_in(self.source(), manifest);
         let (from, to, held) = (states(from)?, states(to)?, states(held)?);
         let untouched =
             from.iter().filter(|state| step.git.iter().all(|one| one.path != state.path));

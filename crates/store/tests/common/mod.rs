@@ -159,6 +159,7 @@ fn manifest(id: &CheckpointId, sequence: u64, part: FilesPart) -> Manifest {
         knowledge: None,
         process: None,
         metadata: BTreeMap::new(),
+        origin: None,
         cost: Cost::default(),
     }
 }
