@@ -92,9 +92,9 @@ enum Kind {
         after_help = "Examples:\n  rappel record command \"cargo test\" --exit-code 101 --stderr @err.log"
     )]
     Command(Command),
-    /// A variable of the context
+    /// A variable of the context, or an entry of its state
     #[command(
-        after_help = "Examples:\n  rappel record context target=staging\n  rappel record context --unset target"
+        after_help = "Examples:\n  rappel record context target=staging\n  rappel record context --unset target\n  rappel record context --state plan='{\"step\":2}'"
     )]
     Context(ContextValue),
     /// Progress of the work
@@ -297,12 +297,29 @@ struct Command {
 
 #[derive(Debug, Clone, clap::Args)]
 struct ContextValue {
-    /// The variable and its value
+    /// The variable and its value, as JSON or as text
     #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", value_parser = values::key_value)]
     value: Option<(String, Value)>,
     /// Remove a variable
     #[arg(long, value_name = "KEY", conflicts_with = "value")]
     unset: Option<String>,
+    /// Set or remove an entry of the context's state, not a variable
+    #[arg(long)]
+    state: bool,
+}
+
+impl ContextValue {
+    fn body(&self) -> Body {
+        if let Some(key) = self.unset.clone() {
+            let unset = payload::ContextUnset { key };
+            let body = if self.state { Body::ContextStateUnset } else { Body::ContextUnset };
+            return body(unset);
+        }
+        let (key, value) = self.value.clone().unwrap_or_default();
+        let set = payload::ContextSet { key, value };
+        let body = if self.state { Body::ContextStateSet } else { Body::ContextSet };
+        body(set)
+    }
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -537,13 +554,7 @@ impl Kind {
                 stdout_preview: given_opt(command.stdout.as_ref())?.unwrap_or_default(),
                 stderr_preview: given_opt(command.stderr.as_ref())?.unwrap_or_default(),
             }),
-            Self::Context(ContextValue { unset: Some(key), .. }) => {
-                Body::ContextUnset(payload::ContextUnset { key: key.clone() })
-            }
-            Self::Context(context) => {
-                let (key, value) = context.value.clone().unwrap_or_default();
-                Body::ContextSet(payload::ContextSet { key, value })
-            }
+            Self::Context(context) => context.body(),
             Self::Progress(progress) => Body::Progress(payload::Progress {
                 step_number: progress.step,
                 text: progress.text.clone(),

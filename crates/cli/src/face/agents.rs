@@ -10,6 +10,7 @@ use rappel::types::time::age;
 use rappel::{SessionView, StateAt};
 use rappel_types::Timestamp;
 use rappel_types::size::format_size;
+use serde_json::Value;
 
 use super::{count, shorten};
 use crate::output::{Paint, clean};
@@ -213,11 +214,15 @@ impl Page {
             row(&one.id, format!("{}{code}", say(&one.command)))
         });
         self.newest("Notes", &state.notes, note);
-        let variables = state.context.variables.iter();
-        let variables: Vec<Row> = variables
-            .map(|(key, value)| row("", format!("{}={}", clean(key), say(&value.to_string()))))
-            .collect();
-        self.section("Context", &variables, 0);
+        for (name, values) in
+            [("Context", &state.context.variables), ("Context state", &state.context.state)]
+        {
+            let told = |(key, value): (&String, &Value)| {
+                row("", format!("{}={}", clean(key), say(&value.to_string())))
+            };
+            let values: Vec<Row> = values.iter().map(told).collect();
+            self.section(name, &values, 0);
+        }
         self.section("So far", &[row("", numbers(state))], 0);
         self.out
     }

@@ -74,7 +74,11 @@ pub fn state_json(state: &SessionState) -> Value {
         "metrics": value(&state.metrics),
         "prompts": prompts,
         "thought_chain": thoughts,
-        "context": {"variables": value(&state.context.variables), "state": {}, "history": []},
+        "context": {
+            "variables": value(&state.context.variables),
+            "state": value(&state.context.state),
+            "history": value(&state.history()),
+        },
         "tool_state": {"calls": calls, "results": results},
         "progress": value(&state.progress),
         "files_touched": state.files_touched,

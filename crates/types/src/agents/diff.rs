@@ -1,6 +1,6 @@
 //! What an agent learnt between two moments.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -251,18 +251,28 @@ fn confidence_change(id: &str, old: Confidence, new: Confidence) -> Option<Chang
 }
 
 fn context_changes(old: &SessionState, new: &SessionState, out: &mut Vec<Change>) {
-    let (before, after) = (&old.context.variables, &new.context.variables);
+    let (old, new) = (&old.context, &new.context);
+    value_changes("value", &old.variables, &new.variables, out);
+    value_changes("state", &old.state, &new.state, out);
+}
+
+fn value_changes(
+    field: &'static str,
+    before: &BTreeMap<String, Value>,
+    after: &BTreeMap<String, Value>,
+    out: &mut Vec<Change>,
+) {
     for (key, value) in after {
         match before.get(key) {
-            None => out.push(change(ChangeKind::Added, key, "value", Value::Null, value.clone())),
+            None => out.push(change(ChangeKind::Added, key, field, Value::Null, value.clone())),
             Some(old) if old != value => {
-                out.push(change(ChangeKind::Updated, key, "value", old.clone(), value.clone()));
+                out.push(change(ChangeKind::Updated, key, field, old.clone(), value.clone()));
             }
             Some(_) => {}
         }
     }
     for (key, value) in before.iter().filter(|(key, _)| !after.contains_key(*key)) {
-        out.push(change(ChangeKind::Removed, key, "value", value.clone(), Value::Null));
+        out.push(change(ChangeKind::Removed, key, field, value.clone(), Value::Null));
     }
 }
 

@@ -208,6 +208,10 @@ kinds! {
     ContextSet "context-set" "",
     /// It has none any more.
     ContextUnset "context-unset" "",
+    /// An entry of the context's state has a value.
+    ContextStateSet "context-state-set" "",
+    /// It has none any more.
+    ContextStateUnset "context-state-unset" "",
     /// How far the work is.
     Progress "progress" "",
     /// What a request to the model cost.
@@ -224,6 +228,8 @@ kinds! {
     Checkpoint "checkpoint" "",
     /// A transcript was read up to here.
     Transcript "transcript" "",
+    /// The session was kept elsewhere: counts and facts that no other event tells.
+    TakenOver "taken-over" "",
 }
 
 impl Body {
@@ -236,8 +242,8 @@ impl Body {
             Self::BranchCreated(branch) => Some(&branch.name),
             Self::BranchSwitched(branch) => Some(&branch.name),
             Self::BranchMerged(branch) => Some(&branch.name),
-            Self::ContextSet(set) => Some(&set.key),
-            Self::ContextUnset(unset) => Some(&unset.key),
+            Self::ContextSet(set) | Self::ContextStateSet(set) => Some(&set.key),
+            Self::ContextUnset(unset) | Self::ContextStateUnset(unset) => Some(&unset.key),
             _ => None,
         }
     }
@@ -268,7 +274,9 @@ pub mod payload {
 
     use super::super::contradiction::Rule;
     use super::super::session::{SessionId, SessionStatus};
-    use super::super::state::{Confidence, DependencyKind, HypothesisStatus, ProcessId};
+    use super::super::state::{
+        Confidence, DependencyKind, HypothesisStatus, Metrics, ProcessId, Progress as ProgressMade,
+    };
     use crate::{CheckpointId, Timestamp, WorkspaceId};
 
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -532,6 +540,13 @@ pub mod payload {
         pub key: String,
     }
 
+    /// Says the same of the context's state. A kind of its own: an older build keeps it unread,
+    /// and does not take it for a variable.
+    pub type ContextStateSet = ContextSet;
+
+    /// Says the same of the context's state.
+    pub type ContextStateUnset = ContextUnset;
+
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     pub struct Progress {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -594,5 +609,34 @@ pub mod payload {
         pub path: String,
         /// How far it was read: `offset`, and `head`, the hash of how it begins.
         pub reader: Value,
+    }
+
+    /// Rare and large: other events must not take as much room.
+    pub type TakenOver = Box<Facts>;
+
+    /// A field that is left out is empty, except the list: one that is left out stays.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Facts {
+        pub status: SessionStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub provider: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub task: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub conversation_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub assistant_session_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub started_at: Option<Timestamp>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub ended_at: Option<Timestamp>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub restored_to: Option<CheckpointId>,
+        pub metrics: Metrics,
+        pub progress: ProgressMade,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub files_touched: Option<Vec<String>>,
+        pub ignored: u64,
+        pub unknown: u64,
     }
 }

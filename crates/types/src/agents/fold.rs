@@ -79,6 +79,7 @@ impl SessionState {
             | Body::Restored(_)
             | Body::Checkpoint(_)
             | Body::Transcript(_)
+            | Body::TakenOver(_)
             | Body::Unknown { .. } => true,
             Body::SessionResumed(resumed) => resumed.from_transcript,
             _ => false,
@@ -178,6 +179,10 @@ impl SessionState {
                 let known = self.context.variables.contains_key(&unset.key);
                 exists(known, "context variable", &unset.key)
             }
+            Body::ContextStateUnset(unset) => {
+                let known = self.context.state.contains_key(&unset.key);
+                exists(known, "entry of the context's state called", &unset.key)
+            }
             Body::SessionStarted(_)
             | Body::SessionPaused(_)
             | Body::SessionResumed(_)
@@ -189,6 +194,7 @@ impl SessionState {
             | Body::Note(_)
             | Body::Command(_)
             | Body::ContextSet(_)
+            | Body::ContextStateSet(_)
             | Body::Progress(_)
             | Body::Tokens(_)
             | Body::Compaction(_)
@@ -197,6 +203,7 @@ impl SessionState {
             | Body::ContradictionCleared(_)
             | Body::Checkpoint(_)
             | Body::Transcript(_)
+            | Body::TakenOver(_)
             | Body::Unknown { .. } => Ok(()),
         }
     }
@@ -383,6 +390,12 @@ impl SessionState {
             Body::ContextUnset(unset) => {
                 self.context.variables.remove(&unset.key);
             }
+            Body::ContextStateSet(set) => {
+                self.context.state.insert(set.key.clone(), set.value.clone());
+            }
+            Body::ContextStateUnset(unset) => {
+                self.context.state.remove(&unset.key);
+            }
             Body::Progress(progress) => {
                 let next = self.progress.step_number.saturating_add(1);
                 self.progress.step_number = progress.step_number.unwrap_or(next);
@@ -408,8 +421,26 @@ impl SessionState {
             Body::Transcript(transcript) => {
                 self.transcripts.insert(transcript.path.clone(), transcript.reader.clone());
             }
+            Body::TakenOver(facts) => self.take_over(facts),
             Body::Compaction(_) | Body::Unknown { .. } => {}
         }
+    }
+
+    fn take_over(&mut self, facts: &payload::Facts) {
+        self.status = facts.status;
+        self.provider.clone_from(&facts.provider);
+        self.task.clone_from(&facts.task);
+        self.conversation_id.clone_from(&facts.conversation_id);
+        self.assistant_session_id.clone_from(&facts.assistant_session_id);
+        (self.started_at, self.ended_at) = (facts.started_at, facts.ended_at);
+        self.restored_to.clone_from(&facts.restored_to);
+        self.metrics.clone_from(&facts.metrics);
+        self.progress.clone_from(&facts.progress);
+        if let Some(paths) = &facts.files_touched {
+            self.files_touched.clear();
+            self.touch(paths.iter().map(String::as_str));
+        }
+        (self.ignored, self.unknown) = (facts.ignored, facts.unknown);
     }
 
     fn take_hypothesis(&mut self, id: String, at: Timestamp, body: &Body) {

@@ -18,7 +18,7 @@ const TOKENS_MAX: u64 = 1_000_000_000_000;
 const ID_MAX: usize = 128;
 
 /// Texts in these fields are what was said; the others are ids and names.
-const SAID: [&str; 14] = [
+const SAID: [&str; 15] = [
     "text",
     "content",
     "arguments",
@@ -33,6 +33,7 @@ const SAID: [&str; 14] = [
     "output",
     "task",
     "working_dir",
+    "progress",
 ];
 
 /// Texts without which an event says nothing.
@@ -183,7 +184,7 @@ impl NewEvent {
 }
 
 /// Kinds that only Rappel itself writes.
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
     "checkpoint",
     "session-started",
     "restored",
@@ -191,6 +192,7 @@ const OURS: [&str; 7] = [
     "contradiction-cleared",
     "transcript",
     "session-ended",
+    "taken-over",
 ];
 
 /// Kinds by the names that people give them.
@@ -312,11 +314,16 @@ fn spelled_out(
             return ("branch-created".into(), None);
         }
         "context" => {
-            if let Some(key) = fields.remove("unset") {
-                fields.insert("key".into(), key);
-                return ("context-unset".into(), None);
-            }
-            return ("context-set".into(), None);
+            let state = fields.remove("state") == Some(Value::Bool(true));
+            let unset = fields.contains_key("unset");
+            rename(fields, "unset", "key");
+            let kind = match (state, unset) {
+                (false, false) => "context-set",
+                (false, true) => "context-unset",
+                (true, false) => "context-state-set",
+                (true, true) => "context-state-unset",
+            };
+            return (kind.into(), None);
         }
         _ => {}
     }
@@ -400,6 +407,8 @@ mod tests {
             (r#"{"kind":"progress","text":"x","step":3}"#, "progress"),
             (r#"{"kind":"context","key":"a","value":1}"#, "context-set"),
             (r#"{"kind":"context","unset":"a"}"#, "context-unset"),
+            (r#"{"kind":"context","key":"a","value":1,"state":true}"#, "context-state-set"),
+            (r#"{"kind":"context","unset":"a","state":true}"#, "context-state-unset"),
         ] {
             assert_eq!(body(line).kind(), kind, "{line}");
         }
@@ -440,6 +449,8 @@ mod tests {
         let note = body(r#"{"kind":"note","text":"use ghp_0123456789abcdefghijABCDEF"}"#);
         assert!(!format!("{note:?}").contains("ghp_"));
         let set = body(r#"{"kind":"context","key":"DB_PASSWORD","value":"x9"}"#);
+        assert!(!format!("{set:?}").contains("x9"));
+        let set = body(r#"{"kind":"context","key":"DB_PASSWORD","value":"x9","state":true}"#);
         assert!(!format!("{set:?}").contains("x9"));
         // An id is no secret, however random.
         let done =

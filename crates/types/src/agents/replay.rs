@@ -71,7 +71,7 @@ pub fn steps(events: &[Event], files: &[FilesChanged]) -> Vec<Step> {
         if let (Body::ToolStarted(call), Some(id)) = (&event.body, &event.id) {
             tools.insert(id, &call.tool);
         }
-        if !matches!(event.body, Body::Transcript(_) | Body::Tokens(_)) {
+        if !matches!(event.body, Body::Transcript(_) | Body::Tokens(_) | Body::TakenOver(_)) {
             steps.push(of_event(event, &tools));
         }
     }
@@ -201,10 +201,12 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
         }
         Body::Note(note) => titled("note", &note.text),
         Body::Command(command) => of_command(command),
-        Body::ContextSet(set) => {
+        Body::ContextSet(set) | Body::ContextStateSet(set) => {
             (format!("{} = {}", set.key, brief_value(&set.value)), pretty(&set.value))
         }
-        Body::ContextUnset(unset) => (format!("{} removed", unset.key), String::new()),
+        Body::ContextUnset(unset) | Body::ContextStateUnset(unset) => {
+            (format!("{} removed", unset.key), String::new())
+        }
         Body::Progress(progress) => {
             let step = progress.step_number.map(|step| format!(" {step}")).unwrap_or_default();
             titled(&format!("step{step}"), progress.text.as_deref().unwrap_or_default())
@@ -223,7 +225,7 @@ fn told(body: &Body, tools: &HashMap<&str, &str>) -> (String, String) {
         Body::Checkpoint(made) => {
             (format!("checkpoint ({}) {}", made.trigger, made.checkpoint), String::new())
         }
-        Body::Tokens(_) | Body::Transcript(_) | Body::Unknown { .. } => {
+        Body::Tokens(_) | Body::Transcript(_) | Body::TakenOver(_) | Body::Unknown { .. } => {
             (format!("{} (not known to this version)", body.kind()), pretty(&body.to_value()))
         }
     }

@@ -238,7 +238,11 @@ fn called(tool: &str, arguments: &Value, at: Timestamp) -> FailedCall {
 fn is_bookkeeping(body: &Body) -> bool {
     matches!(
         body,
-        Body::Checkpoint(_) | Body::Transcript(_) | Body::SessionEnded(_) | Body::Restored(_)
+        Body::Checkpoint(_)
+            | Body::Transcript(_)
+            | Body::SessionEnded(_)
+            | Body::Restored(_)
+            | Body::TakenOver(_)
     )
 }
 

@@ -58,11 +58,11 @@ impl Body {
                 say(&command.stdout_preview);
                 say(&command.stderr_preview);
             }
-            Self::ContextSet(set) => {
+            Self::ContextSet(set) | Self::ContextStateSet(set) => {
                 say(&set.key);
                 in_value(&set.value, &mut say);
             }
-            Self::ContextUnset(unset) => say(&unset.key),
+            Self::ContextUnset(unset) | Self::ContextStateUnset(unset) => say(&unset.key),
             Self::Progress(progress) => progress.text.iter().for_each(|text| say(text)),
             Self::Compaction(compaction) => compaction.text.iter().for_each(|text| say(text)),
             Self::Code(code) => code.paths.iter().for_each(|text| say(text)),
@@ -78,7 +78,8 @@ impl Body {
             | Self::Contradiction(_)
             | Self::ContradictionCleared(_)
             | Self::Checkpoint(_)
-            | Self::Transcript(_) => {}
+            | Self::Transcript(_)
+            | Self::TakenOver(_) => {}
         }
         said.retain(|text| !text.is_empty());
         said

@@ -298,12 +298,38 @@ macro_rules! items {
 }
 items!(Hypothesis: id, Belief: id, Gap: id, Branch: name, ToolCall: id);
 
-/// The variables, state and history of an agent's context.
+/// The variables and the state of an agent's context. Its history is what was said: see
+/// [`SessionState::history`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// Values by name.
     #[serde(default)]
     pub variables: BTreeMap<String, Value>,
+    /// What the agent's program keeps for itself, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub state: BTreeMap<String, Value>,
+}
+
+/// The type of a thought that the agent said to the user.
+pub const SAID: &str = "text";
+
+/// Who said something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+/// One thing that was said between the user and the agent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Message<'a> {
+    pub id: &'a str,
+    pub role: Role,
+    pub content: &'a str,
+    pub created_at: Timestamp,
 }
 
 /// What tools were called.
@@ -451,6 +477,13 @@ pub struct SessionState {
     pub unknown: u64,
 }
 
+impl<'a> Message<'a> {
+    fn assistant(thought: &'a Thought) -> Self {
+        let Thought { id, content, created_at, .. } = thought;
+        Self { id, role: Role::Assistant, content, created_at: *created_at }
+    }
+}
+
 impl SessionState {
     /// The parts of its long lists that are in the store.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -459,6 +492,26 @@ impl SessionState {
         let rest = command_history.stored.iter().chain(&prompts.stored);
         let long = self.thought_chain.stored.iter().chain(&self.tool_state.done.stored);
         short.chain(rest).chain(long)
+    }
+
+    /// What was said, in order: prompts, and the agent's texts. Of the long lists only what is
+    /// here counts.
+    pub fn history(&self) -> Vec<Message<'_>> {
+        let mut texts = self.thought_chain.iter().filter(|one| one.kind == SAID).peekable();
+        let mut history = Vec::new();
+        for prompt in self.prompts.iter() {
+            while let Some(one) = texts.next_if(|one| one.created_at < prompt.created_at) {
+                history.push(Message::assistant(one));
+            }
+            history.push(Message {
+                id: &prompt.id,
+                role: Role::User,
+                content: &prompt.text,
+                created_at: prompt.created_at,
+            });
+        }
+        history.extend(texts.map(Message::assistant));
+        history
     }
 
     /// What a session knows before its first event.

@@ -112,6 +112,10 @@ fn doing() -> impl Strategy<Value = Body> {
         (word(), value())
             .prop_map(|(key, value)| Body::ContextSet(payload::ContextSet { key, value })),
         word().prop_map(|key| Body::ContextUnset(payload::ContextUnset { key })),
+        (word(), value()).prop_map(|(key, value)| Body::ContextStateSet(
+            payload::ContextStateSet { key, value }
+        )),
+        word().prop_map(|key| Body::ContextStateUnset(payload::ContextStateUnset { key })),
         prop::option::of(any::<u64>())
             .prop_map(|step_number| Body::Progress(payload::Progress { step_number, text: None })),
         (prop::option::of("[a-c]"), any::<u64>(), 0u64..9).prop_map(|(message, input, output)| {
@@ -135,12 +139,12 @@ fn body() -> impl Strategy<Value = Body> {
 
 /// Something that happens to a journal: an event, or that it is set back.
 #[derive(Debug, Clone)]
-enum Step {
+pub enum Step {
     Event(Body),
     Back { fork: prop::sample::Index, to: prop::sample::Index },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         40 => body().prop_map(Step::Event),
         1 => (any::<prop::sample::Index>(), any::<prop::sample::Index>())
@@ -149,7 +153,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-fn played(steps: Vec<Step>) -> Journal {
+pub fn played(steps: Vec<Step>) -> Journal {
     let mut journal = Journal::begun();
     for step in steps {
         match step {

@@ -5,4 +5,5 @@
 mod brief;
 mod fold;
 mod journal;
+mod news;
 mod replay;
