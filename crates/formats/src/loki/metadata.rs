@@ -2,7 +2,7 @@
 //! shorter names.
 
 use rappel_types::{Timestamp, Trigger};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{SAFETY, Writer, id_time, is_id};
 use crate::portable::Portable;
@@ -169,8 +169,11 @@ impl Writing<'_> {
         }
     }
 
-    /// `metadata.json`, in the shape of its writer, with the keys that it came with and we do not know.
+    /// `metadata.json`: as it came, or in the shape of its writer.
     pub(super) fn metadata(&self) -> Value {
+        if let Some(given) = self.given() {
+            return given;
+        }
         let git = self.from.git.as_ref();
         let sha = git.and_then(|git| git.commit.clone()).unwrap_or_else(|| NO_GIT.to_owned());
         let branch = git.and_then(|git| git.branch.clone()).unwrap_or_else(|| NO_BRANCH.to_owned());
@@ -210,26 +213,20 @@ impl Writing<'_> {
                 "created_by": self.created_by(),
             }),
         };
-        let document = own_document(self.from);
-        let mut all = document.and_then(Value::as_object).cloned();
-        let all = all.get_or_insert_with(Map::new);
-        if let Value::Object(own) = own {
-            // What it came with counts where we have nothing better to say.
-            for (key, value) in own {
-                if !value.is_null() || !all.contains_key(&key) {
-                    all.insert(key, value);
-                }
-            }
+        let mut all = own.as_object().cloned().unwrap_or_default();
+        all.insert("rappel_id".to_owned(), self.from.id.clone().into());
+        all.insert("rappel_trigger".to_owned(), self.from.trigger.as_str().into());
+        Value::Object(all)
+    }
+
+    /// The document that it came with, with the message that it has by now.
+    fn given(&self) -> Option<Value> {
+        let mut given = own_document(self.from)?.clone();
+        let known = Metadata::parse(given.clone(), Some(self.id)).ok()?;
+        if known.message != self.from.description {
+            given["message"] = self.from.description.clone().into();
         }
-        let ours = match document {
-            Some(document) => document.get("rappel_id").cloned(),
-            None => Some(self.from.id.clone().into()),
-        };
-        if let Some(ours) = ours {
-            all.insert("rappel_id".to_owned(), ours);
-            all.insert("rappel_trigger".to_owned(), self.from.trigger.as_str().into());
-        }
-        Value::Object(std::mem::take(all))
+        Some(given)
     }
 
     fn created_by(&self) -> Value {
@@ -246,6 +243,15 @@ impl Writing<'_> {
 
     /// Its line in the index.
     pub(super) fn line(metadata: &Value, writer: Writer) -> Value {
+        let names: &[&str] = match writer {
+            Writer::Automatic => &["timestamp", "iteration", "task_description", "git_sha"],
+            Writer::Command => &["timestamp", "git_sha", "message", "files_copied"],
+            Writer::Server => &["created_at", "git_sha", "message", "files"],
+        };
+        if names.iter().any(|name| metadata.get(name).is_none()) {
+            // It came in another shape, which says the same.
+            return metadata.clone();
+        }
         let of = |key: &str| metadata.get(key).cloned().unwrap_or(Value::Null);
         let task = of("task_description");
         match writer {
