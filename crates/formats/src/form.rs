@@ -99,7 +99,8 @@ pub struct Written {
 /// The form of what lies at `path`, if it is one of them. Looks at names and at the beginnings of
 /// files only. Our own is recognised by the engine.
 pub fn detect(path: &Path) -> Option<Form> {
-    let looks: [(Form, fn(&Path) -> bool); 5] = [
+    type IsHere = fn(&Path) -> bool;
+    let looks: [(Form, IsHere); 5] = [
         (Form::Lugh, lugh::is_here),
         (Form::Loki, loki::is_here),
         (Form::Aiwg, aiwg::is_here),

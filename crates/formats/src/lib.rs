@@ -9,6 +9,9 @@ pub mod form;
 pub mod loki;
 pub mod lugh;
 pub mod portable;
+mod reading;
+mod shelf;
+mod spool;
 
 pub use error::{Error, Result};
 pub use form::{Form, detect, read, write};

@@ -21,6 +21,7 @@ pub mod replay;
 pub mod report;
 mod said;
 mod session;
+mod shown;
 mod state;
 
 pub use diff::{AgentsDiff, Change, ChangeKind};
@@ -33,4 +34,5 @@ pub use news::{legal, news};
 pub use part::{AgentsPart, SessionPart, SessionPosition};
 pub use plan::{AgentsPlan, SessionMove};
 pub use session::{ParseSessionIdError, SessionId, SessionStatus};
+pub use shown::{state_from_json, state_json};
 pub use state::*;

@@ -12,6 +12,7 @@ pub mod entry;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod git;
+pub mod git_name;
 pub mod id;
 pub mod knowledge;
 pub mod manifest;

@@ -12,8 +12,8 @@ use super::databases;
 use super::git::tracked::Status;
 use super::git::{IGNORE, Repo};
 use super::globs::Globs;
-use super::names;
 use super::patterns::Patterns;
+use rappel_types::git_name::is_git;
 
 /// The name of Rappel's own rule files.
 pub(crate) const OWN: &[u8] = b".rappelignore";
@@ -256,7 +256,7 @@ impl Chooser<'_> {
     /// Judges `path`, given what was decided about its folder.
     pub fn choose(&self, scope: &Scope, path: &[u8], is_dir: bool, inside: Inside) -> Choice {
         let name = &path[path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1)..];
-        if names::is_git(name) {
+        if is_git(name) {
             return Choice::Never;
         }
         let natural = self.by_rules(scope, path, name, is_dir, inside);

@@ -64,7 +64,6 @@ mod first;
 pub(crate) mod git;
 pub(crate) mod globs;
 pub(crate) mod handle;
-pub(crate) mod names;
 mod patterns;
 mod read;
 pub mod root;

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::choose::{Choice, Chooser, Has, Inside, OWN, PathSet, RuleFiles, Scope};
 use super::git::{Above, IGNORE, Repo, RepoRules, Source};
 use super::globs::Globs;
-use super::names;
 use super::patterns::Patterns;
 use crate::error::Result;
+use rappel_types::git_name::is_git;
 
 const MARK: &str = "#rappel ";
 
@@ -250,7 +250,7 @@ impl<'a> Selector<'a> {
         for (step, is_dir) in folders.chain([(path.clone(), is_dir)]) {
             let bytes = step.as_bytes();
             let name = bytes.rsplit(|&b| b == b'/').next().unwrap_or_default();
-            if self.exclude.matches(bytes, is_dir) || names::is_git(name) {
+            if self.exclude.matches(bytes, is_dir) || is_git(name) {
                 return Judged::Refused;
             }
             if ignored {

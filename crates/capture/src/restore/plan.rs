@@ -15,7 +15,7 @@ use rappel_types::{
     Action, ActionKind, CheckpointId, Content, Facet, FacetState, Node, Plan, RelPath,
 };
 
-use crate::files::names::is_git;
+use rappel_types::git_name::is_git;
 
 use super::error::{Error, Result};
 use super::fold::folded;

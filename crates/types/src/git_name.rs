@@ -3,7 +3,7 @@
 /// Whether `name` is `.git`, or would be on a file system that folds case (most of macOS and
 /// Windows), drops code points (HFS+), or drops what follows the name (NTFS). Git refuses the same
 /// names in its trees, for the same reason: written elsewhere they would be a repository's inside.
-pub(crate) fn is_git(name: &[u8]) -> bool {
+pub fn is_git(name: &[u8]) -> bool {
     // Nearly every name is turned away by its first letters.
     match name {
         [b'.' | b'g' | b'G' | 0xe2 | 0xef, ..] => is_ntfs_git(name) || is_hfs_git(name),
