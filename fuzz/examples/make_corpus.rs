@@ -36,6 +36,9 @@ fn main() {
     moments();
     configurations();
     intents();
+    for (name, bytes) in rappel_store::fuzz::bundle_seeds() {
+        keep("bundle", name, bytes);
+    }
 }
 
 fn records() {

@@ -16,7 +16,7 @@ use crate::varint::{self, Cursor};
 pub const BLOCK_TARGET: usize = 64 << 10;
 /// The longest chain of bases that is written: what is read is read along all of it.
 pub const DEPTH_MAX: u8 = 12;
-const OBJECTS_MAX: u64 = 1 << 16;
+pub(crate) const OBJECTS_MAX: u64 = 1 << 16;
 const VERSION: u8 = 1;
 
 const FORM_SHARED: u8 = 0;

@@ -236,3 +236,72 @@ pub fn replace(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> Result<()> {
         None => Ok(()),
     }
 }
+
+/// How much of a stream is gathered before it is written.
+const STREAM: usize = 1 << 20;
+
+/// As [`replace`], for more bytes than should be in memory: `write` gets a stream into the file that
+/// will stand at `path`. If anything fails, nothing of it is left.
+pub fn replace_by_stream<T, E: From<Error>>(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> Result<T, E>,
+) -> Result<T, E> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{:016x}.tmp", crate::ambient::random()));
+    let mut out =
+        Stream { file: DiskFile::create_new(disk, &temporary)?, buffer: Vec::new(), at: 0 };
+    let finish = |out: &mut Stream| -> Result<()> {
+        out.drain()?;
+        out.file.sync()?;
+        let rename = || {
+            disk.gate(&Op::Rename { from: &temporary, to: path })?;
+            std::fs::rename(&temporary, path)
+        };
+        rename().map_err(Error::io("rename", path))
+    };
+    let written = write(&mut out).and_then(|written| {
+        finish(&mut out)?;
+        Ok(written)
+    });
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = unlink(&**disk, &temporary);
+        return written;
+    }
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => sync_dir(&**disk, folder)?,
+        None => sync_dir(&**disk, Path::new("."))?,
+    }
+    written
+}
+
+/// A file that is written from its beginning to its end.
+struct Stream {
+    file: DiskFile,
+    buffer: Vec<u8>,
+    at: u64,
+}
+
+impl Stream {
+    fn drain(&mut self) -> Result<()> {
+        self.file.write_at(&self.buffer, self.at)?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl io::Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= STREAM {
+            self.drain()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(self.drain()?)
+    }
+}

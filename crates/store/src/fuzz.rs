@@ -1,6 +1,8 @@
 //! One function per structure of the store, for `fuzz/` and `tests/corpus.rs`: any bytes go in, and
 //! what is promised about them is asserted. Not part of the library's interface.
 
+mod bundles;
+
 use std::sync::Arc;
 
 use rappel_types::{Content, ObjectId, RelPath};
@@ -19,6 +21,8 @@ use crate::record::{self, Header};
 use crate::sink::{Nothing, Source, id_of};
 use crate::store::{decode_document, decode_manifest, encode_document};
 use crate::tree;
+
+pub use bundles::{bundle, bundle_seeds, forge_bundle};
 
 /// A stretch of a pack, and the same bytes as one record whose checksum is right.
 pub fn record(bytes: &[u8]) {

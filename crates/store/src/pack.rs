@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::record::{self, Kind, Packing};
 
 const MAGIC: [u8; 8] = *b"RAPPELPK";
-const SEAL: [u8; 8] = *b"RPLSEAL\x01";
+pub(crate) const SEAL: [u8; 8] = *b"RPLSEAL\x01";
 const VERSION: u32 = 1;
 /// Length of a pack's header.
 pub const HEADER: u64 = 64;
@@ -162,7 +162,7 @@ impl Line {
     }
 }
 
-fn encode_footer(lines: &[Line]) -> Vec<u8> {
+pub(crate) fn encode_footer(lines: &[Line]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(lines.len() * FOOTER_LINE);
     for line in lines {
         payload.push(line.kind);
@@ -173,7 +173,7 @@ fn encode_footer(lines: &[Line]) -> Vec<u8> {
     payload
 }
 
-fn decode_footer(payload: &[u8]) -> Vec<Line> {
+pub(crate) fn decode_footer(payload: &[u8]) -> Vec<Line> {
     payload
         .chunks_exact(FOOTER_LINE)
         .map(|line| {

@@ -133,6 +133,11 @@ impl Store {
         }
     }
 
+    /// Whether an object is there, as far as the index and the records say. Its bytes are not read.
+    pub fn holds(&self, id: &ObjectId) -> bool {
+        self.stands(id)
+    }
+
     /// Whether an object can be built upon: a record carries its id, and so it is all along its
     /// chain of bases. Gc may have taken the base of something that was already dead.
     pub(crate) fn stands(&self, id: &ObjectId) -> bool {

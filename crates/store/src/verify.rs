@@ -2,7 +2,7 @@
 //! hash, every checkpoint against what it needs. Reads only; `repair` builds on it.
 
 mod repair;
-mod tally;
+pub(crate) mod tally;
 
 use std::collections::HashSet;
 
@@ -65,7 +65,7 @@ pub struct Hurt {
 
 impl Hurt {
     /// One whose manifest cannot be read.
-    fn unreadable(checkpoint: CheckpointId) -> Self {
+    pub(crate) fn unreadable(checkpoint: CheckpointId) -> Self {
         Self { checkpoint, paths: Vec::new(), structure: true, lost: false }
     }
 }

@@ -1,6 +1,7 @@
 //! What a home may hold, as the fuzz targets read it: the kept corpus and thousands of variations.
 
 use rappel_store::block::Block;
+use rappel_store::bundle::Bundle;
 use rappel_store::content::ChunkList;
 use rappel_store::log::Commit;
 use rappel_store::sink::{Role, Sink};
@@ -17,6 +18,7 @@ fn the_valid_seeds_are_valid() {
     assert!(ChunkList::decode(&seed("chunk_list", "list")).is_ok());
     assert!(decode_manifest(&seed("manifest", "full")).is_ok());
     assert!(Commit::decode(&seed("commit", "full")).is_ok());
+    assert!(Bundle::from_bytes(seed("bundle", "two")).is_ok());
     let store = MemoryStore::default();
     let root = store.put(Role::Structure, &seed("tree", "leaf"), None);
     let entries = root.and_then(|root| tree::read(&store, &root));
@@ -56,4 +58,14 @@ fn commits() {
 #[test]
 fn documents() {
     run("document", 2000, fuzz::document);
+}
+
+#[test]
+fn bundles() {
+    // Only two of them are valid; each of the others is wrong in one thing.
+    for (name, bytes) in fuzz::bundle_seeds() {
+        assert_eq!(seed("bundle", name), bytes, "{name}: run make_corpus");
+        assert_eq!(Bundle::from_bytes(bytes).is_ok(), ["one", "two"].contains(&name), "{name}");
+    }
+    run("bundle", 1000, fuzz::bundle);
 }

@@ -8,6 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{World, delete, document, files, gc_now, ids, load, noise, save};
+use rappel_store::bundle::Bundle;
 use rappel_store::codec::Effort;
 use rappel_store::content::{self, ChunkList};
 use rappel_store::record::{self, Kind, Packing};
@@ -258,4 +259,26 @@ fn write_fixture(target: &Path) {
         let from = world.home.path().join("packs").join(&name);
         std::fs::write(target.join("packs").join(name), std::fs::read(from).unwrap()).unwrap();
     }
+}
+
+#[test]
+fn a_bundle_of_version_1_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bundle-v1.rappel");
+    let bundle = Bundle::open(&path).unwrap();
+    let manifests: Vec<_> = bundle.manifests().collect();
+    let ids: Vec<&str> = manifests.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(ids, ["chk_1", "chk_2"]);
+    assert_eq!(bundle.documents()[0].json, r#"{"version":1,"add":["green"]}"#);
+    let text = |manifest: usize, path: &str| {
+        let tree = manifests[manifest].files.as_ref().unwrap().tree;
+        match tree::lookup(&bundle, &tree, &path.parse().unwrap()).unwrap() {
+            Some(Node::File { size, content, .. }) => {
+                content::read(&bundle, &content, size, 1 << 20).unwrap()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((text(0, "a.txt"), text(1, "a.txt")), (b"one\n".to_vec(), b"two\n".to_vec()));
+    assert_eq!(text(1, "large.txt").len(), 248_000);
+    assert_eq!(text(1, "empty"), b"");
 }

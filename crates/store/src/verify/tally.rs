@@ -101,7 +101,7 @@ impl Cache<'_> {
 }
 
 /// Looks at checkpoints one by one.
-pub(super) struct Tally<'a> {
+pub(crate) struct Tally<'a> {
     source: &'a dyn Source,
     /// Objects that are known to be good, and how long they are; `None` if each has to be read to
     /// find out.
@@ -167,16 +167,7 @@ impl<'a> Tally<'a> {
         match decode_manifest(json) {
             Ok(manifest) => {
                 if let Some(files) = manifest.files {
-                    self.visited.clear();
-                    self.node(&files.tree, 0, &mut hurt);
-                    if !hurt.structure
-                        && self.newer.is_empty()
-                        && let Err(error) =
-                            tree::check_joints(self.source, &files.tree, &self.edges)
-                    {
-                        self.misshapen.insert(format!("the tree of {id}: {error}"));
-                        hurt.structure = true;
-                    }
+                    self.tree(&files.tree, &mut hurt);
                     tree = Some(files.tree);
                 }
             }
@@ -199,7 +190,21 @@ impl<'a> Tally<'a> {
         (hurt.structure || !hurt.paths.is_empty()).then_some(hurt)
     }
 
-    fn follow(&mut self, object: ObjectId) -> bool {
+    /// Looks at a tree: its nodes, how they fit together, and the contents of its files.
+    pub fn tree(&mut self, tree: &ObjectId, hurt: &mut Hurt) {
+        self.visited.clear();
+        self.node(tree, 0, hurt);
+        if !hurt.structure
+            && self.newer.is_empty()
+            && let Err(error) = tree::check_joints(self.source, tree, &self.edges)
+        {
+            self.misshapen.insert(format!("the tree of {}: {error}", hurt.checkpoint));
+            hurt.structure = true;
+        }
+    }
+
+    /// Whether an object, and all that it refers to, can be read.
+    pub fn follow(&mut self, object: ObjectId) -> bool {
         if self.followed.contains(&object) {
             return true;
         }
