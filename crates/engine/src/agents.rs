@@ -15,7 +15,6 @@ mod folders;
 mod imported;
 mod ingest;
 mod journal;
-mod news;
 mod patches;
 mod prompts;
 mod put_back;

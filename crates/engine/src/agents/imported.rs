@@ -10,14 +10,13 @@ use rappel_store::record::Kind;
 use rappel_store::{NewRecord, Writer};
 use rappel_types::agents::{
     Body, Event, NewEvent, SessionId, SessionPart, SessionPosition, SessionState, SessionStatus,
-    payload,
+    news, payload,
 };
 use rappel_types::{CheckpointId, Timestamp, WorkspaceId};
 
 use super::append::Stored;
 use super::capture::of_live;
 use super::journal::Moment;
-use super::news::news;
 use super::{Live, snapshot};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
