@@ -4,11 +4,16 @@
 pub mod aiwg;
 pub mod caf;
 mod error;
+mod files;
 pub mod forge;
 pub mod form;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod loki;
 pub mod lugh;
 pub mod portable;
+mod sessions;
+pub mod triggers;
 
 pub use error::{Error, Result};
 pub use form::{Form, detect, read, write};
