@@ -113,6 +113,36 @@ fn a_session_is_begun_recorded_asked_and_ended() {
 }
 
 #[test]
+fn the_state_and_the_history_of_a_context_are_part_of_what_was_known() {
+    let world = World::new();
+    let session = world.must(&["session", "start", "-q"]);
+    world.must(&["record", "context", "target=staging"]);
+    world.must(&["record", "context", "--state", r#"plan={"step":2}"#]);
+    world.must(&["record", "context", "--state", "lost=1"]);
+    world.must(&["record", "prompt", "find it"]);
+    world.must(&["record", "thought", "hm"]);
+    world.must(&["record", "thought", "--type", "text", "found it"]);
+    world.must(&["save", "-m", "before"]);
+    world.must(&["record", "context", "--state", "--unset", "lost"]);
+    let refused = world.refused(&["record", "context", "--state", "--unset", "target"], 3);
+    assert!(refused.contains("context's state"), "{refused}");
+
+    let now = &world.json(&["at", "now"])["state"]["context"];
+    assert_eq!(now["variables"], serde_json::json!({"target": "staging"}));
+    assert_eq!(now["state"], serde_json::json!({"plan": {"step": 2}}));
+    let said = |one: &Value| (one["role"].clone(), one["content"].clone());
+    let history: Vec<_> = now["history"].as_array().unwrap().iter().map(said).collect();
+    let pair = |role: &str, text: &str| (Value::from(role), Value::from(text));
+    assert_eq!(history, [pair("user", "find it"), pair("assistant", "found it")]);
+
+    // A checkpoint has it as it was, also from the journal alone.
+    std::fs::remove_file(index(world.home.path())).unwrap();
+    let then = &world.json(&["at", "latest", "--session", &session])["state"]["context"];
+    assert_eq!(then["state"], serde_json::json!({"plan": {"step": 2}, "lost": 1}));
+    assert!(world.must(&["at", "now"]).contains("plan={\"step\":2}"));
+}
+
+#[test]
 fn several_running_sessions_have_to_be_told_apart() {
     let world = World::new();
     world.must(&["session", "start", "--session", "one"]);

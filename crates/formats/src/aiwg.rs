@@ -10,18 +10,26 @@ mod history;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rappel_types::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+pub(crate) use folder::from_bytes;
 pub use folder::{Folder, checkpoints_dir, file_name, latest_in, read, summary_of, write};
 pub use history::{is_here, read_all, write_all};
+pub(crate) use history::{own, portable};
+
+/// Fields that we do not know. They are written back.
+pub type Extra = Map<String, Value>;
 
 /// One checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointData {
     /// Its number in the state folder, from 1.
     pub number: u64,
     /// When it was made.
+    #[schemars(with = "String")]
     pub timestamp: Timestamp,
     /// Milliseconds since the session began.
     pub duration: u64,
@@ -35,10 +43,13 @@ pub struct CheckpointData {
     pub files_modified: Vec<String>,
     /// What the processes used.
     pub memory: Memory,
+    #[serde(flatten)]
+    #[allow(missing_docs, reason = "the type says it")]
+    pub extra: Extra,
 }
 
 /// Git's state.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct GitStatus {
     pub branch: String,
@@ -48,10 +59,12 @@ pub struct GitStatus {
     /// Why git could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// The files in `.aiwg`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct AiwgState {
     pub files: Vec<String>,
@@ -59,19 +72,23 @@ pub struct AiwgState {
     /// Why the folder could not be read whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// Memory, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Memory {
     pub heap_used: u64,
     pub rss: u64,
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// A session's checkpoints in short.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointSummary {
     /// How many there are.
@@ -88,11 +105,12 @@ pub struct CheckpointSummary {
 }
 
 /// One checkpoint of a summary.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct SummaryEntry {
     pub number: u64,
+    #[schemars(with = "String")]
     pub timestamp: Timestamp,
     pub duration: u64,
     /// How many files it names as modified.
@@ -103,7 +121,7 @@ pub struct SummaryEntry {
 }
 
 /// How many files git named.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct GitCounts {
     pub modified: u64,

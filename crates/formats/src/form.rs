@@ -96,11 +96,13 @@ pub struct Written {
     pub left_out: Vec<String>,
 }
 
+/// Whether what lies at a path is of one form.
+type Look = fn(&Path) -> bool;
+
 /// The form of what lies at `path`, if it is one of them. Looks at names and at the beginnings of
 /// files only. Our own is recognised by the engine.
 pub fn detect(path: &Path) -> Option<Form> {
-    type IsHere = fn(&Path) -> bool;
-    let looks: [(Form, IsHere); 5] = [
+    let looks: [(Form, Look); 5] = [
         (Form::Lugh, lugh::is_here),
         (Form::Loki, loki::is_here),
         (Form::Aiwg, aiwg::is_here),

@@ -4,14 +4,19 @@
 pub mod aiwg;
 pub mod caf;
 mod error;
+mod files;
 pub mod forge;
 pub mod form;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod loki;
 pub mod lugh;
 pub mod portable;
 mod reading;
+mod sessions;
 mod shelf;
 mod spool;
+pub mod triggers;
 
 pub use error::{Error, Result};
 pub use form::{Form, detect, read, write};

@@ -442,7 +442,8 @@ impl Inner {
             git_status: state_file::git_status(manifest),
             aiwg_state: state_file::aiwg_state(self.rappel.root(), &written),
             files_modified: progress.named.iter().cloned().collect(),
-            memory: Memory { heap_used: memory.heap_used, rss: memory.rss },
+            memory: Memory { heap_used: memory.heap_used, rss: memory.rss, ..Memory::default() },
+            extra: rappel_formats::aiwg::Extra::default(),
         }
     }
 

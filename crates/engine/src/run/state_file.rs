@@ -64,5 +64,5 @@ pub(super) fn aiwg_state(root: &Path, written: &[Identity]) -> AiwgState {
         }
     }
     let error = (!errors.is_empty()).then(|| Vec::from_iter(errors).join("; "));
-    AiwgState { files: sizes.keys().cloned().collect(), sizes, error }
+    AiwgState { files: sizes.keys().cloned().collect(), sizes, error, ..AiwgState::default() }
 }

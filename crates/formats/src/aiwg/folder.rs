@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rappel_store::disk::{self, Disk};
-use rappel_store::held;
 
 use super::{CheckpointData, CheckpointSummary};
 use crate::error::{Error, Result};
+use crate::files;
 
 /// A file that is larger is no checkpoint of this form.
 const FILE_MAX: u64 = 64 << 20;
@@ -42,7 +42,7 @@ pub fn file_name(number: u64) -> String {
 }
 
 /// The number that a file's name says.
-fn number_of(name: &str) -> Option<u64> {
+pub(super) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix("-checkpoint.json")?;
     let number =
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
@@ -51,35 +51,47 @@ fn number_of(name: &str) -> Option<u64> {
 
 /// Reads all checkpoints of a state folder. One that is not there holds none.
 pub fn read(state_dir: &Path) -> Result<Folder> {
-    let folder = checkpoints_dir(state_dir);
+    read_numbered(&checkpoints_dir(state_dir))
+}
+
+/// Reads the numbered files of a folder.
+pub(super) fn read_numbered(folder: &Path) -> Result<Folder> {
     let mut found = Folder::default();
-    let entries = match std::fs::read_dir(&folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
-        other => other.map_err(Error::io("list", &folder))?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(Error::io("list", &folder))?;
-        let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
+    for name in numbered(folder)? {
+        let Some(number) = number_of(&name) else { continue };
         found.last_number = found.last_number.max(number);
-        match read_one(&entry.path(), number) {
-            Some(data) => found.checkpoints.push(data),
-            None => found.corrupt.push(entry.path()),
+        let path = folder.join(name);
+        match read_one(&path, number) {
+            Ok(data) => found.checkpoints.push(data),
+            Err(_) => found.corrupt.push(path),
         }
     }
     found.checkpoints.sort_by_key(|data| data.number);
-    found.corrupt.sort();
     Ok(found)
 }
 
-/// A file that can be read, and is the checkpoint that its name says.
-fn read_one(path: &Path, number: u64) -> Option<CheckpointData> {
-    let meta = std::fs::metadata(path).ok()?;
-    // A pipe would be waited for without end.
-    if !meta.is_file() || meta.len() > FILE_MAX {
-        return None;
+/// The names of the numbered files of a folder, sorted. One that is not there has none.
+pub(super) fn numbered(folder: &Path) -> Result<Vec<String>> {
+    match files::names(folder, |name| number_of(name).is_some()) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(Vec::new())
+        }
+        other => other,
     }
-    let data: CheckpointData = serde_json::from_str(&held::read_to_string(path).ok()?).ok()?;
-    (data.number == number).then_some(data)
+}
+
+/// A file that can be read, and is the checkpoint that its name says; else why not.
+pub(super) fn read_one(path: &Path, number: u64) -> Result<CheckpointData, String> {
+    let data = from_bytes(&files::read(path, FILE_MAX)?)?;
+    match data.number == number {
+        true => Ok(data),
+        false => Err(format!("it says that it is number {}", data.number)),
+    }
+}
+
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<CheckpointData, String> {
+    let value = files::parse(bytes)?;
+    serde_json::from_value(value).map_err(|error| format!("not a checkpoint: {error}"))
 }
 
 /// The summary of a state folder, whoever wrote it.
@@ -100,7 +112,7 @@ pub fn write(disk: &Arc<dyn Disk>, state_dir: &Path, data: &CheckpointData) -> R
     let path = folder.join(file_name(data.number));
     if path.symlink_metadata().is_ok() {
         let there = read_one(&path, data.number);
-        if there.is_none_or(|there| there.session_id != data.session_id) {
+        if !there.is_ok_and(|there| there.session_id == data.session_id) {
             return Err(Error::Taken { path });
         }
     }
