@@ -11,7 +11,7 @@ pub mod lugh;
 pub mod portable;
 mod reading;
 mod shelf;
-mod spool;
+pub mod spool;
 
 pub use error::{Error, Result};
 pub use form::{Form, detect, read, write};
