@@ -6,6 +6,8 @@ pub mod caf;
 mod error;
 pub mod forge;
 pub mod form;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod loki;
 pub mod lugh;
 pub mod portable;

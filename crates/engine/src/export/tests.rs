@@ -55,6 +55,9 @@ fn bytes_of(content: &dyn Content) -> Vec<u8> {
     bytes
 }
 
+/// What is compared of a work tree: name, branch, commit, path, files.
+type Shown = (String, Option<String>, Option<String>, String, u64);
+
 /// A repository with branches, a tag, a stash, a linked work tree and one that stands at no branch.
 fn repository() -> Project {
     let project = Project::new()
@@ -154,7 +157,7 @@ fn a_repository_goes_to_lugh_and_comes_back_as_a_facet() {
         refs_of(&rappel.store, &original),
         "branches, tags and the stash"
     );
-    let worktrees = |part: &GitPart| -> Vec<(String, Option<String>, Option<String>, String, u64)> {
+    let worktrees = |part: &GitPart| -> Vec<Shown> {
         let files = |one: &rappel_types::git::WorktreePart| {
             one.files.as_ref().map_or(0, |files| files.count)
         };
@@ -348,6 +351,7 @@ fn bundles_of_enemies_are_refused_by_name_and_run_nothing() {
 
 #[test]
 fn dumps_of_enemies_are_refused_by_name() {
+    use DatabaseKind::{Command, Postgres, Sqlite};
     let (project, rappel) = rappel_alone();
     let database = |name: &str, kind: DatabaseKind, dump: Option<&[u8]>| Database {
         name: name.to_owned(),
@@ -365,7 +369,6 @@ fn dumps_of_enemies_are_refused_by_name() {
     spoilt[4096..].fill(0xff);
     let sql: &[u8] =
         b"CREATE TABLE public.t (x integer);\nCOPY public.t (x) FROM stdin;\n1\n2\n\\.\n";
-    use DatabaseKind::{Command, Postgres, Sqlite};
     let all = [
         database("good.db", Sqlite, Some(&good)),
         database(".git/index", Sqlite, Some(&good)),
