@@ -128,12 +128,16 @@ pub fn read(form: Form, path: &Path, reading: &mut Reading<'_>) -> Result<Found>
 /// Writes checkpoints, oldest first, below `place`: the folder of all checkpoints, or for forge
 /// the file. Each is complete or not there.
 pub fn write(form: Form, checkpoints: &[Portable], place: &Path) -> Result<Written> {
-    match form {
+    let mut written = match form {
         Form::Rappel => Err(crate::Error::NotThisForm { path: place.to_owned(), form }),
         Form::Lugh => lugh::write(checkpoints, place),
         Form::Loki => loki::write(checkpoints, place),
         Form::Forge => forge::write(checkpoints, place),
         Form::Caf => caf::write(checkpoints, place),
         Form::Aiwg => aiwg::write_all(checkpoints, place),
-    }
+    }?;
+    written.left_out.extend(checkpoints.iter().flat_map(|one| one.left_out.clone()));
+    written.left_out.sort();
+    written.left_out.dedup();
+    Ok(written)
 }

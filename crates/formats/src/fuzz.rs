@@ -1,12 +1,16 @@
 //! Files of other programs, for `fuzz/` and `tests/corpus.rs`: any bytes go in, and what is
 //! promised about them is asserted. Not part of the library's interface.
 
+mod folders;
+
 use std::path::{Path, PathBuf};
 
 use rappel_types::agents::legal;
 
 use crate::portable::Portable;
 use crate::{aiwg, caf, forge};
+
+pub use folders::{loki_index, loki_metadata, lugh_archive, lugh_document};
 
 /// What every reader promises.
 fn check(checkpoint: &Portable) {

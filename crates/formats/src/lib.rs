@@ -15,7 +15,7 @@ pub mod portable;
 mod reading;
 mod sessions;
 mod shelf;
-mod spool;
+pub mod spool;
 pub mod triggers;
 
 pub use error::{Error, Result};

@@ -68,6 +68,8 @@ pub struct Portable {
     pub process: Option<(u64, u64)>,
     /// Free values, as `--meta` sets them.
     pub metadata: BTreeMap<String, Value>,
+    /// What the checkpoint holds and this value does not, a sentence each.
+    pub left_out: Vec<String>,
     /// The form's own document of this checkpoint, whole. Written in the same form again, what we
     /// have no words for comes back from it.
     pub document: Option<Value>,
@@ -93,6 +95,7 @@ impl Portable {
             knowledge: None,
             process: None,
             metadata: BTreeMap::new(),
+            left_out: Vec::new(),
             document: None,
         }
     }

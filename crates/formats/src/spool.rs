@@ -17,7 +17,7 @@ use crate::portable::Content;
 const COMPARED: u64 = 1 << 20;
 
 /// See the module.
-pub(crate) struct Spool {
+pub struct Spool {
     path: PathBuf,
     file: Option<Arc<File>>,
     end: u64,
@@ -26,13 +26,13 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// One in a scratch folder. Nothing is written before there is something to write.
-    pub(crate) fn new(scratch: &Path) -> Self {
-        let path = scratch.join("contents");
+    pub fn new(scratch: &Path) -> Self {
+        let path = scratch.join(format!("contents-{:016x}", rappel_store::ambient::random()));
         Self { path, file: None, end: 0, known: HashMap::new() }
     }
 
     /// Takes `size` bytes; a reader that ends before is an error.
-    pub(crate) fn add(&mut self, from: &mut dyn Read, size: u64) -> io::Result<Arc<dyn Content>> {
+    pub fn add(&mut self, from: &mut dyn Read, size: u64) -> io::Result<Arc<dyn Content>> {
         let file = match &self.file {
             Some(file) => file.clone(),
             None => {

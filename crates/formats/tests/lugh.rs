@@ -183,7 +183,13 @@ fn a_checkpoint_survives_the_form() {
     let one = full();
     let written = write(Form::Lugh, std::slice::from_ref(&one), &place).unwrap();
     assert_eq!(written.paths, [place.join("chk_20241227_143022")]);
-    assert_eq!(written.left_out, ["the journals of sessions (what each knew is there)"]);
+    assert_eq!(
+        written.left_out,
+        [
+            "git's settings, hooks and logs of refs, and what is staged",
+            "the journals of sessions (what each knew is there)"
+        ]
+    );
     assert_eq!(detect(&place), Some(Form::Lugh));
     assert_eq!(detect(&written.paths[0]), Some(Form::Lugh));
     for folder in [&place, &written.paths[0]] {

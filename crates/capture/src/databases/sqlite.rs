@@ -8,6 +8,7 @@
 //! database, but for [`Database::fingerprint`]: closing a handle of the file would take SQLite's
 //! locks away. Our own connections are safe from that ([`rappel_store::held`]).
 
+mod foreign;
 mod holders;
 mod locks;
 mod pages;
@@ -41,6 +42,7 @@ use self::snapshot::{Guard, Snapshot, absent};
 use super::{Captured, Error, Fate, Fingerprint, Restoring, Result};
 use crate::files::stamp::{Stamp, Trust, look};
 
+pub use self::foreign::check_foreign;
 pub use self::reachable::Reachable;
 pub(crate) use self::snapshot::{HEADER, MAGIC, page_size};
 

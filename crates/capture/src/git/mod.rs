@@ -30,6 +30,7 @@ pub mod spoilt;
 mod stand_in;
 pub mod state;
 pub mod status;
+pub mod transfer;
 
 pub use capture::{Before, Captured, Request, WorktreeFiles, capture};
 pub use extra::Extra;

@@ -73,7 +73,6 @@ impl Metadata {
             other => other.as_u64(),
         };
         Ok(Self {
-            id,
             created_at,
             message: first(&["message", "task_description", "task"]),
             git_sha: sha,
@@ -85,7 +84,8 @@ impl Metadata {
             files: count("files").or_else(|| count("files_copied")),
             created_by: first(&["created_by"]),
             rappel_id: first(&["rappel_id"]),
-            document: json,
+            document: named(json, &id),
+            id,
         })
     }
 
@@ -99,6 +99,12 @@ impl Metadata {
             Writer::Command | Writer::Server => Trigger::Manual,
         }
     }
+}
+
+/// A document that says what it is called, where only its folder did.
+fn named(mut json: Value, id: &str) -> Value {
+    json["id"] = id.into();
+    json
 }
 
 /// A moment as any of the writers has it: RFC 3339, the same without a zone, or seconds.

@@ -186,8 +186,8 @@ impl<'a> KnowledgeIndex<'a> {
 /// What a checkpoint holds and the form has no place for.
 fn left_out(from: &Portable) -> Vec<String> {
     let mut said = Vec::new();
-    if from.git.as_ref().is_some_and(|git| !git.staged.is_empty()) {
-        said.push("what is staged in git (its paths are listed)".to_owned());
+    if from.git.as_ref().is_some_and(|git| git.bundle.is_some()) {
+        said.push("git's settings, hooks and logs of refs, and what is staged".to_owned());
     }
     if !from.sessions.is_empty() {
         said.push("the journals of sessions (what each knew is there)".to_owned());
