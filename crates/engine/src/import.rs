@@ -32,6 +32,7 @@ use crate::lineage::{Lineage, lineages_in};
 use crate::rappel::Rappel;
 use crate::save::{Identified, workspace_record};
 use crate::workspace::{self, Recognition};
+use git::Bundles;
 use order::in_order;
 use scratch::Scratch;
 use take::{Failed, Taken};
@@ -149,7 +150,9 @@ impl Rappel {
         let identified = self.identify();
         let writer = self.store.begin()?;
         let mut skipped = Vec::new();
-        let ordered = in_order(&arrivals.checkpoints, &mut skipped);
+        let mut bundles = Bundles::default();
+        let arrived = self.with_files(&arrivals.checkpoints, scratch, &mut bundles)?;
+        let ordered = in_order(&arrived, &mut skipped);
         let mut taken = Vec::with_capacity(ordered.len());
         for portable in &ordered {
             self.go_on()?;
@@ -163,6 +166,7 @@ impl Rappel {
             }
         }
         let mut run = Run::begin(self, writer, &identified, arrivals, &taken)?;
+        run.bundles = bundles;
         run.forked = order::forked(&ordered);
         for (portable, taken) in taken {
             self.go_on()?;
@@ -180,6 +184,25 @@ impl Rappel {
 }
 
 impl Rappel {
+    /// The checkpoints, those that hold no files but a history with those of their commit.
+    fn with_files(
+        &self,
+        checkpoints: &[Portable],
+        scratch: &Path,
+        bundles: &mut Bundles,
+    ) -> Result<Vec<Portable>> {
+        let mut all = Vec::with_capacity(checkpoints.len());
+        for portable in checkpoints {
+            self.go_on()?;
+            let mut portable = portable.clone();
+            if let (None, Some(git)) = (&portable.files, &portable.git) {
+                portable.files = self.files_of_commit(git, scratch, bundles)?;
+            }
+            all.push(portable);
+        }
+        Ok(all)
+    }
+
     /// Fails if somebody wants no more.
     fn go_on(&self) -> Result<()> {
         match self.options.cancel.load(Ordering::Relaxed) {
@@ -227,6 +250,7 @@ struct Run<'r> {
     sessions: BTreeMap<String, ImportedSession>,
     /// Checkpoints that others follow than the next one, by their ids there.
     forked: HashSet<String>,
+    bundles: Bundles,
     known_count: u64,
 }
 
@@ -265,6 +289,7 @@ impl<'r> Run<'r> {
             names: HashSet::new(),
             sessions: BTreeMap::new(),
             forked: HashSet::new(),
+            bundles: Bundles::default(),
             known_count: 0,
         })
     }
@@ -281,7 +306,8 @@ impl<'r> Run<'r> {
         manifest.id = id.clone();
         manifest.parent = parent.as_ref().map(|parent| parent.id.clone());
         manifest.sequence = self.last + self.made.len() as u64 + 1;
-        self.rappel.take_facets(&self.writer, portable, scratch, &mut manifest)?;
+        let beside = (scratch, &mut self.bundles);
+        self.rappel.take_facets(&self.writer, portable, beside, &mut manifest)?;
         self.take_sessions(portable, &mut manifest)?;
         taken.count_changes(&self.writer, parent.and_then(|parent| parent.tree), &mut manifest)?;
         self.add(portable, manifest, taken)

@@ -1,7 +1,7 @@
 //! Git's state out of a foreign checkpoint: its bundle becomes a repository in a scratch folder, and that is
 //! captured like any other. Nothing of it runs: no hook, no setting, no protocol.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -44,39 +44,90 @@ impl Unbundled {
     }
 }
 
+/// What bundles were found to hold. Checkpoints of one history mostly bring the same one along, and git
+/// takes longer to read it than everything else together.
+#[derive(Default)]
+pub(super) struct Bundles {
+    parts: HashMap<Key, (Option<GitPart>, Vec<PartialReason>)>,
+    files: HashMap<Key, Option<Files>>,
+    /// What was captured last: what its bundles hold is not stored again.
+    prior: Option<GitPart>,
+}
+
+/// A bundle's bytes, and what is made of them.
+type Key = [u8; 32];
+
+fn key_of(git: &Git) -> io::Result<Option<Key>> {
+    let Some(bundle) = &git.bundle else { return Ok(None) };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(bundle.open()?.take(BUNDLE_MAX))?;
+    let trees: Vec<_> =
+        git.worktrees.iter().map(|one| (&one.name, &one.path, &one.branch, &one.commit)).collect();
+    hasher.update(format!("{:?}", (&git.branch, &git.commit, trees)).as_bytes());
+    Ok(Some(hasher.finalize().into()))
+}
+
 impl Rappel {
     /// The git facet of a foreign checkpoint. Without a bundle, what is known of branch and commit is kept; there
     /// is nothing to restore then. What differs from the commit is told by the lists, not found out from the
     /// workspace's own files.
-    pub(crate) fn take_git(
+    pub(super) fn take_git(
         &self,
         writer: &Writer<'_>,
         git: &Git,
-        files: Option<&Files>,
         scratch: &Path,
+        bundles: &mut Bundles,
     ) -> Result<(Option<GitPart>, Vec<PartialReason>)> {
-        self.take_git_after(writer, git, files, scratch, None)
+        let key = match key_of(git) {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                let reason = because("its history did not come along".to_owned());
+                return Ok((Some(said_only(git)), vec![reason]));
+            }
+            Err(error) => {
+                let reason = because(format!("its bundle cannot be read: {error}"));
+                return Ok((Some(said_only(git)), vec![reason]));
+            }
+        };
+        if !bundles.parts.contains_key(&key) {
+            let found = self.capture_bundle(writer, git, scratch, bundles.prior.as_ref())?;
+            if found.0.is_some() {
+                bundles.prior.clone_from(&found.0);
+            }
+            bundles.parts.insert(key, found);
+        }
+        let (part, mut reasons) = bundles.parts.get(&key).cloned().unwrap_or_default();
+        let Some(mut part) = part else { return Ok((Some(said_only(git)), reasons)) };
+        // There are no files in the scratch folder to compare with.
+        fill_lists(&mut part.root, git);
+        for worktree in &mut part.root.worktrees {
+            let Some(given) = git.worktrees.iter().find(|one| one.name == worktree.name) else {
+                continue;
+            };
+            worktree.path.clone_from(&given.path);
+            if let Some(files) = &given.files {
+                if !files.whole {
+                    let reason = format!("work tree {}: some of its files", worktree.name);
+                    reasons.push(because(reason));
+                }
+                worktree.files = Some(store_files(writer, files)?);
+            }
+        }
+        Ok((Some(part), reasons))
     }
 
-    /// The same where the checkpoint before has been taken already: what its bundles hold is not stored again.
-    pub(crate) fn take_git_after(
+    /// What a bundle holds, captured like any repository; nothing where it is refused, with the reason.
+    fn capture_bundle(
         &self,
         writer: &Writer<'_>,
         git: &Git,
-        _files: Option<&Files>,
         scratch: &Path,
         prior: Option<&GitPart>,
     ) -> Result<(Option<GitPart>, Vec<PartialReason>)> {
-        let because = |reason: String| PartialReason { facet: Facet::Git, path: None, reason };
-        if git.bundle.is_none() {
-            let reason = because("its history did not come along".to_owned());
-            return Ok((Some(said_only(git)), vec![reason]));
-        }
         let unbundled = match self.unbundle(git, scratch) {
             Ok(unbundled) => unbundled,
             Err(reason) => {
-                let reasons = vec![because(format!("its bundle is refused: {reason}"))];
-                return Ok((Some(said_only(git)), reasons));
+                return Ok((None, vec![because(format!("its bundle is refused: {reason}"))]));
             }
         };
         let mut reasons: Vec<PartialReason> =
@@ -105,31 +156,26 @@ impl Rappel {
             writer,
         )?;
         reasons.extend(captured.partial);
-        let Some(mut part) = captured.part.filter(|_| captured.state == FacetState::Captured)
-        else {
-            return Ok((Some(said_only(git)), reasons));
-        };
-        // There are no files in the scratch folder to compare with.
-        fill_lists(&mut part.root, git);
-        for worktree in &mut part.root.worktrees {
-            let Some(given) = git.worktrees.iter().find(|one| one.name == worktree.name) else {
-                continue;
-            };
-            worktree.path.clone_from(&given.path);
-            if let Some(files) = &given.files {
-                if !files.whole {
-                    let reason = format!("work tree {}: some of its files", worktree.name);
-                    reasons.push(because(reason));
-                }
-                worktree.files = Some(store_files(writer, files)?);
-            }
-        }
-        Ok((Some(part), reasons))
+        Ok((captured.part.filter(|_| captured.state == FacetState::Captured), reasons))
     }
 
-    /// The files of the commit that a foreign checkpoint stands at, for one that holds none itself. They
-    /// can be read as long as `scratch` is there.
-    pub(crate) fn commit_files(&self, git: &Git, scratch: &Path) -> Result<Option<Files>> {
+    /// The files of the commit that a foreign checkpoint stands at, for one that holds none itself.
+    pub(super) fn files_of_commit(
+        &self,
+        git: &Git,
+        scratch: &Path,
+        bundles: &mut Bundles,
+    ) -> Result<Option<Files>> {
+        let Ok(Some(key)) = key_of(git) else { return Ok(None) };
+        if !bundles.files.contains_key(&key) {
+            let files = self.commit_files(git, scratch)?;
+            bundles.files.insert(key, files);
+        }
+        Ok(bundles.files.get(&key).cloned().flatten())
+    }
+
+    /// They can be read as long as `scratch` is there.
+    fn commit_files(&self, git: &Git, scratch: &Path) -> Result<Option<Files>> {
         let Ok(unbundled) = self.unbundle(git, scratch) else { return Ok(None) };
         let Some(commit) = &unbundled.commit else { return Ok(None) };
         let mut spool = Spool::new(scratch);
@@ -208,6 +254,10 @@ impl Rappel {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+fn because(reason: String) -> PartialReason {
+    PartialReason { facet: Facet::Git, path: None, reason }
 }
 
 /// Stores files of a foreign checkpoint as a tree.

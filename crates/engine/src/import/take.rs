@@ -19,6 +19,7 @@ use rappel_types::manifest::{
 };
 use rappel_types::{CheckpointId, Entry, Facet, FacetState, Manifest, Node, ObjectId, RelPath};
 
+use super::git::Bundles;
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
 use crate::rappel::Rappel;
@@ -145,12 +146,11 @@ impl Rappel {
         &self,
         writer: &Writer<'_>,
         portable: &Portable,
-        scratch: &Path,
+        (scratch, bundles): (&Path, &mut Bundles),
         manifest: &mut Manifest,
     ) -> Result<()> {
         if let Some(git) = &portable.git {
-            let files = portable.files.as_ref();
-            let (part, partial) = self.take_git(writer, git, files, scratch)?;
+            let (part, partial) = self.take_git(writer, git, scratch, bundles)?;
             manifest.facets.insert(Facet::Git, taken_or_failed(part.is_some()));
             manifest.git = part;
             manifest.partial_reasons.extend(partial);
