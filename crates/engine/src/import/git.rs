@@ -68,8 +68,7 @@ fn key_of(git: &Git) -> io::Result<Option<Key>> {
 }
 
 impl Rappel {
-    /// The git facet of a foreign checkpoint. Without a bundle, what is known of branch and commit is kept; there
-    /// is nothing to restore then. What differs from the commit is told by the lists, not found out from the
+    /// The git facet of a foreign checkpoint. Without a bundle there is none. What differs from the commit is told by the lists, not found out from the
     /// workspace's own files.
     pub(super) fn take_git(
         &self,
@@ -82,11 +81,11 @@ impl Rappel {
             Ok(Some(key)) => key,
             Ok(None) => {
                 let reason = because("its history did not come along".to_owned());
-                return Ok((Some(said_only(git)), vec![reason]));
+                return Ok((None, vec![reason]));
             }
             Err(error) => {
                 let reason = because(format!("its bundle cannot be read: {error}"));
-                return Ok((Some(said_only(git)), vec![reason]));
+                return Ok((None, vec![reason]));
             }
         };
         if !bundles.parts.contains_key(&key) {
@@ -97,7 +96,7 @@ impl Rappel {
             bundles.parts.insert(key, found);
         }
         let (part, mut reasons) = bundles.parts.get(&key).cloned().unwrap_or_default();
-        let Some(mut part) = part else { return Ok((Some(said_only(git)), reasons)) };
+        let Some(mut part) = part else { return Ok((None, reasons)) };
         // There are no files in the scratch folder to compare with.
         fill_lists(&mut part.root, git);
         for worktree in &mut part.root.worktrees {
@@ -303,17 +302,6 @@ fn store_files(sink: &dyn Sink, files: &Files) -> Result<FilesPart> {
 
 fn refused(what: &str, reason: String) -> Error {
     rappel_formats::Error::Refused { path: what.into(), reason }.into()
-}
-
-/// What a checkpoint says of git and does not hold.
-fn said_only(git: &Git) -> GitPart {
-    let mut root = RepositoryPart {
-        branch: git.branch.clone(),
-        commit: git.commit.clone(),
-        ..RepositoryPart::default()
-    };
-    fill_lists(&mut root, git);
-    GitPart { root, ..GitPart::default() }
 }
 
 fn fill_lists(part: &mut RepositoryPart, git: &Git) {

@@ -151,6 +151,12 @@ impl Rappel {
     ) -> Result<()> {
         if let Some(git) = &portable.git {
             let (part, partial) = self.take_git(writer, git, scratch, bundles)?;
+            // What is only said of git is no state that a restore could bring back.
+            for (key, said) in [("git_branch", &git.branch), ("git_commit", &git.commit)] {
+                if let (None, Some(said)) = (&part, said) {
+                    manifest.metadata.entry(key.into()).or_insert_with(|| said.clone().into());
+                }
+            }
             manifest.facets.insert(Facet::Git, taken_or_failed(part.is_some()));
             manifest.git = part;
             manifest.partial_reasons.extend(partial);
