@@ -290,6 +290,8 @@ fn a_command_that_goes_on_without_its_run_is_told_as_running() {
     // The command may say something before `run` has noted its process.
     let noted = |entry: std::fs::DirEntry| entry.metadata().unwrap().len() > 0;
     while !std::fs::read_dir(world.home.join("runs")).unwrap().any(|one| noted(one.unwrap())) {}
+    // Waiting for a process closes what it reads from.
+    let input = begun.run.stdin.take();
     begun.run.kill().unwrap();
     begun.run.wait().unwrap();
     let running = || world.json(&["recover"])["sessions"][0]["still_running"].take();
@@ -304,7 +306,7 @@ fn a_command_that_goes_on_without_its_run_is_told_as_running() {
     assert_eq!(second.status.code(), Some(2), "{second:?}");
     assert!(String::from_utf8_lossy(&second.stderr).contains("still runs"), "{second:?}");
     // It ends when its stdin does.
-    drop(begun.run.stdin.take());
+    drop(input);
     while running() != Value::Null {}
     let text = world.face(&["recover"]);
     assert!(text.contains("agent is gone") && !text.contains("still runs"), "{text}");
