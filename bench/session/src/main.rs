@@ -1,5 +1,5 @@
-//! What an agent's state costs through the library: a session that grows by 1 KB a step, saved at every step, as
-//! `shared/bench/peers/langgraph_sqlite.py` measures it for LangGraph. Prints one JSON document.
+//! What an agent's state costs through the library: a session that grows by 1 KB a step, saved at
+//! every step, as `langgraph_saver.py` measures it for LangGraph. Prints one JSON document.
 //!
 //!     rappel-bench-session FOLDER [STEPS] [EVENTS]
 
@@ -19,15 +19,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let grown = grow(&folder.join("grow"), steps)?;
     let many = many(&folder.join("many"), events)?;
     let lines = lines();
-    println!("{}", serde_json::json!({"steps": steps, "grow": grown, "events": events, "many": many, "lines_ms": lines.0, "dense_lines_ms": lines.1}));
+    println!(
+        "{}",
+        serde_json::json!({
+            "steps": steps, "grow": grown, "events": events, "many": many,
+            "lines_ms": lines.0, "dense_lines_ms": lines.1,
+        })
+    );
     Ok(())
 }
 
 /// The longest line that the time to judge is promised for.
 const LINE: usize = 10_000;
 
-/// How long it takes to judge a command line of 10 KB, in milliseconds, the median of many: the slowest kind of line that
-/// agents write, and the slowest that consists of nothing but hundreds of commands.
+/// How long it takes to judge a command line of 10 KB, in milliseconds, the median of many: the
+/// slowest kind of line that agents write, and the slowest that consists of nothing but hundreds of
+/// commands.
 fn lines() -> (f64, f64) {
     let filled = |one: &str| one.repeat(LINE / one.len());
     let dense = [
@@ -36,7 +43,10 @@ fn lines() -> (f64, f64) {
         filled("echo \"$HOME/a b\" | grep -v 'x' > out.txt; "),
     ];
     let usual = [
-        format!("cat > notes.md <<'EOF'\n{}\nEOF", filled("some words of a file, and more of them\n")),
+        format!(
+            "cat > notes.md <<'EOF'\n{}\nEOF",
+            filled("some words of a file, and more of them\n")
+        ),
         format!("python3 -c '{}'", filled("print(1); x = [y for y in z]\n")),
         format!("git commit -m \"{}\"", filled("words of a message ")),
     ];
@@ -45,7 +55,10 @@ fn lines() -> (f64, f64) {
         let mut took: Vec<Duration> = (0..200)
             .map(|_| {
                 let start = Instant::now();
-                std::hint::black_box(rappel_hooks::shell::verdict(std::hint::black_box(line), folder));
+                std::hint::black_box(rappel_hooks::shell::verdict(
+                    std::hint::black_box(line),
+                    folder,
+                ));
                 start.elapsed()
             })
             .collect();
@@ -61,7 +74,8 @@ struct Words(u64);
 
 impl Words {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 
@@ -87,7 +101,10 @@ fn open(folder: &Path, config: &str) -> Result<Rappel, Box<dyn std::error::Error
 
 /// A step is a thought and the checkpoint that it makes, one durable commit.
 fn grow(folder: &Path, steps: usize) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
-    let rappel = open(folder, "[auto]\nthought-completed = true\ntime-passed = false\nsession-start = false\n")?;
+    let rappel = open(
+        folder,
+        "[auto]\nthought-completed = true\ntime-passed = false\nsession-start = false\n",
+    )?;
     let (session, _) = rappel.start_session(SessionStart::default())?;
     let mut words = Words(7);
     let mut took = Vec::with_capacity(steps);
@@ -107,11 +124,17 @@ fn grow(folder: &Path, steps: usize) -> Result<serde_json::Value, Box<dyn std::e
     let floor = floor(&folder.join("floor"), steps)?;
     let (first, last) = (&took[..steps / 10], &took[steps - steps / 10..]);
     let growth = median(last).as_secs_f64() / median(first).as_secs_f64();
-    let latest = timed(50, || rappel.state_now(&session, u64::MAX).map(|found| found.state.thought_chain.iter().len()))?;
+    let latest = timed(50, || {
+        rappel.state_now(&session, u64::MAX).map(|found| found.state.thought_chain.iter().len())
+    })?;
     let mut at = 0;
     let earlier = timed(50, || {
         at = (at + 7919) % (2 * steps as u64 - 2) + 2;
-        let query = TemporalQuery { event: Some(at), session: Some(session.clone()), ..TemporalQuery::default() };
+        let query = TemporalQuery {
+            event: Some(at),
+            session: Some(session.clone()),
+            ..TemporalQuery::default()
+        };
         rappel.query_at(&query).map(|found| found.state.thought_chain.iter().len())
     })?;
     drop(rappel);
@@ -151,23 +174,46 @@ fn many(folder: &Path, events: usize) -> Result<serde_json::Value, Box<dyn std::
     let start = Instant::now();
     for number in 0..events {
         let line = match number % 10 {
-            0 => serde_json::json!({"kind": "hypothesis", "text": words.text(8), "confidence": 0.5}),
+            0 => {
+                serde_json::json!({"kind": "hypothesis", "text": words.text(8), "confidence": 0.5})
+            }
             1 => serde_json::json!({"kind": "note", "text": words.text(12)}),
-            2 | 5 => serde_json::json!({"kind": "tool", "tool": "Bash", "input": {"command": words.text(6)}, "started": true, "id": format!("c{number}")}),
-            3 | 6 => serde_json::json!({"kind": "tool", "id": format!("c{}", number - 1), "finished": true, "output": words.text(15)}),
-            4 => serde_json::json!({"kind": "command", "command": words.text(5), "exit_code": 0, "stdout": words.text(10)}),
+            2 | 5 => {
+                serde_json::json!({
+                    "kind": "tool", "tool": "Bash", "input": {"command": words.text(6)},
+                    "started": true, "id": format!("c{number}"),
+                })
+            }
+            3 | 6 => {
+                serde_json::json!({
+                    "kind": "tool", "id": format!("c{}", number - 1), "finished": true,
+                    "output": words.text(15),
+                })
+            }
+            4 => {
+                serde_json::json!({
+                    "kind": "command", "command": words.text(5), "exit_code": 0,
+                    "stdout": words.text(10),
+                })
+            }
             _ => serde_json::json!({"kind": "thought", "text": words.text(20)}),
         };
         rappel.record(&session, NewEvent::parse(&line.to_string())?)?;
     }
     let recording = start.elapsed();
     let peak = peak_mb();
-    let query = TemporalQuery { event: Some(events as u64 / 2), session: Some(session.clone()), ..TemporalQuery::default() };
-    let at = timed(20, || rappel.query_at_most(&query, 10).map(|found| found.position.event as usize))?;
+    let query = TemporalQuery {
+        event: Some(events as u64 / 2),
+        session: Some(session.clone()),
+        ..TemporalQuery::default()
+    };
+    let at =
+        timed(20, || rappel.query_at_most(&query, 10).map(|found| found.position.event as usize))?;
     let recall = timed(20, || rappel.recall(&session).map(|brief| brief.to_text(8000).len()))?;
     Ok(serde_json::json!({
         "events_per_s": (events as f64 / recording.as_secs_f64()).round(),
-        "at_ms": ms(at), "recall_ms": ms(recall), "peak_mb": peak, "home": folder.join("home"), "project": folder.join("project"),
+        "at_ms": ms(at), "recall_ms": ms(recall), "peak_mb": peak,
+        "home": folder.join("home"), "project": folder.join("project"),
         "session": session, "bytes": size(&folder.join("home")),
     }))
 }
@@ -199,7 +245,8 @@ fn ms(duration: Duration) -> f64 {
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    let kilobytes =
+        line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
     kilobytes.unwrap_or_default() / 1024.0
 }
 

@@ -15,6 +15,7 @@ pub mod error;
 mod fold;
 #[doc(hidden)]
 pub mod fuzz;
+mod holder;
 pub mod intent;
 mod matching;
 pub mod outcome;
@@ -36,7 +37,7 @@ use crate::databases::DatabaseDrive;
 use crate::git::State;
 
 pub use apply::{Request, apply};
-pub use copy_out::restore_to;
+pub use copy_out::{restore_beside, restore_to};
 pub use error::{Error, Result};
 pub use intent::{DamagedIntent, Intent, IntentId, Intents, OpenIntent, Phase};
 pub use outcome::{Kept, Outcome, Written};

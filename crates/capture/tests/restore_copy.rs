@@ -4,11 +4,13 @@
 
 mod restore_support;
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rappel_capture::restore::{Scope, restore_to};
-use rappel_store::disk::Disk;
+use rappel_capture::restore::{Scope, restore_beside, restore_to};
+use rappel_store::disk::{Disk, Op};
 use rappel_testing::{Failure, Fault, FaultDisk, MemoryStore, Project, memory_dir, snapshot};
 use rappel_types::{Content, Entry, Node};
 use restore_support::*;
@@ -36,6 +38,63 @@ fn everything_is_there_to_the_byte() {
             outcome.unwrap();
         }
     }
+}
+
+/// A disk that counts the bytes that are written to it.
+#[derive(Debug, Default)]
+struct Counting(AtomicU64);
+
+impl Disk for Counting {
+    fn gate(&self, op: &Op<'_>) -> std::io::Result<usize> {
+        let Op::Write { bytes, .. } = op else { return Ok(0) };
+        self.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(bytes.len())
+    }
+}
+
+/// Whether files in this folder can share their blocks.
+fn can_clone(folder: &Path) -> bool {
+    let (from, to) = (folder.join("probe-from"), folder.join("probe-to"));
+    std::fs::write(&from, [1; 4096]).unwrap();
+    let copied = Command::new("cp").arg("--reflink=always").args([&from, &to]).output().unwrap();
+    copied.status.success()
+}
+
+/// `TMPDIR` on a file system that shares blocks between files shows the one side of this, any other
+/// the other side.
+#[test]
+fn a_large_file_that_the_workspace_has_is_cloned_and_no_other_content_is_believed() {
+    const SIZE: usize = 300_000;
+    let target = Project::new().file("same", vec![1; SIZE]).file("other", vec![2; SIZE]);
+    let target = target.file("shorter", vec![3; SIZE]).file("gone", vec![4; SIZE]);
+    let target = target.file("link", vec![5; SIZE]).file("small", "small");
+    let store = MemoryStore::default();
+    let tree = store.tree(&store.take(target.root(), &|_| true));
+    let wanted = target.snapshot();
+    // The workspace has gone on since.
+    std::fs::write(target.path("other"), vec![9; SIZE]).unwrap();
+    std::fs::write(target.path("shorter"), vec![3; SIZE - 1]).unwrap();
+    std::fs::remove_file(target.path("gone")).unwrap();
+    std::fs::remove_file(target.path("link")).unwrap();
+    std::os::unix::fs::symlink("same", target.path("link")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let counting = Arc::new(Counting::default());
+    let disk: Arc<dyn Disk> = counting.clone();
+    let (holder, cancel) = (Some(target.root()), AtomicBool::new(false));
+    restore_beside(holder, &to, &disk, &store, Some(&tree), &Scope::All, &cancel).unwrap();
+    assert_eq!(snapshot(&to), wanted);
+    let cloned = if can_clone(folder.path()) { 1 } else { 0 };
+    assert_eq!(counting.0.load(Ordering::Relaxed), (5 - cloned) * SIZE as u64 + 5);
+    // Neither side sees what is written to the other.
+    std::fs::write(to.join("same"), vec![6; SIZE]).unwrap();
+    assert_eq!(std::fs::read(target.path("same")).unwrap(), vec![1; SIZE]);
+    // A holder that is not there is no reason to fail.
+    let gone = folder.path().join("no such folder");
+    let to = folder.path().join("again");
+    let disk = real();
+    restore_beside(Some(&gone), &to, &disk, &store, Some(&tree), &Scope::All, &cancel).unwrap();
+    assert_eq!(snapshot(&to), wanted);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The only module that reads environment variables. Commands get a [`Context`] and open the
 //! workspace through it.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -84,11 +85,16 @@ impl<'a> Context<'a> {
     /// Opens the workspace that the current folder belongs to.
     pub fn open(&self) -> Result<Rappel> {
         let opened = self.open_silently()?;
+        self.warn(&opened);
+        Ok(opened)
+    }
+
+    /// Tells what there is to say about a workspace that was opened.
+    pub fn warn(&self, opened: &Rappel) {
         for warning in opened.warnings() {
             self.output.warning(&warning);
         }
-        self.announce(&opened);
-        Ok(opened)
+        self.announce(opened);
     }
 
     /// Tells a person, once, that retention deletes by itself.
@@ -503,6 +509,14 @@ pub fn hooked_agent(vendor: &Vendor) -> HookedAgent {
 /// What `RAPPEL_LOG` asks to be logged.
 pub fn log_filter() -> Option<String> {
     variable("RAPPEL_LOG").map(|filter| filter.to_string_lossy().into_owned())
+}
+
+/// The variables that a command of ours finds, as far as they are text.
+pub fn exported() -> HashMap<String, String> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).collect()
 }
 
 /// An environment variable that says something.

@@ -22,6 +22,9 @@ use crate::streams::Copier;
 /// kill after ten seconds.
 const SAVE_WITHIN: Duration = Duration::from_secs(8);
 
+/// Signals that ask a process to end.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
 /// Where the command's output goes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Streams {
@@ -64,6 +67,46 @@ pub fn listen() -> io::Result<Signals> {
     Signals::listen(&[
         SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
     ])
+}
+
+/// Does `work`, the first checkpoint, before the command has begun. Also says which signal asked us
+/// to end meanwhile. `late` is called if the work goes on for long after that.
+pub fn listening<T: Send>(
+    signals: &Signals,
+    work: impl FnOnce() -> T + Send,
+    late: impl Fn(),
+) -> io::Result<(T, Option<i32>)> {
+    let waker = signals.waker()?;
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let done = work();
+            waker.wake();
+            done
+        });
+        let (mut asked, mut until) = (None, None);
+        while !worker.is_finished() {
+            match signals.next(until)? {
+                Some(Came { signal, .. }) if ENDING.contains(&signal) => {
+                    asked = asked.or(Some(signal));
+                    until = until.or_else(|| Some(Instant::now() + SAVE_WITHIN));
+                }
+                Some(Came { signal: SIGTSTP, .. }) if is_under_job_control() => signals::stop(),
+                // The worker woke us just before its end.
+                Some(Came { signal: 0, .. }) => break,
+                Some(_) => {}
+                None => {
+                    late();
+                    until = Some(Instant::now() + SAVE_WITHIN);
+                }
+            }
+        }
+        let done = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // One may have come in the last moment.
+        while let Some(came) = signals.next(Some(Instant::now()))? {
+            asked = asked.or(Some(came.signal).filter(|signal| ENDING.contains(signal)));
+        }
+        Ok((done, asked))
+    })
 }
 
 impl Supervised {

@@ -79,6 +79,30 @@ fn undo_of_a_prompt_names_the_ignored_files_that_it_does_not_bring_back() {
 }
 
 #[test]
+fn undo_of_a_prompt_names_an_ignored_file_that_edits_overwrote() {
+    let world = world();
+    world.save("before all");
+    tell(&world, "SessionStart", &json!({"source": "startup"}));
+    tell(&world, "UserPromptSubmit", &json!({"prompt": "set it", "prompt_id": "p1"}));
+    let path = world.project.path("settings.local");
+    let call = json!({"tool_name": "Write", "tool_input": {"file_path": path}});
+    for text in ["theirs\n", "theirs again\n"] {
+        tell(&world, "PreToolUse", &call);
+        world.write("settings.local", text);
+        tell(&world, "PostToolUse", &call);
+    }
+    world.write("a.txt", "changed\n");
+    let answer = tell(&world, "UserPromptSubmit", &json!({"prompt": "/rappel:undo --prompt"}));
+    let said = answer["reason"].as_str().unwrap_or_default();
+    let line = said.lines().find(|line| line.contains("-- settings.local"));
+    let words = line.unwrap_or_else(|| panic!("{said}")).trim().strip_prefix("rappel ").unwrap();
+    let words: Vec<&str> = words.split(' ').collect();
+    let words = [&words[..2], &["--confirm"], &words[2..]].concat();
+    assert!(world.run(&words).status.success(), "{words:?}");
+    assert_eq!(world.read("settings.local"), "mine\n", "as it was before the prompt");
+}
+
+#[test]
 fn git_of_a_repository_in_an_ignored_folder_is_named_as_left_out() {
     let world = world();
     world.save("before all");
@@ -188,6 +212,14 @@ fn guard_saves_and_becomes_the_command() {
     let saved = newest(&world);
     assert_eq!(saved["description"], "Before sh -c 'rm -rf secret; cat; exit 7'");
     restore(&world, &saved);
+    assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
+
+    // What the command will find in its environment is known.
+    let line = ["guard", "--", "sh", "-c", "rm -rf \"$D\" $UNSET"];
+    let output = world.command(&line).env("D", "secret").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("unknown before it runs: $UNSET") && !said.contains("\"$D\","), "{said}");
+    restore(&world, &newest(&world));
     assert_eq!(world.read("secret/.env"), "TOKEN=1\n");
 
     let mut child = world.command(&["guard", "--", "sh", "-c", "cat; kill -TERM $$"]);
@@ -461,8 +493,12 @@ fn what_a_checkpoint_leaves_out_by_its_own_rules_is_named_too() {
     world.write("rappel.toml", "[files]\nmax_file_size = \"1KiB\"\n");
     world.write("model.bin", &"x".repeat(2000));
     world.save("before all");
-    let message = before(&world, "rm model.bin").unwrap();
-    assert!(message.contains("model.bin"), "{message}");
+    for command in ["rm model.bin", "git clean -fd", "git clean -f ."] {
+        let message = before(&world, command).unwrap();
+        assert!(message.contains("model.bin"), "{command}: {message}");
+    }
+    let message = before(&world, "git clean -fd src");
+    assert!(!message.unwrap_or_default().contains("model.bin"));
 }
 
 #[test]
@@ -471,6 +507,11 @@ fn a_database_that_is_not_saved_is_named_before_it_is_dropped() {
     world.save("before all");
     let message = before(&world, "dropdb app").unwrap();
     assert!(message.contains("databases not saved: none is configured"), "{message}");
+    let saved = newest(&world);
+    assert_eq!(saved["metadata"]["operation"]["databases"][0], "none is configured");
+    let shown = world.face(&["show", saved["id"].as_str().unwrap()]);
+    assert!(shown.contains("databases not saved: none is configured"), "{shown}");
+    assert!(!shown.contains("{\""), "{shown}");
     world.write(
         "rappel.toml",
         "[[database]]\nname = \"app\"\nurl = \"postgres://nobody@127.0.0.1:1/app\"\n",

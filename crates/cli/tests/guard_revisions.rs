@@ -190,3 +190,41 @@ fn a_revision_that_only_the_run_tells_is_named() {
         json!(["the files of origin/main by then"])
     );
 }
+
+/// A commit in the middle of those that are replayed tracks the file; the ones at the ends do not.
+#[test]
+fn an_ignored_file_that_only_a_commit_in_between_tracks_is_saved() {
+    for command in ["git cherry-pick main..passes", "git rebase -q main passes"] {
+        let world = world();
+        git(&world, &["branch", "-m", "main"]);
+        git(&world, &["checkout", "-q", "-b", "passes"]);
+        let commit = |message: &str| git(&world, &["commit", "-q", "-m", message]);
+        world.write("one.txt", "1\n");
+        git(&world, &["add", "one.txt"]);
+        commit("one");
+        world.write("settings.local", "theirs\n");
+        git(&world, &["add", "-f", "settings.local"]);
+        commit("tracks what is ignored");
+        git(&world, &["rm", "-q", "settings.local"]);
+        commit("no longer");
+        world.write("two.txt", "2\n");
+        git(&world, &["add", "two.txt"]);
+        commit("two");
+        world.write("three.txt", "3\n");
+        git(&world, &["add", "three.txt"]);
+        commit("three");
+        git(&world, &["checkout", "-q", "main"]);
+        git(&world, &["commit", "-q", "--allow-empty", "-m", "main went on"]);
+        world.write("settings.local", "mine\n");
+        world.save("before all");
+        before(&world, command);
+        let saved = newest(&world);
+        assert_eq!(saved["description"], format!("Before {command}"));
+        let ran =
+            shell(&world, &format!("git config user.name t; git config user.email t@t; {command}"));
+        assert!(ran.status.success(), "{ran:?}");
+        assert!(!world.project.path("settings.local").exists(), "{command} takes nothing");
+        restore(&world, &saved);
+        assert_eq!(world.read("settings.local"), "mine\n", "{command}");
+    }
+}

@@ -112,6 +112,13 @@ fn an_ignored_file_of_a_work_tree_that_stands_needs_its_name_and_restore_says_so
     let said = report["warnings"].to_string();
     assert!(said.contains("lacks 1 file that git ignores"), "{report}");
     assert!(said.contains("--worktree wt"), "{report}");
+    // Another content is told too, even where there is nothing else to change.
+    std::fs::write(&file, "theirs\n").unwrap();
+    let report = world.json(&["restore", id, "--confirm"]);
+    let said = report["warnings"].to_string();
+    assert!(said.contains("has another content of 1 file that git ignores"), "{report}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "theirs\n");
+    std::fs::remove_file(&file).unwrap();
     let report = world.json(&["restore", id, "--worktree", "wt", "--confirm"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n", "{report}");
     assert!(!report["warnings"].to_string().contains("lacks"), "{report}");

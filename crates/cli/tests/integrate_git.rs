@@ -287,6 +287,12 @@ fn where_another_program_keeps_the_hooks_nothing_is_written() {
     fs::set_permissions(husky.join("post-commit"), fs::Permissions::from_mode(0o755)).unwrap();
     scene.commit("two\n");
     scene.wait_for("After a commit");
+    // The user added the line, so the user takes it out; a hook of husky's lies around its folder.
+    fs::write(scene.root().join(".husky/post-merge"), format!("{line}\n")).unwrap();
+    let answer = scene.json(&["integrate", "git", "--remove"]);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains(".husky/_/post-commit"), "{notes}");
+    assert!(notes.contains(".husky/post-merge"), "{notes}");
 }
 
 #[test]

@@ -252,6 +252,67 @@ fn a_save_that_is_late_on_a_request_to_terminate_is_told() {
     assert_eq!(String::from_utf8_lossy(&held.stdout), "mid\n");
 }
 
+/// SIGTERM while the first checkpoint is made: there is no command yet to pass it on to. The
+/// checkpoint is finished, and the command is not begun.
+#[test]
+fn a_request_to_terminate_during_the_first_checkpoint_keeps_the_command_from_beginning() {
+    let world = World::new();
+    let outside = world.project.outside();
+    let (began, go) = (outside.join("began"), outside.join("go"));
+    for fifo in [&began, &go] {
+        assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    }
+    let capture = format!("echo x > {}; cat {}", began.display(), go.display());
+    let config = "[[command]]\nname = \"slow\"\nrestore = [\"cat\"]\n";
+    world.write("rappel.toml", &format!("{config}capture = [\"sh\", \"-c\", {capture:?}]\n"));
+    assert!(world.run(&["trust", "--yes"]).status.success());
+    let mut run = world.command(&["run", "--session", "night", "--", "touch", "ran"]);
+    let run = run.spawn().unwrap();
+    // The capture of the first checkpoint is under way.
+    assert_eq!(std::fs::read_to_string(&began).unwrap(), "x\n");
+    kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
+    std::fs::write(&go, "content").unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(15), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the command was not begun"), "{said}");
+    assert!(!world.project.path("ran").exists());
+    assert_eq!(checkpoints(&world).len(), 1);
+    assert_eq!(world.json(&["session", "show", "night"])["session"]["status"], "failed");
+    assert_eq!(world.json(&["recover"])["sessions"], json!([]));
+}
+
+/// Only the supervisor was killed: the command goes on, and is not called gone.
+#[test]
+fn a_command_that_goes_on_without_its_run_is_told_as_running() {
+    let world = World::new();
+    let mut begun = Begun::start(&world, &["--session", "night"], "echo begun $$; read line");
+    // The command may say something before `run` has noted its process.
+    let noted = |entry: std::fs::DirEntry| entry.metadata().unwrap().len() > 0;
+    while !std::fs::read_dir(world.home.join("runs")).unwrap().any(|one| noted(one.unwrap())) {}
+    // Waiting for a process closes what it reads from.
+    let input = begun.run.stdin.take();
+    begun.run.kill().unwrap();
+    begun.run.wait().unwrap();
+    let running = || world.json(&["recover"])["sessions"][0]["still_running"].take();
+    assert_eq!(running(), json!(begun.command.as_raw_nonzero().get()));
+    let text = world.face(&["recover"]);
+    let process = format!("The command still runs (process {})", begun.command.as_raw_nonzero());
+    for words in [&*process, "goes on without `rappel run`", "Once it has ended, go on with:"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("agent is gone"), "{text}");
+    let second = world.run(&["run", "--session", "night", "--", "true"]);
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("still runs"), "{second:?}");
+    // It ends when its stdin does.
+    drop(input);
+    while running() != Value::Null {}
+    let text = world.face(&["recover"]);
+    assert!(text.contains("agent is gone") && !text.contains("still runs"), "{text}");
+    assert!(world.run(&["run", "--session", "night", "--", "true"]).status.success());
+}
+
 /// `recover` after kill -9 of the supervisor: the session is found, and taken up by one command.
 #[test]
 fn a_killed_run_is_found_and_taken_up() {
@@ -282,6 +343,7 @@ fn a_killed_run_is_found_and_taken_up() {
     }
     // The command is an orphan now; it ends when its stdin does.
     drop(begun.run.stdin.take());
+    while world.json(&["recover"])["sessions"][0]["still_running"] != Value::Null {}
     let taken_up = world.run(&["run", "--session", "night", "--", "true"]);
     assert!(taken_up.status.success(), "{taken_up:?}");
     assert_eq!(world.json(&["recover"])["sessions"], json!([]));

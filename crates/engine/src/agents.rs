@@ -52,7 +52,7 @@ pub(crate) use journal::{Moment, parse as parse_event};
 pub(crate) use prompts::{heard_id, is_heard};
 pub use recall::resume_command;
 pub use recovery::{CrashedSession, RecoveryPoint, RecoveryStep, UnfinishedCall};
-pub(crate) use restore::{AgentsPlanned, AgentsWish, positions_now};
+pub(crate) use restore::{AgentsPlanned, AgentsWish, is_same, positions_now};
 pub(crate) use running::Running;
 pub use running::{process_id, process_started};
 pub use sessions::{SessionStart, SessionView};

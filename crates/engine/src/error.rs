@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rappel_types::Timestamp;
 use rappel_types::agents::Illegal;
 use rappel_types::plan::Conflict;
 
@@ -168,12 +169,14 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// No session is meant by the id.
-    #[error("no session {session:?}")]
+    #[error("no session {session:?}{}", let_go_words(*let_go))]
     NoSession {
         /// As it was given.
         session: String,
         /// The one that was most likely meant.
         nearest: Option<String>,
+        /// When retention let go of the one that had this id.
+        let_go: Option<Timestamp>,
     },
     /// Something cannot be recorded.
     #[error("session {session}: {illegal}")]
@@ -297,6 +300,10 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
+}
+
+fn let_go_words(at: Option<Timestamp>) -> String {
+    at.map(|at| format!(": [retention] let it go at {at}")).unwrap_or_default()
 }
 
 fn describe(conflicts: &[Conflict]) -> String {
@@ -475,6 +482,10 @@ impl Error {
                  the history over to a folder that was moved"
                     .into(),
             ),
+            Self::NoSession { session, let_go: Some(_), .. } => Some(format!(
+                "rappel undelete {session} brings it back for a day; rappel session start begins a \
+                 new one"
+            )),
             Self::NoSession { nearest: None, .. } => Some("rappel session list shows them".into()),
             Self::NoSession { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean {nearest}? rappel session list shows them all"))

@@ -22,7 +22,8 @@ impl Rappel {
         self.label(reference, &Label { add: tags.to_vec(), ..Label::default() })
     }
 
-    /// Gives tags and metadata to a checkpoint and takes tags away, all in one. A tag to take away
+    /// Gives tags and metadata to a checkpoint and takes tags away, all in one. A value of `null`
+    /// takes that value away. A tag to take away
     /// that it does not have is an error: it was perhaps meant for another checkpoint.
     pub fn relabel(
         &self,
@@ -41,6 +42,16 @@ impl Rappel {
                 None => format!("its tags are {}", has.join(", ")),
             };
             let message = format!("{} has no tag {missing:?}", checkpoint.manifest.id);
+            return Err(Error::NotThere { message, hint });
+        }
+        let values = &checkpoint.manifest.metadata;
+        let gone = |(key, value): &(&String, &Value)| value.is_null() && !values.contains_key(*key);
+        if let Some((missing, _)) = metadata.iter().find(gone) {
+            let hint = match slip::nearest(missing, values.keys().map(String::as_str)) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("rappel show {} lists its values", checkpoint.manifest.id),
+            };
+            let message = format!("{} has no value {missing:?}", checkpoint.manifest.id);
             return Err(Error::NotThere { message, hint });
         }
         let (add, remove, metadata) = (add.to_vec(), remove.to_vec(), metadata.clone());

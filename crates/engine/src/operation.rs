@@ -6,7 +6,9 @@
 
 mod commits;
 mod reach;
+mod rules;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rappel_types::git::GitPart;
@@ -15,9 +17,12 @@ use rappel_types::{Facet, Manifest, Trigger, redact};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::checkpoint::Checkpoint;
 use crate::error::Result;
 use crate::rappel::Rappel;
 use crate::save::{SaveOptions, Saved};
+
+pub(crate) use rules::{Fate, fate};
 
 /// A checkpoint is described by so many characters of a command.
 const TITLE_MAX: usize = 120;
@@ -35,6 +40,9 @@ pub struct Operation {
     pub files: Vec<PathBuf>,
     /// Folders whose ignored files it takes as well, as `git clean -x` does.
     pub ignored: Vec<PathBuf>,
+    /// Folders whose untracked files it takes, as `git clean` does.
+    #[serde(default)]
+    pub untracked: Vec<PathBuf>,
     /// Words that name something only the run will tell.
     pub unknown: Vec<String>,
     /// It reaches databases.
@@ -54,7 +62,8 @@ pub struct Operation {
 pub struct Commit {
     /// The folder that the command runs in.
     pub folder: PathBuf,
-    /// What the command calls it: a branch, a tag, `HEAD~3`.
+    /// What the command calls it: a branch, a tag, `HEAD~3`; or a range, `a..b`, which it goes
+    /// through commit by commit.
     pub name: String,
     /// The command, or one before it in the same line, moves the name to another commit first.
     pub later: bool,
@@ -111,12 +120,16 @@ impl LeftOut {
         let clean = |words: &[String]| -> Vec<String> {
             words.iter().map(|word| redact::text(word).into_owned()).collect()
         };
-        json!({
+        let mut said = json!({
             "does": does,
             "outside": clean(&self.outside),
             "unknown": clean(&self.unknown),
             "elsewhere": clean(&self.elsewhere),
-        })
+        });
+        if !self.databases.is_empty() {
+            said["databases"] = clean(&self.databases).into();
+        }
+        said
     }
 }
 
@@ -205,6 +218,16 @@ impl Rappel {
         }
     }
 
+    /// Says in a checkpoint which databases it lacks: that is known only once it is made. The
+    /// message of the operation says it too, so a label that cannot be written stops nothing.
+    fn note_databases(&self, made: &mut Checkpoint, operation: Value) {
+        let metadata = BTreeMap::from([("operation".to_owned(), operation)]);
+        let Ok(reference) = made.manifest.id.as_str().parse() else { return };
+        if let Ok(labelled) = self.relabel(&reference, &[], &[], &metadata) {
+            made.manifest.metadata = labelled.manifest.metadata;
+        }
+    }
+
     /// A checkpoint before an operation, by the rules of the newest one.
     fn save_reached(&self, operation: &Operation, options: SaveOptions) -> Result<SavedBefore> {
         let reached = self.reached_by(operation)?;
@@ -220,13 +243,16 @@ impl Rappel {
             ..options
         };
         options.metadata.insert("operation".into(), left_out.to_json(&operation.does));
-        let saved = self.save(&options)?;
+        let mut saved = self.save(&options)?;
         let made = &saved.checkpoint.manifest;
         left_out.paths.extend(self.skipped_of(operation, made));
         left_out.paths.sort();
         left_out.paths.dedup();
         if operation.databases {
             left_out.databases = databases_not_in(made);
+        }
+        if !left_out.databases.is_empty() {
+            self.note_databases(&mut saved.checkpoint, left_out.to_json(&operation.does));
         }
         Ok(SavedBefore { saved, left_out })
     }

@@ -4,13 +4,14 @@
 
 mod automatic;
 mod room;
+mod sessions;
 
 use std::collections::{HashMap, HashSet};
 
 use rappel_store::gc::GcOptions;
 use rappel_store::index::CheckpointRow;
 use rappel_types::agents::SessionId;
-use rappel_types::retention::{self, Candidate, Decision, Policy, Reason};
+use rappel_types::retention::{self, Candidate, Decision, Policy, Reason, SessionDecision};
 use rappel_types::{CheckpointId, Timestamp};
 use serde::Serialize;
 
@@ -19,8 +20,6 @@ use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 pub use automatic::{FirstDeletion, Full, Retention};
 
-/// A session that ended this recently still protects its checkpoints.
-const RECENT_MS: i64 = 72 * 3_600_000;
 const CENTURY_MS: i64 = 36_500 * 24 * 3_600_000;
 
 /// What a policy would delete, and what came of that.
@@ -38,6 +37,17 @@ pub struct PruneReport {
     pub decisions: Vec<Decision>,
     /// Checkpoints that cannot be read. Pruning leaves them alone.
     pub unreadable: Vec<CheckpointId>,
+    /// Sessions that are let go: that were, or would be.
+    pub let_go: Vec<SessionId>,
+    /// What becomes of every session, newest first.
+    pub sessions: Vec<SessionDecision>,
+}
+
+impl PruneReport {
+    /// Whether nothing goes.
+    pub fn is_empty(&self) -> bool {
+        self.deleted.is_empty() && self.let_go.is_empty()
+    }
 }
 
 impl PruneReport {
@@ -68,21 +78,36 @@ impl Rappel {
         }
     }
 
-    /// What a policy would delete in this workspace, with the space that it frees.
-    pub fn plan_prune(&self, policy: &Policy) -> Result<PruneReport> {
+    /// What a policy would delete in this workspace, with the space that it frees. With `now` a
+    /// session that nothing but deleted checkpoints refer to goes with them; otherwise it stays as
+    /// long as they can be brought back.
+    pub fn plan_prune(&self, policy: &Policy, now: bool) -> Result<PruneReport> {
         let (candidates, unreadable) = self.prune_candidates()?;
         let decisions = retention::decide(&candidates, policy, self.now(), &self.options.zone);
         let going = decisions.iter().filter(|decision| !decision.keep);
         let deleted: Vec<CheckpointId> = going.map(|decision| decision.id.clone()).collect();
         let total = decisions.len() + unreadable.len();
         let kept = total - deleted.len();
-        let freed_bytes = self.space_of(&deleted)?;
-        Ok(PruneReport { total, kept, deleted, freed_bytes, decisions, unreadable })
+        let without = if now { deleted.iter().cloned().collect() } else { HashSet::new() };
+        let sessions = self.decide_sessions(policy, &candidates, &without)?;
+        let let_go: Vec<SessionId> =
+            sessions.iter().filter(|one| !one.keep).map(|one| one.id.clone()).collect();
+        let freed_bytes = self.space_of(&deleted, &let_go)?;
+        Ok(PruneReport {
+            total,
+            kept,
+            deleted,
+            freed_bytes,
+            decisions,
+            unreadable,
+            let_go,
+            sessions,
+        })
     }
 
-    /// Deletes what a plan says. As with every deletion the checkpoints can be brought back for a
-    /// day, unless `now`. A checkpoint that was pinned, or that a restore needs, since the plan was
-    /// made stays.
+    /// Deletes what a plan says. As with every deletion checkpoints and sessions can be brought
+    /// back for a day, unless `now`. A checkpoint that was pinned, or that a restore needs, since
+    /// the plan was made stays; so does a session that went on.
     pub fn prune(&self, plan: PruneReport, now: bool) -> Result<PruneReport> {
         let needed = self.needed_by_steps()?;
         let mut going: Vec<CheckpointRow> = Vec::new();
@@ -93,18 +118,27 @@ impl Rappel {
                 going.push(row);
             }
         }
+        let created = going.iter().map(|row| Timestamp::from_millis(row.created_at));
+        let noted = self.days_worked(&[]).into_iter().chain(created);
+        self.note_days(retention::one_per_day(noted, &self.options.zone));
         self.store.delete(&going, now)?;
-        tracing::info!(deleted = going.len(), total = plan.total, "pruned");
+        let let_go = self.let_go(&plan.let_go, now)?;
+        tracing::info!(
+            deleted = going.len(),
+            total = plan.total,
+            sessions = let_go.len(),
+            "pruned"
+        );
         let deleted: Vec<CheckpointId> = going.into_iter().map(|row| row.id).collect();
-        Ok(PruneReport { kept: plan.total - deleted.len(), deleted, ..plan })
+        Ok(PruneReport { kept: plan.total - deleted.len(), deleted, let_go, ..plan })
     }
 
-    /// The space that the deletion of these checkpoints gives back.
-    fn space_of(&self, deleted: &[CheckpointId]) -> Result<u64> {
-        if deleted.is_empty() {
+    /// The space that the deletion of these checkpoints and sessions gives back.
+    fn space_of(&self, deleted: &[CheckpointId], sessions: &[SessionId]) -> Result<u64> {
+        if deleted.is_empty() && sessions.is_empty() {
             return Ok(0);
         }
-        let dry_run = |without: &[CheckpointId]| {
+        let dry_run = |without: &[CheckpointId], sessions: &[SessionId]| {
             let roots = self.checkpoints_of_open_restores()?;
             let options = GcOptions {
                 now: true,
@@ -112,11 +146,12 @@ impl Rappel {
                 dry_run: true,
                 roots,
                 without: without.to_vec(),
+                without_sessions: sessions.iter().map(ToString::to_string).collect(),
                 ..GcOptions::default()
             };
             Ok::<_, crate::Error>(self.store.gc(&options)?.freed_bytes)
         };
-        Ok(dry_run(deleted)?.saturating_sub(dry_run(&[])?))
+        Ok(dry_run(deleted, sessions)?.saturating_sub(dry_run(&[], &[])?))
     }
 
     /// What a decision needs to know of each checkpoint, oldest first; and those that cannot be
@@ -147,7 +182,8 @@ impl Rappel {
     /// end in sight.
     fn holding_sessions(&self) -> Result<HashMap<SessionId, Timestamp>> {
         let now = self.now();
-        let after = |end: Timestamp| Timestamp::from_millis(end.as_millis() + RECENT_MS);
+        let after =
+            |end: Timestamp| Timestamp::from_millis(end.as_millis() + retention::RECENT_MS as i64);
         let no_end_in_sight = Timestamp::from_millis(now.as_millis() + CENTURY_MS);
         let sessions = self.sessions()?.into_iter().map(|one| {
             let end = one.ended_at.filter(|_| !one.status.is_live());

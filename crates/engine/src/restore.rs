@@ -180,7 +180,9 @@ impl Rappel {
             false => Scope::Paths(Vec::new()),
         };
         let tree = files.map(|files| &files.tree);
-        let mut copied = restore::restore_to(folder, disk, self.source(), tree, &scope, cancel)?;
+        let (holder, source) = (Some(self.root.as_path()), self.source());
+        let mut copied =
+            restore::restore_beside(holder, folder, disk, source, tree, &scope, cancel)?;
         if let Some(wish) = options.databases() {
             let root = Root::open(folder, self.options.disk.clone())?;
             for part in target.manifest.databases.iter().filter(|part| wish.means(&part.name)) {

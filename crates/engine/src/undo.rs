@@ -162,19 +162,30 @@ impl Rappel {
     /// The checkpoints that `undo` and `redo` may go to by what was restored: those of restores
     /// that nothing has followed, and those of undos.
     pub(crate) fn undoable(&self) -> Result<HashSet<CheckpointId>> {
-        let mut found = HashSet::new();
+        let steps = self.possible_steps()?.into_iter();
+        Ok(steps.flat_map(|undo| [undo.from, undo.to]).collect())
+    }
+
+    /// The sessions that `undo` and `redo` may set back.
+    pub(crate) fn undoable_sessions(&self) -> Result<HashSet<String>> {
+        let steps = self.possible_steps()?.into_iter();
+        Ok(steps.flat_map(|undo| undo.sessions).map(|session| session.id).collect())
+    }
+
+    fn possible_steps(&self) -> Result<Vec<Undo>> {
+        let mut found = Vec::new();
         let mut until = u64::MAX;
         while let Some(past) = self.with_steps(|steps| steps.top(until))? {
             if self.has_news_since(past.birth)? {
                 break;
             }
             until = past.birth - 1;
-            found.extend([past.undo.from, past.undo.to]);
+            found.push(past.undo);
         }
         until = u64::MAX;
         while let Some(past) = self.with_steps(|steps| steps.undone(until))? {
             until = past.birth - 1;
-            found.extend([past.undo.from, past.undo.to]);
+            found.push(past.undo);
         }
         Ok(found)
     }

@@ -119,7 +119,7 @@ impl Rappel {
             let trigger = Trigger::Scheduled;
             self.save(&SaveOptions {
                 trigger: Some(trigger),
-                tags: vec!["auto".into(), trigger.seed_name()],
+                tags: trigger.automatic_tags(),
                 if_changed: true,
                 ..SaveOptions::default()
             })?;

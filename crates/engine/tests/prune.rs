@@ -35,7 +35,7 @@ impl World {
 
     fn pruned(&self, policy: &Policy) -> PruneReport {
         let rappel = self.open();
-        let plan = rappel.plan_prune(policy).unwrap();
+        let plan = rappel.plan_prune(policy, false).unwrap();
         rappel.prune(plan, false).unwrap()
     }
 }
@@ -80,7 +80,7 @@ fn pins_and_what_undo_needs_stay() {
     world.open().pin(&reference(&ids[1]), true).unwrap();
     world.restore(&ids[2]);
     world.clock.advance(5 * DAY_MS);
-    let plan = world.open().plan_prune(&Policy::Preset(Preset::Lugh)).unwrap();
+    let plan = world.open().plan_prune(&Policy::Preset(Preset::Lugh), false).unwrap();
     let reason = |id: &str| {
         let found = plan.decisions.iter().find(|decision| decision.id.as_str() == id);
         found.unwrap().reason
@@ -102,7 +102,7 @@ fn a_pin_that_comes_between_plan_and_deletion_holds() {
     let world = World::new(Project::new().file("a", "0"));
     let ids = world.days(5);
     let rappel = world.open();
-    let plan = rappel.plan_prune(&newest(1)).unwrap();
+    let plan = rappel.plan_prune(&newest(1), false).unwrap();
     world.open().pin(&reference(&ids[0]), true).unwrap();
     let report = rappel.prune(plan, true).unwrap();
     assert!(!report.deleted.iter().any(|id| id.as_str() == ids[0]));
@@ -119,7 +119,7 @@ fn the_space_that_the_plan_names_comes_back() {
     }
     let size = || size_of(world.home.path());
     let before = size();
-    let plan = world.open().plan_prune(&newest(1)).unwrap();
+    let plan = world.open().plan_prune(&newest(1), false).unwrap();
     assert!((4 * 400_000..6 * 400_000).contains(&plan.freed_bytes), "{}", plan.freed_bytes);
     assert_eq!(size() / 100_000, before / 100_000, "a plan changes nothing");
     world.open().prune(plan, true).unwrap();
@@ -142,7 +142,7 @@ fn a_running_session_keeps_its_checkpoints() {
     let kept = world.open().save(&options).unwrap().checkpoint.manifest.id;
     world.days(9);
     let reason = |world: &World| {
-        let plan = world.open().plan_prune(&newest(1)).unwrap();
+        let plan = world.open().plan_prune(&newest(1), false).unwrap();
         plan.decisions.into_iter().find(|decision| decision.id == kept).unwrap().reason
     };
     assert_eq!(reason(&world), Reason::RecentSession);
@@ -158,8 +158,8 @@ fn a_holiday_changes_nothing() {
     let world = World::new(Project::new().file("a", "0"));
     world.days(5);
     let policy = world.open().retention().unwrap().clone();
-    let before = world.open().plan_prune(&policy).unwrap();
+    let before = world.open().plan_prune(&policy, false).unwrap();
     world.clock.advance(60 * DAY_MS);
-    let after = world.open().plan_prune(&policy).unwrap();
+    let after = world.open().plan_prune(&policy, false).unwrap();
     assert_eq!(before.deleted, after.deleted);
 }

@@ -209,6 +209,18 @@ pub fn works(folder: &Path, path_folders: &[PathBuf]) -> Option<bool> {
     Some(works)
 }
 
+/// The hooks that hold a line of ours where another program keeps them: in its folder, or, as with
+/// husky, in the one around it.
+pub fn with_line(folder: &Path) -> Vec<PathBuf> {
+    let folders = [Some(folder), folder.parent()].into_iter().flatten();
+    let hooks = folders.flat_map(|folder| HOOKS.map(|hook| folder.join(hook)));
+    let has_line = |path: &PathBuf| {
+        let text = files::read(path).ok().flatten().unwrap_or_default();
+        text.lines().any(|line| line.ends_with(MARK))
+    };
+    hooks.filter(has_line).collect()
+}
+
 fn is_runnable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
 }

@@ -16,6 +16,7 @@ mod sql;
 mod targets;
 mod word;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rappel::Operation;
@@ -31,6 +32,12 @@ use word::Word;
 const DEEPEST: usize = 8;
 /// A line of a person has so many commands at most; what comes after them is not judged.
 const MOST_STEPS: usize = 20_000;
+
+/// Shells, which hand their variables on to what they run.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "zsh", "ash"];
+
+/// The exported variables that a command finds.
+pub type Environment = HashMap<String, String>;
 
 /// What a command line does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,14 +72,19 @@ impl Verdict {
 /// A line that does not fit the grammar, or is too long or too deep to be read, is also judged word
 /// by word: each name of a destructive command in it counts, with targets that nobody knows.
 pub fn verdict(line: &str, folder: &Path) -> Verdict {
-    let mut findings = Findings::default();
+    verdict_in(line, folder, Environment::default())
+}
+
+/// The same where it is known what variables the line will find.
+pub fn verdict_in(line: &str, folder: &Path, environment: Environment) -> Verdict {
+    let mut findings = Findings::within(environment.into());
     judge_line(line, Some(folder.to_owned()), &mut findings, 0);
     findings.verdict(line)
 }
 
 /// The same for a command whose words are known, as a program gets them.
-pub fn verdict_of_words(words: &[String], folder: &Path) -> Verdict {
-    let mut findings = Findings::default();
+pub fn verdict_of_words(words: &[String], folder: &Path, environment: Environment) -> Verdict {
+    let mut findings = Findings::within(environment.into());
     let command = Command {
         words: words.iter().map(|word| Word::known(word)).collect(),
         input: None,
@@ -86,7 +98,7 @@ fn judge_line(line: &str, folder: Folder, findings: &mut Findings, depth: usize)
     if depth > DEEPEST {
         return;
     }
-    let script = script::read(line, folder);
+    let script = script::read(line, folder, &findings.environment.clone());
     for step in script.steps.iter().take(MOST_STEPS) {
         match step {
             Step::Run(command) => judge(command, findings, depth),
@@ -159,7 +171,12 @@ fn unwrap(
     {
         return;
     }
-    let mut inner = Findings::default();
+    // Another program than a shell may run it with other variables, as another user.
+    let is_shell = command.words.first().is_some_and(|word| SHELLS.contains(&&*name_of(word)));
+    let mut inner = match is_shell {
+        true => Findings::within(findings.environment.clone()),
+        false => Findings::default(),
+    };
     let folder = || command.folder.clone();
     let before = wrapper.words.len() + wrapper.skip;
     let texts = wrapper.line.iter().flat_map(|option| arguments.values_of(option));

@@ -471,6 +471,33 @@ impl NewFile {
         set().map_err(Error::io("set the mode of", &self.path))
     }
 
+    /// Has this file, which is empty, share the blocks of another one, until either is written to.
+    /// Fails where the file system cannot do that, and has written nothing then.
+    #[cfg(target_os = "linux")]
+    pub fn clone_from(&mut self, other: &File) -> io::Result<()> {
+        self.disk.gate(&Op::Write { path: &self.path, offset: 0, bytes: &[] })?;
+        fs::ioctl_ficlone(&self.file, other)?;
+        self.length = self.file.metadata()?.len();
+        Ok(())
+    }
+
+    /// Has this file, which is empty, share the blocks of another one: not on this system.
+    #[cfg(not(target_os = "linux"))]
+    pub fn clone_from(&mut self, _: &File) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Takes away what was written.
+    pub fn empty(&mut self) -> Result<()> {
+        let empty = || {
+            self.disk.gate(&Op::Truncate { path: &self.path, length: 0 })?;
+            self.file.set_len(0)
+        };
+        empty().map_err(Error::io("empty", &self.path))?;
+        self.length = 0;
+        Ok(())
+    }
+
     /// The open file.
     pub fn file(&self) -> &File {
         &self.file

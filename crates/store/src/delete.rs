@@ -23,12 +23,12 @@ impl Store {
         if rows.is_empty() {
             return Ok(());
         }
-        self.bury(&|| {
+        self.bury(&mut || {
             let mut found = Vec::new();
             for row in rows {
                 let row = self.with_index(|index| index.checkpoint(&row.id))?;
                 let Some((row, false)) = row else { continue };
-                found.push(self.tombstone(row.id, row.workspace, row.sequence, now));
+                found.push(self.tombstone(row.id, row.workspace, row.sequence, now)?);
             }
             Ok(found)
         })
@@ -45,13 +45,13 @@ impl Store {
         if ids.is_empty() {
             return Ok(());
         }
-        self.bury(&|| {
+        self.bury(&mut || {
             let mut found = Vec::new();
             for id in ids {
                 let loss = self.lost_checkpoint(id)?;
                 let known = loss.and_then(|loss| Some((loss.workspace?, loss.sequence?)));
                 let Some((workspace, sequence)) = known else { continue };
-                found.push(self.tombstone(id.clone(), workspace, sequence, true));
+                found.push(self.tombstone(id.clone(), workspace, sequence, true)?);
             }
             Ok(found)
         })
@@ -63,21 +63,26 @@ impl Store {
         workspace: WorkspaceId,
         sequence: u64,
         now: bool,
-    ) -> Tombstone {
+    ) -> Result<(String, String)> {
         let (version, at) = (DOCUMENT_VERSION, self.clock.now());
-        Tombstone { version, checkpoint, workspace, sequence, at, now }
+        let key = checkpoint.to_string();
+        let tombstone = Tombstone { version, checkpoint, workspace, sequence, at, now };
+        let json = serde_json::to_string(&tombstone)
+            .map_err(|error| Error::Damaged(format!("tombstone: {error}")))?;
+        Ok((key, json))
     }
 
-    /// Appends the tombstones that `choose` finds due under the lock, in one commit.
-    fn bury(&self, choose: &dyn Fn() -> Result<Vec<Tombstone>>) -> Result<()> {
+    /// Appends the tombstones that `choose` finds due under the lock, in one commit: what each is
+    /// about, and what it says.
+    pub(crate) fn bury(
+        &self,
+        choose: &mut dyn FnMut() -> Result<Vec<(String, String)>>,
+    ) -> Result<()> {
         self.with_reserve(|| {
             let mut lock = self.lock()?;
             let tail = self.catch_up(&mut lock)?;
             let mut spool = Spool::default();
-            for tombstone in choose()? {
-                let json = serde_json::to_string(&tombstone)
-                    .map_err(|error| Error::Damaged(format!("tombstone: {error}")))?;
-                let key = tombstone.checkpoint.to_string();
+            for (key, json) in choose()? {
                 let new = NewRecord::Document { kind: Kind::Tombstone, key, json };
                 let (kind, record, body) = self.encode_new(new)?;
                 spool.add(self, kind, &record, body)?;

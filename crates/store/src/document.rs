@@ -87,6 +87,43 @@ pub struct Tombstone {
     pub now: bool,
 }
 
+/// That a session was let go. Its events and stored states that were born before no longer count.
+/// It is kept for good: it tells that a transcript which still lies there was told once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionTombstone {
+    /// Version of this document.
+    pub version: u32,
+    /// The session.
+    pub session: String,
+    /// Its workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceId>,
+    /// Its agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// What its agent calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
+    /// How many events its journal had.
+    pub events: u64,
+    /// The number of the last one. Numbers are never given again.
+    pub last: u64,
+    /// The time of the latest one.
+    pub until: Timestamp,
+    /// When it was let go.
+    pub at: Timestamp,
+    /// Whether its space may be freed at once.
+    #[serde(default)]
+    pub now: bool,
+}
+
+impl SessionTombstone {
+    /// What the document is about. No checkpoint's id has a colon.
+    pub fn key(session: &str) -> String {
+        format!("session:{session}")
+    }
+}
+
 /// One restore, undo or redo of a workspace: what `undo` and `redo` go by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {

@@ -94,6 +94,12 @@ pub enum Error {
     /// A deleted checkpoint whose space was already given back.
     #[error("{0} cannot be brought back: gc has freed what it held")]
     Collected(CheckpointId),
+    /// A session that was let go and whose space was already given back.
+    #[error("session {0} cannot be brought back: gc has freed what it held")]
+    SessionCollected(String),
+    /// A session that was let go, and that has begun again since.
+    #[error("session {0} cannot be brought back: another one has begun under its id")]
+    SessionBegunAnew(String),
     /// The index could not be used.
     #[error("index {}: {source}", path.display())]
     Index {

@@ -62,6 +62,8 @@ pub struct GcOptions<'a> {
     /// Checkpoints to leave out of the count, as if they were deleted for good. Only a dry run
     /// takes them.
     pub without: Vec<CheckpointId>,
+    /// Sessions to leave out of the count likewise.
+    pub without_sessions: Vec<String>,
     /// Told how far it is; an error, [`Error::Cancelled`] say, stops it.
     pub progress: Option<&'a dyn Fn(Progress) -> Result<()>>,
 }
@@ -69,8 +71,16 @@ pub struct GcOptions<'a> {
 impl Default for GcOptions<'_> {
     fn default() -> Self {
         let (now, dry_run, deleted) = (false, false, false);
-        let (roots, without) = (Vec::new(), Vec::new());
-        Self { now, dry_run, deleted, grace: GRACE, roots, without, progress: None }
+        Self {
+            now,
+            dry_run,
+            deleted,
+            grace: GRACE,
+            roots: Vec::new(),
+            without: Vec::new(),
+            without_sessions: Vec::new(),
+            progress: None,
+        }
     }
 }
 
@@ -177,6 +187,10 @@ impl<'s> Collector<'s> {
             roots: options.roots.iter().cloned().collect(),
             without: match options.dry_run {
                 true => options.without.iter().cloned().collect(),
+                false => HashSet::new(),
+            },
+            without_sessions: match options.dry_run {
+                true => options.without_sessions.iter().cloned().collect(),
                 false => HashSet::new(),
             },
         };

@@ -6,6 +6,7 @@ mod burials;
 mod checked;
 mod figures;
 mod journal;
+mod let_go;
 mod queries;
 mod suspects;
 mod take_in;
@@ -26,7 +27,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
 /// Questions that are kept ready.
@@ -60,10 +61,11 @@ CREATE TABLE document (
 ";
 
 /// Everything the schema has, in the order in which it is made.
-const SCHEMAS: [&str; 3] = [SCHEMA, burials::SCHEMA, journal::SCHEMA];
+const SCHEMAS: [&str; 4] = [SCHEMA, burials::SCHEMA, let_go::SCHEMA, journal::SCHEMA];
 
 pub use figures::{ExecutionRow, ToolRow};
 pub use journal::{CallRow, EventRow, Hit, SnapshotRow};
+pub use let_go::LetGo;
 pub use queries::Meant;
 pub(crate) use suspects::Suspect;
 

@@ -20,6 +20,7 @@ pub mod gc;
 pub mod held;
 pub mod home;
 pub mod index;
+mod let_go;
 pub mod lock;
 pub mod log;
 mod losses;

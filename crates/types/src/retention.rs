@@ -8,6 +8,7 @@
 
 mod age;
 mod policy;
+mod sessions;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,6 +18,9 @@ use serde::Serialize;
 use crate::{CheckpointId, Timestamp, Trigger};
 use age::Calendar;
 pub use policy::{Keep, Policy, Preset, Rule, Rules};
+pub use sessions::{
+    RECENT_MS, SessionCandidate, SessionDecision, SessionReason, decide_sessions, one_per_day,
+};
 
 /// Checkpoints under this age are kept, whatever the rules say.
 const YOUNG_MS: u64 = 24 * HOUR_MS;
@@ -150,7 +154,16 @@ pub fn decide(
     now: Timestamp,
     zone: &jiff::tz::TimeZone,
 ) -> Vec<Decision> {
-    judge(candidates, policy, Calendar::new(candidates, now, zone))
+    judge(candidates, policy, calendar(candidates, now, zone))
+}
+
+/// The days on which a checkpoint was made.
+fn calendar<'a>(
+    candidates: &[Candidate],
+    now: Timestamp,
+    zone: &'a jiff::tz::TimeZone,
+) -> Calendar<'a> {
+    Calendar::new(candidates.iter().map(|candidate| candidate.created_at), now, zone)
 }
 
 /// How far ahead it is looked for what goes next.
@@ -164,7 +177,7 @@ pub fn next_deletion(
     now: Timestamp,
     zone: &jiff::tz::TimeZone,
 ) -> Option<NextDeletion> {
-    let calendar = Calendar::new(candidates, now, zone);
+    let calendar = calendar(candidates, now, zone);
     let later = |minutes: u64| {
         Timestamp::from_millis(now.as_millis().saturating_add((minutes * MINUTE_MS) as i64))
     };

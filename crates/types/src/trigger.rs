@@ -110,6 +110,11 @@ impl Trigger {
         }
     }
 
+    /// The tags of a checkpoint that was made for this reason without anybody's asking.
+    pub fn automatic_tags(self) -> Vec<String> {
+        vec!["auto".to_owned(), self.seed_name()]
+    }
+
     /// How much longer such a checkpoint is kept, as a rank: a request whose trigger ranks higher
     /// than an existing checkpoint's adds something to it.
     pub fn keep_rank(self) -> u8 {

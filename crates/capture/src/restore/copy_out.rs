@@ -15,6 +15,7 @@ use rappel_store::{Error as StoreError, content, tree};
 use rappel_types::{Entry, Node, ObjectId, RelPath};
 
 use super::error::{Error, Result};
+use super::holder::Holder;
 use super::plan::{Scope, is_git_path};
 use super::stage::check_space;
 
@@ -22,6 +23,9 @@ use super::stage::check_space;
 const THREADS: usize = 2;
 /// Entries that a thread takes at once: neighbours share compressed blocks.
 const SHARE: usize = 256;
+
+/// Smaller files are written sooner than cloned.
+const CLONED_FROM: u64 = 64 << 10;
 
 /// What was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,12 +56,27 @@ pub fn restore_to(
     scope: &Scope,
     cancel: &AtomicBool,
 ) -> Result<Copied> {
+    restore_beside(None, folder, disk, source, tree, scope, cancel)
+}
+
+/// The same where a folder may hold some of the files already, as the workspace does: a large one
+/// is cloned from there, where the file system can do that and the clone proves to be what is wanted.
+pub fn restore_beside(
+    holder: Option<&Path>,
+    folder: &Path,
+    disk: &Arc<dyn Disk>,
+    source: &dyn Source,
+    tree: Option<&ObjectId>,
+    scope: &Scope,
+    cancel: &AtomicBool,
+) -> Result<Copied> {
     let mut warnings = Vec::new();
     let entries = match tree {
         Some(tree) => entries_of(source, tree, scope, &mut warnings)?,
         None => Vec::new(),
     };
-    let copied = write_entries(folder, disk, source, entries, cancel)?;
+    let holder = holder.and_then(|holder| Holder::open(holder, disk));
+    let copied = write(folder, disk, (source, holder.as_ref()), entries, cancel)?;
     Ok(Copied { warnings, ..copied })
 }
 
@@ -66,6 +85,19 @@ pub(crate) fn write_entries(
     folder: &Path,
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
+    entries: Vec<Entry>,
+    cancel: &AtomicBool,
+) -> Result<Copied> {
+    write(folder, disk, (source, None), entries, cancel)
+}
+
+/// Where contents come from: the store, and a folder that may hold them.
+type From<'a> = (&'a dyn Source, Option<&'a Holder>);
+
+fn write(
+    folder: &Path,
+    disk: &Arc<dyn Disk>,
+    from: From<'_>,
     entries: Vec<Entry>,
     cancel: &AtomicBool,
 ) -> Result<Copied> {
@@ -78,7 +110,7 @@ pub(crate) fn write_entries(
     }
     let begun = AtomicUsize::new(0);
     let written = check_space(&root, entries.iter().map(|entry| &entry.node))
-        .and_then(|()| write_all(&root, source, &entries, &begun, cancel));
+        .and_then(|()| write_all(&root, from, &entries, &begun, cancel));
     if let Err(error) = written {
         clear(&root, &entries, begun.into_inner());
         drop(root);
@@ -167,7 +199,7 @@ fn with_folders(mut entries: Vec<Entry>) -> Vec<Entry> {
 
 fn write_all(
     root: &Root,
-    source: &dyn Source,
+    from: From<'_>,
     entries: &[Entry],
     next: &AtomicUsize,
     cancel: &AtomicBool,
@@ -197,7 +229,7 @@ fn write_all(
                     return Ok(());
                 }
                 let done =
-                    check_cancelled(cancel).and_then(|()| write_one(root, source, entry, mask));
+                    check_cancelled(cancel).and_then(|()| write_one(root, from, entry, mask));
                 if done.is_err() {
                     failed.store(true, Ordering::Relaxed);
                     return done;
@@ -223,7 +255,7 @@ fn write_all(
     Ok(root.sync_all()?)
 }
 
-fn write_one(root: &Root, source: &dyn Source, entry: &Entry, mask: u32) -> Result<()> {
+fn write_one(root: &Root, (source, holder): From<'_>, entry: &Entry, mask: u32) -> Result<()> {
     let path = &entry.path;
     match &entry.node {
         Node::Directory { .. } => Ok(()),
@@ -232,7 +264,13 @@ fn write_one(root: &Root, source: &dyn Source, entry: &Entry, mask: u32) -> Resu
         }
         Node::File { mode, size, content } => {
             let mut file = root.create_file(path, *mode).map_err(|error| folding(path, error))?;
-            content::write_to(source, content, *size, &mut file)?;
+            let cloned = match holder.filter(|_| *size >= CLONED_FROM) {
+                Some(holder) => holder.clone_to(&mut file, path, content, *size)?,
+                None => false,
+            };
+            if !cloned {
+                content::write_to(source, content, *size, &mut file)?;
+            }
             if mode & (mask | 0o7000) != 0 {
                 file.set_mode(*mode)?;
             }

@@ -102,7 +102,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     let folder = context.folder();
     if let Some(line) = &args.line {
-        let Some(operation) = shell::verdict(line, folder).operation() else {
+        let Some(operation) = shell::verdict_in(line, folder, process::exported()).operation()
+        else {
             return Ok(Exit::Done);
         };
         if rappel::is_project(&context.root())
@@ -114,7 +115,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         return Ok(Exit::Done);
     }
-    let operation = shell::verdict_of_words(&args.command, folder).operation();
+    let operation = shell::verdict_of_words(&args.command, folder, process::exported());
+    let operation = operation.operation();
     let harmless = || Operation {
         command: line_of(&args.command),
         does: "runs a command".into(),

@@ -91,7 +91,7 @@ fn try_save(hook: &str, rappel: &Rappel) -> Result<()> {
     let trigger = Trigger::CodeModified;
     rappel.save(&SaveOptions {
         message: Some(what),
-        tags: vec!["auto".into(), trigger.seed_name()],
+        tags: trigger.automatic_tags(),
         trigger: Some(trigger),
         if_changed: true,
         ..SaveOptions::default()

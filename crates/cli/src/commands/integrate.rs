@@ -22,12 +22,19 @@ use crate::{face, progress};
 
 /// Let an agent save by itself: set up its hooks, or remove them
 ///
-/// Afterwards Rappel saves at each prompt, before and after each command and edit, and at the
+/// `claude`: Rappel saves at each prompt, before and after each command and edit, and at the
 /// beginning and end of each session. The agent also gets commands (/rappel:undo and others) that
 /// you can type into its prompt, and a skill that tells it when to save and what to record.
 ///
-/// Only what is listed is written; everything else in the agent's settings stays as it is, and
-/// --remove takes exactly this out again.
+/// `git`: Rappel saves after each commit, merge and rewrite, by hooks of this repository. Hooks
+/// that are there still run. Where core.hooksPath says that another program keeps the hooks, nothing
+/// is written, and the line to add is printed.
+///
+/// `systemd`: a unit of yours runs `rappel watch`, which marks the ends of days and saves at
+/// intervals, in all your projects.
+///
+/// Only what is listed is written; everything else stays as it is, and --remove takes exactly this
+/// out again.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,14 +46,14 @@ Examples:
   rappel integrate systemd
   rappel integrate --remove --all
 
-Where the hooks are written:
+Where the hooks of claude are written:
   (nothing)   .claude/settings.local.json: this project, for you
   --shared    .claude/settings.json: this project, for everyone who has the repository
   --user      ~/.claude/settings.json: all your projects (git work trees and
               folders with a rappel.toml)")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
-    /// Which agent
+    /// Which agent, or git, or systemd
     #[arg(value_enum, required_unless_present = "all")]
     agent: Option<Agent>,
     /// For all your projects

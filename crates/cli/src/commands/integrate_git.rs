@@ -111,11 +111,23 @@ fn elsewhere(folder: &Path, caller: &Caller, context: &Context) -> Result {
 pub fn remove(context: &Context) -> Result {
     let records = Records::open_existing(&context.home()?).map_err(IntegrateError::from)?;
     let mut changes = Changes::default();
-    if let Place::Own(folder) = place(context)? {
-        changes = git::remove(&folder, records.as_ref()).map_err(IntegrateError::from)?;
+    let mut notes = Vec::new();
+    match place(context)? {
+        Place::Own(folder) => {
+            changes = git::remove(&folder, records.as_ref()).map_err(IntegrateError::from)?;
+        }
+        // The user added those lines, and another program keeps the files.
+        Place::Elsewhere(folder) => {
+            let line = |path: PathBuf| {
+                let (path, mark) = (path.display(), git::MARK);
+                format!("{path} calls Rappel: take out its line that ends with `{mark}`")
+            };
+            notes.extend(git::with_line(&folder).into_iter().map(line));
+        }
     }
     drop(records);
-    told(GIT, &changes, &left_alone(&changes), context)?;
+    notes.extend(left_alone(&changes));
+    told(GIT, &changes, &notes, context)?;
     Ok(Exit::Done)
 }
 

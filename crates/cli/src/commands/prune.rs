@@ -19,7 +19,8 @@ const DAY_MS: u64 = 24 * 3_600_000;
 /// pinned ones, the newest, those that undo or redo may need, those of a session that runs or ended
 /// under 72 hours ago, those under a day old, and manual ones unless a policy names them. A preset
 /// keeps only its own numbers, pinned ones, the newest with files, and what undo or redo may need.
-/// The deleted ones can be brought back for a day with `rappel undelete`.
+/// Sessions that ended longer ago than `sessions` keeps them go too, unless a checkpoint that stays
+/// refers to them. What was deleted can be brought back for a day with `rappel undelete`.
 #[derive(Debug, Clone, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "\
@@ -81,11 +82,15 @@ impl Args {
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let rappel = context.open()?;
+    let rappel = context.open_silently()?;
     let output = context.output;
+    // A mistake in rappel.toml is told once: as the reason, not as a warning before it.
     let policy = args.policy(&rappel)?;
-    let plan = progress::spinner(context, "Looking at checkpoints", || rappel.plan_prune(&policy))?;
-    if args.dry_run || plan.deleted.is_empty() {
+    context.warn(&rappel);
+    let plan = progress::spinner(context, "Looking at checkpoints", || {
+        rappel.plan_prune(&policy, args.now)
+    })?;
+    if args.dry_run || plan.is_empty() {
         return show(&plan, args, &rappel, context);
     }
     if !args.confirm {
@@ -120,6 +125,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
     output.answer(|out| {
         let number = face::count(report.deleted.len() as u64, "checkpoint", "checkpoints");
         writeln!(out, "Deleted {number}; {} stay", face::thousands(report.kept as u64))?;
+        if !report.let_go.is_empty() {
+            let number = face::count(report.let_go.len() as u64, "session", "sessions");
+            writeln!(out, "Let go of {number}")?;
+        }
         match (&freed, args.now) {
             (Some(_), _) => writeln!(out, "Freed {}", format_size(report.freed_bytes))?,
             (None, true) => {}
@@ -149,7 +158,7 @@ fn show(plan: &PruneReport, args: &Args, rappel: &Rappel, context: &Context) -> 
     output.answer(|out| {
         let title = |id: &CheckpointId| title(id, rappel, context);
         out.write_all(face::prune::plan(plan, title, output.paint()).as_bytes())?;
-        if args.dry_run && !plan.deleted.is_empty() && !output.quiet {
+        if args.dry_run && !plan.is_empty() && !output.quiet {
             writeln!(out, "To apply: {}", context.suggest(&args.confirmed()))?;
         }
         Ok(())

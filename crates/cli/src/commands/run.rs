@@ -91,13 +91,22 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let (supervised, oom) = match began {
         Ok(Begun::Running(supervised, oom)) => (supervised, oom),
         other => {
+            let signal = match &other {
+                Ok(Begun::Ended(signal)) => Some(*signal),
+                _ => None,
+            };
             // Why it did not begin is what the user has to know.
-            let _ = rappel.end_run(session, CommandExit::default());
-            let Begun::NotRun { failure, code } = other? else { return Ok(Exit::Done) };
-            failure.show(context.output);
-            return Ok(Exit::Passed(code));
+            let _ = rappel.end_run(session, CommandExit { signal, ..CommandExit::default() });
+            return match other? {
+                Begun::NotRun { failure, code } => {
+                    failure.show(context.output);
+                    Ok(Exit::Passed(code))
+                }
+                _ => Ok(pass_through(Ended { code: None, signal })),
+            };
         }
     };
+    session.note_command(supervised.id());
     periodic.watch(supervised.id());
     let on_terminate = Arc::new(SaveOnTerminate { periodic: periodic.clone() });
     let (ended, lines) = supervised
@@ -118,6 +127,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
 /// What became of a command that was to begin.
 enum Begun {
     Running(Supervised, OomCounter),
+    /// This signal came before it had begun.
+    Ended(i32),
     /// It cannot be run; with what a shell says of that.
     NotRun {
         failure: Failure,
@@ -133,7 +144,15 @@ fn begin(
     session: &RunSession,
     context: &Context,
 ) -> Result<Begun> {
-    periodic.start(None)?;
+    let cannot = |error: std::io::Error| {
+        let program = args.command.first().map(String::as_str).unwrap_or_default();
+        Failure::failed(format!("cannot run {}: {error}", clean(program)))
+    };
+    let signals = supervise::listen().map_err(cannot)?;
+    let late = || tell("rappel: the first checkpoint is not made yet; the save goes on");
+    let (first, came) =
+        supervise::listening(&signals, || periodic.start(None).map(drop), late).map_err(cannot)?;
+    first?;
     let output = context.output;
     if let Some(first) = periodic.captured().first().filter(|_| !output.quiet && !output.json) {
         output.tell(&format!("rappel: saved {} (session {})", first.checkpoint, session.id()));
@@ -141,15 +160,14 @@ fn begin(
     for warning in rappel.warnings() {
         output.warning(&warning);
     }
+    if let Some(signal) = came {
+        tell("rappel: the command was not begun: a signal to end came before");
+        return Ok(Begun::Ended(signal));
+    }
     let streams = Streams { stdout_to_stderr: output.json, keep: args.keep_output };
     let home = context.home()?;
     let variables =
         [("RAPPEL_SESSION", OsStr::new(session.id().as_str())), ("RAPPEL_HOME", home.as_os_str())];
-    let cannot = |error: std::io::Error| {
-        let program = args.command.first().map(String::as_str).unwrap_or_default();
-        Failure::failed(format!("cannot run {}: {error}", clean(program)))
-    };
-    let signals = supervise::listen().map_err(cannot)?;
     let oom = OomCounter::start();
     match Supervised::start(&args.command, context.folder(), &variables, streams, signals) {
         Ok(supervised) => Ok(Begun::Running(supervised, oom)),

@@ -15,7 +15,8 @@ Examples:
   rappel tag latest green
   rappel tag 42 release,reviewed
   rappel tag 42 --remove green
-  rappel tag latest --meta step_number=3")]
+  rappel tag latest --meta step_number=3
+  rappel tag latest --meta step_number=")]
 pub struct Args {
     /// Which checkpoint
     #[arg(value_name = "REF", value_parser = values::reference)]
@@ -27,13 +28,15 @@ pub struct Args {
     /// A tag to take away, by commas or repeated
     #[arg(long, value_name = "TAG", value_delimiter = ',', value_parser = values::tag)]
     pub remove: Vec<String>,
-    /// A value to keep with it; repeatable
+    /// A value to keep with it; repeatable. `KEY=` takes a value away
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub meta: Vec<(String, Value)>,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let metadata = args.meta.iter().cloned().collect();
+    let taken = |value: &Value| value.as_str().is_some_and(str::is_empty);
+    let value = |value: &Value| if taken(value) { Value::Null } else { value.clone() };
+    let metadata = args.meta.iter().map(|(key, it)| (key.clone(), value(it))).collect();
     let rappel = context.open()?;
     let checkpoint = rappel.relabel(&args.reference, &args.tags, &args.remove, &metadata)?;
     let output = context.output;

@@ -235,6 +235,7 @@ pub fn full(
             ("duration_ms", Some(long)) => fields.add("Session time", format_duration(long)),
             ("step_number", Some(step)) => fields.add("Step", thousands(step)),
             ("tokens_used", Some(tokens)) => fields.add("Tokens", thousands(tokens)),
+            ("operation", _) if value.is_object() => fields.add("Operation", operation(value)),
             ("checkpoint_reason", _) if said.replace('_', "-") == manifest.trigger.as_str() => {}
             _ => fields.add(&clean(key), clean(&said)),
         }
@@ -313,6 +314,25 @@ fn permissions(mode: u32) -> String {
         })
         .collect()
 }
+
+/// What a command was about to do, and what of that the checkpoint does not hold.
+fn operation(value: &serde_json::Value) -> String {
+    let mut said = value.get("does").and_then(|does| does.as_str()).unwrap_or_default().to_owned();
+    for (key, kind) in [
+        ("databases", "databases not saved"),
+        ("outside", "outside the workspace and not saved"),
+        ("unknown", "unknown before it runs"),
+        ("elsewhere", "beyond any checkpoint"),
+    ] {
+        let words = value.get(key).and_then(|words| words.as_array()).into_iter().flatten();
+        let words: Vec<&str> = words.filter_map(|word| word.as_str()).collect();
+        if !words.is_empty() {
+            said.push_str(&format!("; {kind}: {}", words.join(", ")));
+        }
+    }
+    clean(&said)
+}
+
 /// The memory of the processes that a checkpoint is about.
 fn memory(process: &serde_json::Value) -> Option<String> {
     let bytes = |name: &str| process.get(name)?.as_u64().map(format_size);

@@ -40,10 +40,30 @@ pub fn plan(plan: &PruneReport, title: impl Fn(&CheckpointId) -> String, paint: 
         reasons.insert("cannot be read".into(), plan.unreadable.len() as u64);
     }
     if !reasons.is_empty() {
-        let each = reasons.iter().map(|(why, number)| format!("{} {why}", thousands(*number)));
+        let each = reasons.iter().map(|(why, number)| format!("{why}: {}", thousands(*number)));
         text.push_str(&format!(" ({})", each.collect::<Vec<_>>().join(", ")));
     }
     text.push('\n');
+    text.push_str(&sessions(plan, paint));
+    text
+}
+
+/// The sessions that go; nothing if none does.
+fn sessions(plan: &PruneReport, paint: Paint) -> String {
+    let going: Vec<_> = plan.sessions.iter().filter(|decision| !decision.keep).collect();
+    if going.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for decision in going.iter().take(NAMED) {
+        text.push_str(&format!("  {}: {}\n", paint.id(decision.id.as_str()), decision.reason));
+    }
+    if going.len() > NAMED {
+        text.push_str(&format!("  and {} more\n", thousands((going.len() - NAMED) as u64)));
+    }
+    let number = count(going.len() as u64, "session goes", "sessions go");
+    let stay = thousands((plan.sessions.len() - going.len()) as u64);
+    text.push_str(&format!("{number}; {stay} stay\n"));
     text
 }
 
@@ -56,5 +76,7 @@ pub fn json(plan: &PruneReport) -> Value {
         "freed_bytes": plan.freed_bytes,
         "decisions": plan.decisions,
         "unreadable": plan.unreadable,
+        "sessions_let_go": plan.let_go,
+        "sessions": plan.sessions,
     })
 }

@@ -28,25 +28,17 @@ pub fn unfinished(
     for restore in restores {
         text.push_str(&one(restore, now, suggest, paint));
     }
-    if !unfinished.sessions.is_empty() {
-        text.push_str(&format!("{}\n", paint.strong("Sessions whose agent is gone:")));
-        for session in &unfinished.sessions {
-            let task = session.task.as_deref().map(|task| format!("  {}", clean(task)));
-            let begun = session.started_at.map(|at| time::age(now, at)).unwrap_or_default();
-            let id = paint.id(session.id.as_str());
-            text.push_str(&format!("  {id}  begun {begun}{}\n", task.unwrap_or_default()));
-            text.push_str(&crash(session, paint));
-            let resume = match &session.resume {
-                // The flags of this call belong before the command that is run.
-                Some(resume) => {
-                    match resume.strip_prefix("rappel ").map(|it| it.split_once(" -- ")) {
-                        Some(Some((words, command))) => format!("{} -- {command}", suggest(words)),
-                        _ => resume.clone(),
-                    }
-                }
-                None => suggest(&format!("recall --session {}", session.id)),
-            };
-            text.push_str(&format!("    Go on with: {}\n", clean(&resume)));
+    let (left, gone): (Vec<_>, Vec<_>) =
+        unfinished.sessions.iter().partition(|session| session.still_running.is_some());
+    for (head, sessions) in [
+        ("Sessions whose agent is gone:", gone),
+        ("Sessions whose command goes on without `rappel run`, so that nothing saves it:", left),
+    ] {
+        if !sessions.is_empty() {
+            text.push_str(&format!("{}\n", paint.strong(head)));
+        }
+        for session in sessions {
+            text.push_str(&ended(session, now, suggest, paint));
         }
     }
     if !unfinished.damaged.is_empty() {
@@ -59,6 +51,37 @@ pub fn unfinished(
         text.push_str("    What that restore left undone cannot be told.\n");
         let command = suggest("recover --set-aside");
         text.push_str(&format!("    Save what is there and go on with: {command}\n"));
+    }
+    text
+}
+
+/// A session that crashed, and what to do.
+fn ended(
+    session: &CrashedSession,
+    now: Timestamp,
+    suggest: &dyn Fn(&str) -> String,
+    paint: Paint,
+) -> String {
+    let task = session.task.as_deref().map(|task| format!("  {}", clean(task)));
+    let begun = session.started_at.map(|at| time::age(now, at)).unwrap_or_default();
+    let id = paint.id(session.id.as_str());
+    let mut text = format!("  {id}  begun {begun}{}\n", task.unwrap_or_default());
+    text.push_str(&crash(session, paint));
+    let resume = match &session.resume {
+        // The flags of this call belong before the command that is run.
+        Some(resume) => match resume.strip_prefix("rappel ").map(|it| it.split_once(" -- ")) {
+            Some(Some((words, command))) => format!("{} -- {command}", suggest(words)),
+            _ => resume.clone(),
+        },
+        None => suggest(&format!("recall --session {}", session.id)),
+    };
+    let resume = clean(&resume);
+    if let Some(pid) = session.still_running {
+        text.push_str(&format!("    The command still runs (process {pid}).\n"));
+        text.push_str(&format!("    Save what it has done with: {}\n", suggest("save")));
+        text.push_str(&format!("    Once it has ended, go on with: {resume}\n"));
+    } else {
+        text.push_str(&format!("    Go on with: {resume}\n"));
     }
     text
 }

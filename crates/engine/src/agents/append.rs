@@ -186,8 +186,8 @@ impl Rappel {
                         return Err(rappel_store::Error::Refused);
                     }
                     Err(Refusal::NoSession) => {
-                        refused =
-                            Some(Error::NoSession { session: session.to_string(), nearest: None });
+                        let (session, nearest, let_go) = (session.to_string(), None, None);
+                        refused = Some(Error::NoSession { session, nearest, let_go });
                         return Err(rappel_store::Error::Refused);
                     }
                 };
@@ -397,9 +397,18 @@ fn weight(body: &Body) -> usize {
 /// Takes in what others wrote to the session meanwhile. Under the lock.
 pub(crate) fn catch_up(live: &mut Live, index: &Index) -> rappel_store::Result<()> {
     let session = live.state.session.to_string();
-    let last = index.last_event(&session)?.unwrap_or(0);
-    if last == live.last {
+    let last = index.last_event(&session)?;
+    if last == Some(live.last) {
         return Ok(());
+    }
+    if live.last == 0 && last.is_none() {
+        // One that was let go may have had this id. Its numbers are not given again.
+        live.last = index.let_go(&session)?.map_or(0, |gone| gone.last);
+        return Ok(());
+    }
+    if live.last > 0 && index.event(&session, live.last)?.is_none() {
+        // Let go meanwhile: what this process knew is gone.
+        return Err(rappel_store::Error::Moved);
     }
     let damaged = |error: Error| rappel_store::Error::Damaged(error.to_string());
     let current = Lineage::new(index.forks(&session)?).current();

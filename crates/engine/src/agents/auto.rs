@@ -137,7 +137,7 @@ impl Rappel {
 /// How an automatic checkpoint describes itself.
 pub(crate) fn automatic(trigger: Trigger, tag: Option<&str>) -> SaveOptions {
     let name = trigger.seed_name();
-    let mut tags = vec!["auto".to_owned(), name.clone()];
+    let mut tags = trigger.automatic_tags();
     tags.extend(tag.map(str::to_owned));
     SaveOptions {
         message: Some(format!("Auto: {name}")),

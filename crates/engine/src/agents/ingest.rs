@@ -122,11 +122,13 @@ impl Rappel {
     ) -> Result<Known> {
         let key = transcript.key();
         let file = transcript.open().map_err(Error::io("open", &transcript.root))?;
-        let reader =
-            known.and_then(|known| known.session.as_ref()).and_then(|_| self.load_reader(id, &key));
+        let session = match known.and_then(|known| known.session.clone()) {
+            Some(session) => self.still_there(session)?,
+            None => None,
+        };
+        let reader = session.as_ref().and_then(|_| self.load_reader(id, &key));
         let mut reader =
             reader.unwrap_or_else(|| Reader::new(transcript.provider, &transcript.path));
-        let session = known.and_then(|known| known.session.clone());
         let runs = session.as_ref().map(|session| self.runs_of(session)).transpose()?;
         let mut telling = Telling {
             rappel: self,
@@ -134,6 +136,8 @@ impl Rappel {
             provider: transcript.provider,
             names,
             session,
+            announced: None,
+            let_go_until: None,
             runs: runs.unwrap_or_default(),
             waiting: Vec::new(),
             line: (0, 0),
@@ -164,10 +168,19 @@ impl Rappel {
         Ok(Known { session, stamp: transcript.stamp, latest_at, over, matched })
     }
 
+    /// A session, unless it was let go.
+    fn still_there(&self, session: SessionId) -> Result<Option<SessionId>> {
+        let last = self.store.look_up(|index| index.last_event(session.as_str()))?;
+        Ok(last.map(|_| session))
+    }
+
     /// Ends a session that nobody else will end.
     fn end_silent(&self, known: &Known) -> Result<()> {
         let Some(session) = &known.session else { return Ok(()) };
-        let state = self.load_live(session)?.state;
+        let state = match self.load_live(session) {
+            Err(Error::NoSession { let_go: Some(_), .. }) => return Ok(()),
+            live => live?.state,
+        };
         let silent = state.latest_at.is_none_or(|at| self.now().millis_since(at) > SILENCE_MS);
         if !state.from_transcript || !state.status.is_live() || !silent {
             return Ok(());
@@ -232,6 +245,10 @@ struct Telling<'a> {
     provider: Provider,
     names: &'a mut Names,
     session: Option<SessionId>,
+    /// Whose it says it is.
+    announced: Option<Session>,
+    /// What was said up to then was told once, and let go.
+    let_go_until: Option<Timestamp>,
     /// Every run of an agent writes the same transcript, and each is a session of its own.
     runs: Vec<SessionView>,
     /// What came before it was known whose it is.
@@ -261,20 +278,36 @@ impl Telling<'_> {
             return Err(rappel_store::Error::Cancelled.into());
         }
         if self.session.is_none() {
-            let Item::Session(session) = &found.item else {
+            if let (None, Item::Session(session)) = (&self.announced, &found.item) {
+                self.announced = Some(session.clone());
+                self.let_go_until = self.let_go_until(session)?;
+                self.waiting.retain(|found| !is_past(found, self.let_go_until));
+            }
+            let Some(session) = self.announced.clone() else {
                 if self.waiting.len() < WAITING_MAX {
                     self.waiting.push(found);
                 }
                 return Ok(());
             };
+            // A session that was let go begins anew only with something that came later.
+            if self.waiting.is_empty() && is_past(&found, self.let_go_until) {
+                return Ok(());
+            }
             let waiting = std::mem::take(&mut self.waiting);
             let first = waiting.iter().chain([&found]).find_map(|found| found.at);
-            self.settle(session, first)?;
+            self.settle(&session, first)?;
             for found in waiting {
                 self.tell(found)?;
             }
         }
         self.tell(found)
+    }
+
+    /// The time of the latest event of a session of that name that was let go.
+    fn let_go_until(&self, session: &Session) -> Result<Option<Timestamp>> {
+        let (provider, name) = (self.provider.to_string(), &session.assistant_session_id);
+        let gone = self.rappel.store.look_up(|index| index.let_go_named(&provider, name))?;
+        Ok(gone.map(|gone| gone.until))
     }
 
     /// Finds out whose it is, and begins that session if nobody did.
@@ -310,6 +343,9 @@ impl Telling<'_> {
         };
         let at = found.at.or(self.latest_at);
         self.latest_at = self.latest_at.max(at);
+        if is_past(&found, self.let_go_until) {
+            return Ok(());
+        }
         self.turn_to_run(&found.item, at)?;
         if self.was_told_before(&found)? {
             return Ok(());
@@ -409,6 +445,11 @@ impl Telling<'_> {
         self.flush()?;
         Ok(self.session)
     }
+}
+
+/// Whether something was told once and let go. What has no time is as old as what stands before it.
+fn is_past(found: &Found, let_go_until: Option<Timestamp>) -> bool {
+    let_go_until.is_some_and(|until| found.at.is_none_or(|at| at <= until))
 }
 
 /// The id that a hook would tell the same thing by.

@@ -50,7 +50,7 @@ pub enum RecoveryStep {
     },
 }
 
-/// A session whose agent ended without saying so.
+/// A session whose agent, or whose supervisor, ended without saying so.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrashedSession {
     /// Which.
@@ -71,6 +71,9 @@ pub struct CrashedSession {
     pub duration_ms: Option<u64>,
     /// The one command that takes it up again, where it is known.
     pub resume: Option<String>,
+    /// The process of its command, if only `rappel run` is gone: the command goes on, and nobody
+    /// saves it.
+    pub still_running: Option<u32>,
 }
 
 /// A tool call whose end nobody told.
@@ -169,6 +172,7 @@ impl Rappel {
         let lasted = heard_at.zip(view.started_at).map(|(to, from)| to.millis_since(from));
         Ok(CrashedSession {
             resume: self.resume_of(&view, &family),
+            still_running: self.command_left_running(&view.id),
             age_ms: last.as_ref().map(|(_, at)| millis(self.now().millis_since(*at))),
             last_checkpoint: last.map(|(id, _)| id),
             unfinished_call: call.map(|call| UnfinishedCall {

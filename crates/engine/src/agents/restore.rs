@@ -307,7 +307,8 @@ pub(super) fn is_gone(process: ProcessId) -> bool {
     process.started != 0 && !is_same(process)
 }
 
-fn is_same(process: ProcessId) -> bool {
+/// Whether a process is still there.
+pub(crate) fn is_same(process: ProcessId) -> bool {
     if process.boot != 0 && process.boot != boot() {
         return false;
     }

@@ -164,6 +164,14 @@ impl Rappel {
         Ok(found)
     }
 
+    /// The same in no order, and without what those without a task are about.
+    pub(crate) fn sessions_as_they_stand(&self) -> Result<Vec<SessionView>> {
+        let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
+        let ids = self.store.look_up(|index| index.sessions(&workspace.to_string()))?;
+        let ids = ids.iter().filter_map(|id| id.parse().ok());
+        ids.map(|id| self.session_as_it_stands(&id)).collect()
+    }
+
     /// The sessions of this workspace that run or wait.
     pub(crate) fn live_session_ids(&self) -> Result<Vec<String>> {
         let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
@@ -219,7 +227,12 @@ impl Rappel {
         let known = workspace.and_then(|id| self.store.look_up(|index| index.sessions(&id)).ok());
         let known = known.unwrap_or_default();
         let nearest = slip::nearest(session, known.iter().map(String::as_str));
-        Error::NoSession { session: session.to_owned(), nearest: nearest.map(str::to_owned) }
+        let let_go = self.store.look_up(|index| index.let_go(session)).ok().flatten();
+        Error::NoSession {
+            session: session.to_owned(),
+            nearest: nearest.map(str::to_owned),
+            let_go: let_go.map(|one| one.at),
+        }
     }
 
     /// The session that is meant: the one that is named, else the only one that runs here. One that somebody records

@@ -46,7 +46,7 @@ impl Merge {
     pub fn mark(&self, manifest: &mut Manifest) {
         manifest.trigger = Trigger::PrMerged;
         manifest.description = Some(self.subject.clone());
-        manifest.tags = vec!["auto".into(), Trigger::PrMerged.seed_name()];
+        manifest.tags = Trigger::PrMerged.automatic_tags();
         manifest.session_id = None;
         manifest.metadata.clear();
         manifest.metadata.insert("branch".into(), self.branch.as_str().into());

@@ -21,6 +21,7 @@ use rappel_types::{ActionKind, FacetState, Node, RelPath};
 
 use super::plan::{GitPlanned, GitWish};
 use crate::error::Result;
+use crate::operation::{Fate, fate};
 use crate::rappel::Rappel;
 use crate::restore::RecordedRules;
 
@@ -185,23 +186,33 @@ impl Rappel {
             }
             let rules = RecordedRules::of(source, files)?;
             let folder = path_of(&part.path);
-            let is_missing = |change: &&Change| {
-                let is_file = matches!(change.new, Some(Node::File { .. } | Node::Symlink { .. }));
-                let place = folder.join(OsStr::from_bytes(change.path.as_bytes()));
-                change.old.is_none()
-                    && is_file
-                    && !rules.selects(&change.path, false)
-                    && place.symlink_metadata().is_err()
+            let (mut missing, mut other) = (0, 0);
+            for change in tree::diff(source, &now.tree, &files.tree)? {
+                let file = change
+                    .new
+                    .filter(|node| matches!(node, Node::File { .. } | Node::Symlink { .. }));
+                let Some(file) = file.filter(|_| !rules.selects(&change.path, false)) else {
+                    continue;
+                };
+                match fate(&folder.join(OsStr::from_bytes(change.path.as_bytes())), &file) {
+                    Fate::Gone => missing += 1,
+                    Fate::Overwritten => other += 1,
+                    Fate::Unchanged => {}
+                }
+            }
+            let (name, place) = (&part.name, &part.path);
+            let files = |count: usize| match count {
+                1 => "1 file".to_owned(),
+                many => format!("{many} files"),
             };
-            let changes = tree::diff(source, &now.tree, &files.tree)?;
-            let missing = changes.iter().filter(is_missing).count();
-            if missing > 0 {
-                let (name, place) = (&part.name, &part.path);
-                let files = if missing == 1 { "1 file" } else { &*format!("{missing} files") };
-                planned.warnings.push(format!(
-                    "the work tree {name} in {place} lacks {files} that git ignores and this \
-                     checkpoint holds; restore with --worktree {name} to bring them back"
-                ));
+            for (count, has) in [(missing, "lacks"), (other, "has another content of")] {
+                if count > 0 {
+                    planned.warnings.push(format!(
+                        "the work tree {name} in {place} {has} {} that git ignores and this \
+                         checkpoint holds; restore with --worktree {name} to bring them back",
+                        files(count)
+                    ));
+                }
             }
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! its place, without a word. The candidates are the paths that the commit tracks, the index does not,
 //! and the work tree holds. Only commands that go to a commit cost these questions to git.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use crate::rappel::Rappel;
 
 /// With more paths than this, all ignored files of the work tree are meant.
 const MOST_PATHS: usize = 4096;
+
+/// So many commits of a range are looked at.
+const MOST_COMMITS: usize = 2000;
 
 impl Rappel {
     /// What an operation destroys, now that git was asked what its commits track; `None` if it turns
@@ -47,7 +50,11 @@ impl Rappel {
             .and_then(|folder| Place::find(folder, &self.options.environment));
         // Without a repository git does nothing at all.
         let Some(place) = place else { return };
-        match overwritten(&place, &commit.name) {
+        let tracked = match commit.name.contains("..") {
+            true => overwritten_between(&place, &commit.name),
+            false => overwritten(&place, &commit.name),
+        };
+        match tracked {
             Tracked::Paths(paths) if paths.len() > MOST_PATHS => {
                 operation.ignored.push(place.work_tree.clone());
             }
@@ -96,6 +103,29 @@ fn overwritten(place: &Place, name: &str) -> Tracked {
     }
     found.dedup();
     Tracked::Paths(found)
+}
+
+/// What would be overwritten by the files that the commits of a range touch. A range that git does
+/// not know is told by its ends.
+fn overwritten_between(place: &Place, range: &str) -> Tracked {
+    let none = Tracked::Paths(Vec::new());
+    if range.starts_with('-') || range.contains(['\n', '\0']) {
+        return none;
+    }
+    let git = place.git();
+    let most = format!("--max-count={MOST_COMMITS}");
+    let question = ["log", "--format=", "--name-only", "--no-renames", "-m", "-z", &most, range];
+    let (Ok(touched), Ok(tracked)) = (git.ask(&question, b""), git.ask(&["ls-files", "-z"], b""))
+    else {
+        return none;
+    };
+    let tracked: HashSet<&[u8]> = tracked.split(|byte| *byte == 0).collect();
+    let touched = touched.split(|byte| *byte == 0).map(<[u8]>::trim_ascii_start);
+    let touched: BTreeSet<&[u8]> = touched.filter(|path| !tracked.contains(path)).collect();
+    let mut folders = HashSet::from([place.work_tree.clone()]);
+    let paths = touched.iter().filter(|path| !path.is_empty());
+    let paths = paths.map(|path| place.work_tree.join(OsStr::from_bytes(path)));
+    Tracked::Paths(paths.filter_map(|path| in_place_of(&path, &mut folders)).collect())
 }
 
 /// What stands in the place of a path: the path itself, or a file or link where one of its folders

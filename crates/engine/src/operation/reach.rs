@@ -1,33 +1,29 @@
 //! Which files an operation reaches beyond those that a checkpoint takes anyway.
 //!
-//! Git's rules are asked as the newest checkpoint recorded them, with the ignore files that lie in
-//! the workspace now. A path that they ignore is taken if the operation names it, up to the limits;
+//! A path that git's rules ignore is taken if the operation names it, up to the limits;
 //! a path that Rappel's own rules leave out stays left out. A restore of another checkpoint does
 //! not delete these paths: no rules select them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rappel_capture::files::{Judged, Selector, builtin};
+use rappel_capture::files::{Judged, builtin};
 use rappel_capture::git::{self, apply::path_of};
-use rappel_store::{held, tree};
 use rappel_types::git::GitPart;
-use rappel_types::manifest::{FilesPart, Skipped};
-use rappel_types::{Entry, Manifest, Node, RelPath};
+use rappel_types::manifest::Skipped;
+use rappel_types::{Manifest, RelPath};
 
+use super::rules::Root;
 use super::{LeftOut, Operation};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::rappel::Rappel;
 
 /// All files together that are taken although git ignores them.
 const MOST_BYTES: u64 = 1 << 30;
 /// So many of them, at most.
 const MOST_FILES: usize = 200_000;
-/// Larger rule files are none.
-const RULE_FILE_MAX: u64 = 1 << 20;
 
 /// What a checkpoint before an operation takes besides, and what it cannot.
 #[derive(Debug, Default)]
@@ -76,62 +72,11 @@ impl Rappel {
             })
     }
 
-    /// The newest checkpoint that holds files.
-    pub(super) fn newest_files(&self) -> Result<Option<Manifest>> {
-        let Some(id) = self.workspace_id() else { return Ok(None) };
-        let Some(row) = self.store.look_up(|index| index.newest_with_files(id))? else {
-            return Ok(None);
-        };
-        match self.store.manifest(&row).map_err(Error::from) {
-            Err(error) if error.is_unreadable() => Ok(None),
-            other => other.map(Some),
-        }
-    }
-
-    /// Whether a checkpoint's rules take each of these files, as far as they are in the workspace.
-    pub(super) fn rules_take(&self, manifest: &Manifest, files: &[PathBuf]) -> bool {
-        let root = manifest.files.as_ref().and_then(|part| Root::of(self.root.clone(), part));
-        let Some(root) = root else { return false };
-        self.inside(files)
-            .all(|(path, found)| root.selector.judge(&path, found.is_dir()) == Judged::Taken)
-    }
-
-    /// Those of these files that are in the workspace and not too large.
-    pub(super) fn small_files(&self, files: &[PathBuf]) -> Vec<RelPath> {
-        let most = self.config.files.max_file_size;
-        let is_git =
-            |path: &RelPath| path.as_bytes().split(|b| *b == b'/').any(|name| name == b".git");
-        let small = self.inside(files).filter(|(_, found)| found.is_file() && found.len() <= most);
-        small.map(|(path, _)| path).filter(|path| !is_git(path)).collect()
-    }
-
-    /// Those of these files that are there and in the workspace, and what a link among them leads to.
-    fn inside(&self, files: &[PathBuf]) -> impl Iterator<Item = (RelPath, Metadata)> {
-        with_targets(files).into_iter().filter_map(|file| {
-            let below = file.strip_prefix(&self.root).ok()?;
-            let path = RelPath::new(below.as_os_str().as_bytes()).ok()?;
-            Some((path, file.symlink_metadata().ok()?))
-        })
-    }
-
-    /// The paths that a checkpoint before an operation took although git ignored them, and that are
-    /// not there any more.
-    pub(crate) fn ignored_and_gone(&self, manifest: &Manifest) -> Result<Vec<RelPath>> {
-        let Some(part) = &manifest.files else { return Ok(Vec::new()) };
-        let Some(root) = Root::of(self.root.clone(), part) else { return Ok(Vec::new()) };
-        let entries = tree::read(self.source(), &part.tree)?;
-        let is_gone = |entry: &Entry| {
-            let is_folder = matches!(entry.node, Node::Directory { .. });
-            root.selector.judge(&entry.path, is_folder) == Judged::Ignored
-                && !self.root.join(OsStr::from_bytes(entry.path.as_bytes())).exists()
-        };
-        Ok(entries.into_iter().filter(is_gone).map(|entry| entry.path).collect())
-    }
-
     /// What of an operation's reach a checkpoint left out by itself: files that are too large, pipes.
     pub(super) fn skipped_of(&self, operation: &Operation, made: &Manifest) -> Vec<Skipped> {
+        let Operation { files, ignored, untracked, .. } = operation;
         let named: Vec<PathBuf> =
-            operation.files.iter().chain(&operation.ignored).map(|path| settled(path)).collect();
+            files.iter().chain(ignored).chain(untracked).map(|path| settled(path)).collect();
         let skipped = made.files.iter().flat_map(|files| &files.skipped);
         let is_named = |one: &&Skipped| {
             let path = self.root.join(OsStr::from_bytes(one.path.as_bytes()));
@@ -184,53 +129,6 @@ impl Rappel {
         reached.left_out.paths.sort();
         reached.left_out.paths.dedup();
         Ok(reached)
-    }
-
-    /// The folders that a checkpoint takes files from: the workspace and other work trees.
-    fn roots(&self, newest: Option<&Manifest>) -> Vec<Root> {
-        let Some(newest) = newest else { return Vec::new() };
-        let mut roots = Vec::new();
-        let parts = newest.git.iter().flat_map(GitPart::repositories);
-        for worktree in parts.flat_map(|(_, part)| &part.worktrees) {
-            let folder = path_of(&worktree.path);
-            if let Some(files) =
-                worktree.files.as_ref().filter(|_| folder != self.root && folder.is_dir())
-            {
-                roots.extend(Root::of(folder, files));
-            }
-        }
-        let own = newest.files.as_ref();
-        roots.extend(own.and_then(|files| Root::of(self.root.clone(), files)));
-        roots
-    }
-}
-
-/// A folder that a checkpoint takes files from, and the rules that choose them.
-struct Root {
-    folder: PathBuf,
-    selector: Selector<'static>,
-    /// Paths that are left out because of what they are: databases, and Rappel's own folders.
-    excluded: Vec<RelPath>,
-}
-
-impl Root {
-    fn of(folder: PathBuf, files: &FilesPart) -> Option<Self> {
-        let base = folder.clone();
-        let read = move |path: &RelPath| {
-            let path = base.join(OsStr::from_bytes(path.as_bytes()));
-            let found = path.symlink_metadata().ok()?;
-            let is_rule_file = found.is_file() && found.len() <= RULE_FILE_MAX;
-            is_rule_file.then(|| held::read(&path).ok()).flatten()
-        };
-        let selector = Selector::recorded(&files.rules, read).ok()?;
-        Some(Self { folder, selector, excluded: files.rules.excluded_roots.clone() })
-    }
-
-    /// Whether `path` is, or holds, a database.
-    fn has_database_in(&self, path: &Path) -> bool {
-        let mut places =
-            self.excluded.iter().map(|one| self.folder.join(OsStr::from_bytes(one.as_bytes())));
-        places.any(|place| place.starts_with(path) && place.is_file())
     }
 }
 
@@ -349,7 +247,7 @@ impl Walk<'_> {
 
 /// Where paths really are; for a link both itself and what it leads to, because a command may mean
 /// either.
-fn with_targets<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> BTreeSet<PathBuf> {
+pub(super) fn with_targets<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> BTreeSet<PathBuf> {
     let both = paths.into_iter().flat_map(|path| {
         let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         let target = is_link.then(|| path.canonicalize().ok()).flatten();

@@ -37,6 +37,9 @@ pub struct Retention {
     pub next: Option<NextDeletion>,
     /// How many checkpoints it has deleted so far.
     pub deleted: u64,
+    /// A moment of each day on which a checkpoint was made, also of those that are deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) days: Vec<Timestamp>,
     /// Where the home is larger than it may be and everything left is protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<Full>,
@@ -106,12 +109,13 @@ impl Rappel {
         let mut state = self.read_retention(id).unwrap_or_else(|| self.retention_begins(now));
         state.applied_at = now;
         if state.policy != self.rules_hash() {
-            state = Retention { deleted: state.deleted, ..self.retention_begins(now) };
+            let Retention { deleted, days, .. } = state;
+            state = Retention { deleted, days, ..self.retention_begins(now) };
         }
         // Noted first: what fails is tried again in an hour, not by every save.
         self.write_retention(id, &state);
         let mut report = match self.is_settled() {
-            true => self.prune(self.plan_prune(policy)?, false)?,
+            true => self.prune(self.plan_prune(policy, false)?, false)?,
             false => PruneReport::default(),
         };
         let Room { full, deleted } = self.make_room()?;
@@ -120,6 +124,7 @@ impl Rappel {
             self.announce(report.deleted.len());
         }
         state.deleted += report.deleted.len() as u64;
+        state.days = self.retention_state().map(|noted| noted.days).unwrap_or_default();
         state.full = full;
         state.next = self.next_deletion(policy, state.policy_since)?;
         self.write_retention(id, &state);
@@ -142,7 +147,18 @@ impl Rappel {
             policy_since: now,
             next: None,
             deleted: 0,
+            days: Vec::new(),
             full: None,
+        }
+    }
+
+    /// Remembers the days of checkpoints that are about to be deleted.
+    pub(super) fn note_days(&self, days: Vec<Timestamp>) {
+        let Some(id) = self.workspace_id() else { return };
+        let known = self.read_retention(id);
+        if known.as_ref().is_none_or(|state| state.days != days) {
+            let state = known.unwrap_or_else(|| self.retention_begins(self.now()));
+            self.write_retention(id, &Retention { days, ..state });
         }
     }
 

@@ -2,17 +2,19 @@
 //! file in the home; a session that is marked running and whose lock is free has crashed.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rappel_store::disk;
-use rappel_store::held::Handle;
+use rappel_store::held::{self, Handle};
 use rappel_types::agents::payload::CommandExit;
 use rappel_types::agents::{Body, Illegal, NewEvent, ProcessId, SessionId, SessionStatus, payload};
 use rappel_types::{Timestamp, redact};
 use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 
 use super::exit::describe_exit;
-use crate::agents::SessionView;
+use crate::agents::{SessionView, is_same, process_id};
 use crate::error::{Error, Result};
 use crate::hook::Workers;
 use crate::rappel::Rappel;
@@ -60,6 +62,26 @@ impl RunSession {
     pub fn started_at(&self) -> Option<Timestamp> {
         self.started_at
     }
+
+    /// Notes which process the command is, so that `recover` can tell whether it goes on without us.
+    /// Without the note nothing but that is lost.
+    pub fn note_command(&self, pid: u32) {
+        let note = process_id(pid).map(|command| Note { version: NOTE_VERSION, command });
+        let note = note.and_then(|note| serde_json::to_vec(&note).ok());
+        if let (Some(file), Some(text)) = (&self.lock, note) {
+            let _ = file.write_all_at(&text, 0).and_then(|()| file.set_len(text.len() as u64));
+        }
+    }
+}
+
+/// The version of the note in a run's file.
+const NOTE_VERSION: u32 = 1;
+
+/// What the file of a run says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    version: u32,
+    command: ProcessId,
 }
 
 impl Rappel {
@@ -75,6 +97,17 @@ impl Rappel {
         };
         if let Some(view) = &known {
             may_go_on(view)?;
+            if let Some(pid) = self.command_left_running(&view.id) {
+                return Err(Error::Usage {
+                    message: format!(
+                        "the command of session {} still runs (process {pid})",
+                        view.id
+                    ),
+                    hint: Some(
+                        "wait until it ends, or leave out --session to begin a new one".into(),
+                    ),
+                });
+            }
         }
         let id = match (known.is_some(), start.session) {
             (_, Some(id)) => id,
@@ -174,6 +207,17 @@ impl Rappel {
             Ok(()) if !path.exists() => RunLock::None,
             Ok(()) => RunLock::Free,
         }
+    }
+
+    /// The process of a run's command, if it goes on although the run that began it is gone.
+    pub(crate) fn command_left_running(&self, session: &SessionId) -> Option<u32> {
+        if self.run_lock(session) != RunLock::Free {
+            return None;
+        }
+        let text = held::read(self.run_lock_path(session)).ok()?;
+        let note: Note = serde_json::from_slice(&text).ok()?;
+        let goes_on = note.version == NOTE_VERSION && is_same(note.command);
+        goes_on.then_some(note.command.pid)
     }
 
     /// Whether a supervised command runs in this workspace: what it changes is saved by itself.

@@ -68,16 +68,17 @@ impl Rappel {
 pub(super) fn mark(manifest: &mut Manifest) {
     manifest.trigger = Trigger::EndOfDay;
     manifest.description = None;
-    manifest.tags = tags();
+    manifest.tags = Trigger::EndOfDay.automatic_tags();
     manifest.session_id = None;
     manifest.metadata.clear();
 }
 
 fn options() -> SaveOptions {
     let trigger = Some(Trigger::EndOfDay);
-    SaveOptions { trigger, tags: tags(), once_a_day: true, ..SaveOptions::default() }
-}
-
-fn tags() -> Vec<String> {
-    vec!["auto".into(), Trigger::EndOfDay.seed_name()]
+    SaveOptions {
+        trigger,
+        tags: Trigger::EndOfDay.automatic_tags(),
+        once_a_day: true,
+        ..SaveOptions::default()
+    }
 }

@@ -26,11 +26,12 @@ pub struct PromptStep {
     pub prompt: String,
     /// Another session that worked here since.
     pub other: Option<String>,
-    /// Files that git ignores, that were destroyed since, and that this step does not bring back.
+    /// Files that git ignores, that were destroyed or overwritten since, and that this step does
+    /// not bring back.
     pub ignored: Vec<IgnoredFiles>,
 }
 
-/// Files that git ignores, held by a checkpoint from before a command that destroyed them.
+/// Files that git ignores, held by a checkpoint from before something destroyed or overwrote them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IgnoredFiles {
     /// The checkpoint.
@@ -85,22 +86,16 @@ impl Rappel {
         Ok(PromptStep { step, session, prompt, other, ignored })
     }
 
-    /// The files that git ignores and that commands have destroyed since a checkpoint. Each is told
-    /// once, with the newest checkpoint that holds it.
+    /// The files that git ignores and that commands have destroyed, or edits overwritten, since a
+    /// checkpoint. Each is told once, with a checkpoint that holds it.
     fn ignored_since(&self, since: &CheckpointRow) -> Result<Vec<IgnoredFiles>> {
-        let mut found: Vec<IgnoredFiles> = Vec::new();
-        let is_before = |row: &&CheckpointRow| {
-            row.sequence > since.sequence && row.trigger == Trigger::PreOperation.as_str()
-        };
-        for row in self.rows()?.iter().rev().filter(is_before) {
-            let Ok(manifest) = self.store.manifest(row) else { continue };
-            let mut paths = self.ignored_and_gone(&manifest)?;
-            paths.retain(|path| !found.iter().any(|newer| newer.paths.contains(path)));
-            if !paths.is_empty() {
-                found.push(IgnoredFiles { checkpoint: row.id.clone(), paths });
-            }
-        }
-        Ok(found)
+        let is_later = |row: &&CheckpointRow| row.sequence > since.sequence && row.holds_files;
+        let rows = self.rows()?;
+        let later = rows.iter().filter(is_later);
+        let later: Vec<Manifest> = later.filter_map(|row| self.store.manifest(row).ok()).collect();
+        let found = self.ignored_and_lost(&self.store.manifest(since)?, &later)?;
+        let named = |(checkpoint, paths)| IgnoredFiles { checkpoint, paths };
+        Ok(found.into_iter().map(named).collect())
     }
 
     /// A session and those that it goes on from.

@@ -14,6 +14,7 @@ mod diff;
 mod find;
 mod forks;
 mod journal;
+mod let_go;
 mod library;
 mod recall;
 mod replay;

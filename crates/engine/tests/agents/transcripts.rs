@@ -636,3 +636,50 @@ fn a_transcript_that_the_store_lost_is_stored_again_before_it_is_displaced() {
         assert_eq!(std::fs::read(&path).unwrap(), before, "{record:?}");
     }
 }
+
+#[test]
+fn a_transcript_whose_session_was_let_go_is_not_read_again() {
+    const DAY_MS: i64 = 24 * 3_600_000;
+    let agents = Agents::new();
+    let rules = "[retention]\nprompt = { keep = \"2d\" }\nsessions = { keep = \"4d\" }\n";
+    agents.world.write("rappel.toml", rules);
+    let mut lines = agents.conversation();
+    agents.write(&file(), &lines);
+    let save = |day: u64| {
+        agents.world.write("a", day.to_string());
+        let trigger = Some(rappel::types::Trigger::Prompt);
+        let saved = agents.open().save(&SaveOptions { trigger, ..SaveOptions::default() });
+        assert_eq!(saved.unwrap().notes, [] as [String; 0]);
+        agents.world.clock.advance(DAY_MS);
+    };
+    (0..12).for_each(save);
+    let rappel = agents.open();
+    let plan = rappel.plan_prune(rappel.retention().unwrap(), true).unwrap();
+    assert_eq!(plan.let_go, [id(&own())], "{:?}", (&plan.sessions, &plan.decisions));
+    assert_eq!(rappel.prune(plan, true).unwrap().let_go, [id(&own())]);
+    rappel.gc(true, false).unwrap();
+    drop(rappel);
+    let ids = || -> Vec<SessionId> {
+        agents.open().sessions().unwrap().into_iter().map(|view| view.id).collect()
+    };
+    assert_eq!(ids(), []);
+    save(12);
+    assert_eq!(ids(), []);
+    // Nor where nobody remembers that it was read.
+    std::fs::remove_dir_all(agents.world.home.path().join("cache")).unwrap();
+    save(13);
+    assert_eq!(ids(), []);
+    // The conversation is taken up again: what comes now is told, and nothing of what was let go.
+    let mut later = agents.prompt(4, 4, "And now?");
+    later["timestamp"] = json!("2026-11-29T13:00:00.000Z");
+    lines.push(later);
+    agents.write(&file(), &lines);
+    save(14);
+    assert_eq!(ids(), [id(&own())]);
+    let state = agents.state(&own());
+    assert_eq!(state.prompts.iter().map(|one| &*one.text).collect::<Vec<_>>(), ["And now?"]);
+    assert_eq!(state.thought_chain.len(), 0);
+    std::fs::remove_dir_all(agents.world.home.path().join("cache")).unwrap();
+    save(15);
+    assert_eq!(agents.state(&own()).prompts.len(), 1);
+}

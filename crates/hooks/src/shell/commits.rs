@@ -29,7 +29,7 @@ impl Findings {
                 return;
             }
             Commits::First => named.extend(operands().next()),
-            Commits::All | Commits::Picked => named.extend(operands()),
+            Commits::All | Commits::Picked | Commits::Replayed => named.extend(operands()),
             Commits::Stash => named.extend(operands().next().map(|word| stash(&word))),
             Commits::Fetched => {
                 let of_remote: Vec<Word> = operands().collect();
@@ -44,9 +44,25 @@ impl Findings {
         for word in &named {
             self.add_commit(word, rule.commits == Commits::Picked, is_later, folder);
         }
+        if rule.commits == Commits::Replayed {
+            let otherwise = rule.otherwise.as_deref().map(Word::known);
+            let mut ends = operands();
+            self.add_replayed((ends.next().or(otherwise), ends.next()), folder);
+        }
         if !named.is_empty() {
             self.say_perhaps(&rule.says);
             self.moved = true;
+        }
+    }
+
+    /// Notes the commits between two, which a rebase goes through one by one.
+    fn add_replayed(&mut self, (from, to): (Option<Word>, Option<Word>), folder: &Folder) {
+        let to = to.unwrap_or_else(|| Word::known("HEAD"));
+        if let (Some(folder), Some(from), Some(to)) =
+            (folder, from.as_ref().and_then(Word::text), to.text())
+        {
+            let name = format!("{from}..{to}");
+            self.commits.insert(Commit { folder: folder.clone(), name, later: false });
         }
     }
 
@@ -55,6 +71,12 @@ impl Findings {
             self.unknown.insert(word.raw.clone());
             return;
         };
+        if parents {
+            for range in word.values.iter().filter(|value| value.contains("..")) {
+                let (name, later) = (range.clone(), false);
+                self.commits.insert(Commit { folder: folder.clone(), name, later });
+            }
+        }
         // `a..b` names both, and `..b` one.
         let parts = word.values.iter().flat_map(|value| value.split(".."));
         for name in parts.map(|part| part.trim_matches('.')).filter(|name| !name.is_empty()) {

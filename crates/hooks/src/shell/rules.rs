@@ -67,8 +67,10 @@ pub(super) enum Commits {
     First,
     /// All operands.
     All,
-    /// All operands, and the parents of each.
+    /// All operands, the parents of each, and every commit of a range.
     Picked,
+    /// All operands, and every commit from the first to the second, or to `HEAD`.
+    Replayed,
     /// A stash: its name or its number.
     Stash,
     /// A remote, and a branch of it that is fetched first.

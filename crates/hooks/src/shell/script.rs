@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tree_sitter::{Node, Parser};
 
+use super::Environment;
 use super::word::{Builder, Word};
 
 /// A longer line is not read.
@@ -48,7 +49,7 @@ pub(super) struct Command {
 
 /// Reads a line that would run in `folder`. Never fails: a line that does not fit the grammar gives
 /// the commands that do.
-pub(super) fn read(line: &str, folder: Folder) -> Script {
+pub(super) fn read(line: &str, folder: Folder, environment: &Environment) -> Script {
     if line.len() > LONGEST {
         return Script::default();
     }
@@ -62,6 +63,7 @@ pub(super) fn read(line: &str, folder: Folder) -> Script {
         line,
         folder,
         variables: HashMap::new(),
+        environment,
         script: Script { steps: Vec::new(), understood: !root.has_error() },
     };
     reader.statement(root, None, 0);
@@ -75,6 +77,7 @@ struct Reader<'a> {
     line: &'a str,
     folder: Folder,
     variables: HashMap<String, Values>,
+    environment: &'a Environment,
     script: Script,
 }
 
@@ -465,9 +468,18 @@ impl<'a> Reader<'a> {
             },
             // As `~`: a place outside any workspace.
             ("HOME", None) => word.push("~"),
+            (_, None) => match self.environment.get(name).filter(|value| is_one_word(value)) {
+                Some(value) => word.push(value),
+                None => word.push_unknown(),
+            },
             _ => word.push_unknown(),
         }
     }
+}
+
+/// Whether a shell leaves a value as it is, quoted or not.
+fn is_one_word(value: &str) -> bool {
+    !value.contains(|c: char| c.is_whitespace() || c.is_control() || "*?[".contains(c))
 }
 
 /// Escapes in double quotes.

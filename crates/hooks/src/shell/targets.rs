@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 use rappel::{Commit, Operation};
 
-use super::Verdict;
 use super::glob::matches_glob;
 use super::rules::{Arguments, Reach, Rule, Targets};
 use super::script::Folder;
 use super::word::Word;
+use super::{Environment, Verdict};
 
 /// So many names of a folder are held against a pattern, and so many paths are named; beyond that
 /// the folder itself is meant.
@@ -18,12 +19,15 @@ const MOST_NAMES: usize = 4096;
 /// What was found in a line so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
+    /// The variables that the commands find.
+    pub(super) environment: Rc<Environment>,
     says: Vec<String>,
     /// What it does if a commit tracks ignored files.
     perhaps: BTreeSet<String>,
     reaches: BTreeSet<Reach>,
     files: BTreeSet<PathBuf>,
     ignored: BTreeSet<PathBuf>,
+    untracked: BTreeSet<PathBuf>,
     pub(super) commits: BTreeSet<Commit>,
     /// A command has fetched: commits of remotes are others by then.
     pub(super) fetched: bool,
@@ -34,6 +38,11 @@ pub(super) struct Findings {
 }
 
 impl Findings {
+    /// None yet, of commands that find these variables.
+    pub fn within(environment: Rc<Environment>) -> Self {
+        Self { environment, ..Self::default() }
+    }
+
     pub fn is_destructive(&self) -> bool {
         !self.reaches.is_empty()
     }
@@ -146,17 +155,22 @@ impl Findings {
                 let named: Vec<&Word> = operands().collect();
                 let here = Word::known(".");
                 let named = if named.is_empty() { vec![&here] } else { named };
-                if !(arguments.has("-x") || arguments.has("-X")) {
-                    return true;
-                }
+                // Untracked files are in the checkpoint anyway, but for those that are too large.
+                let with_ignored = arguments.has("-x") || arguments.has("-X");
                 for word in named {
-                    match (paths(word, folder), folder) {
+                    let found = match (paths(word, folder), folder) {
                         // Git's own patterns reach wherever they fit.
-                        (_, Some(folder)) if is_pathspec(word) => {
-                            self.ignored.insert(work_tree_of(folder));
+                        (_, Some(folder)) if is_pathspec(word) => vec![work_tree_of(folder)],
+                        (Some(paths), _) => paths,
+                        (None, _) if !with_ignored => continue,
+                        (None, _) => {
+                            self.unknown.insert(word.raw.clone());
+                            continue;
                         }
-                        (Some(paths), _) => self.ignored.extend(paths),
-                        (None, _) => _ = self.unknown.insert(word.raw.clone()),
+                    };
+                    match with_ignored {
+                        true => self.ignored.extend(found),
+                        false => self.untracked.extend(found),
                     }
                 }
             }
@@ -216,6 +230,7 @@ impl Findings {
         self.reaches.extend(other.reaches);
         self.files.extend(other.files);
         self.ignored.extend(other.ignored);
+        self.untracked.extend(other.untracked);
         self.commits.extend(other.commits);
         self.fetched |= other.fetched;
         self.moved |= other.moved;
@@ -238,6 +253,7 @@ impl Findings {
     pub fn forget_targets(&mut self) {
         self.files.clear();
         self.ignored.clear();
+        self.untracked.clear();
         self.commits.clear();
         self.unknown.clear();
     }
@@ -270,6 +286,7 @@ impl Findings {
             perhaps,
             files: self.files.into_iter().collect(),
             ignored: self.ignored.into_iter().collect(),
+            untracked: self.untracked.into_iter().collect(),
             unknown: self.unknown.into_iter().collect(),
             databases: self.reaches.contains(&Reach::Databases),
             elsewhere: self.elsewhere.into_iter().collect(),

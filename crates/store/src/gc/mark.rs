@@ -7,10 +7,10 @@ use std::time::Duration;
 use rappel_types::{CheckpointId, ObjectId, Timestamp};
 
 use crate::closure::{Closure, Reference, named_in};
-use crate::document::{DOCUMENT_VERSION, Tombstone, Undo};
+use crate::document::{DOCUMENT_VERSION, SessionTombstone, Tombstone, Undo};
 use crate::pack::PackId;
 use crate::record::Kind;
-use crate::scan::{PackInfo, Scan};
+use crate::scan::{Document, PackInfo, Scan};
 use crate::sink::Source;
 use crate::store::decode_manifest;
 
@@ -51,6 +51,8 @@ pub(super) struct Rules {
     pub roots: HashSet<CheckpointId>,
     /// These count as deleted for good, to find out what that would free.
     pub without: HashSet<CheckpointId>,
+    /// Likewise.
+    pub without_sessions: HashSet<String>,
 }
 
 #[derive(Default)]
@@ -65,6 +67,8 @@ pub(super) struct Marks {
     chosen: HashMap<ObjectId, u32>,
     /// Deleted checkpoints of which something has been collected before.
     hollow: HashSet<CheckpointId>,
+    /// The commit before which each session that was let go for good has nothing left.
+    parted: HashMap<String, u64>,
     /// Packs that a repair found without a log. They stay whole until a user frees them.
     adopted: HashSet<PackId>,
     /// When a repair last put something back.
@@ -103,7 +107,7 @@ impl Marks {
                 Some(tombstone) => {
                     let for_good = rules.deleted || tombstone.now;
                     rules.roots.contains(id)
-                        || (!for_good && (is_young(tombstone, rules) || undone.contains(id)))
+                        || (!for_good && (is_young(tombstone.at, rules) || undone.contains(id)))
                 }
             };
             if !stays {
@@ -115,7 +119,11 @@ impl Marks {
                 self.hollow.insert(id.clone());
             }
         }
+        self.parted = parted(scan, rules);
         for document in &scan.documents {
+            if self.is_parted(document) {
+                continue;
+            }
             let Ok(json) = serde_json::from_str(&document.json) else { continue };
             let mut named = Vec::new();
             named_in(&json, &mut named);
@@ -129,6 +137,12 @@ impl Marks {
         }
         self.keep_whole_packs(scan);
         self.follow_bases(scan);
+    }
+
+    /// Whether a document is part of a journal that was let go for good.
+    pub fn is_parted(&self, document: &Document) -> bool {
+        matches!(document.kind, Kind::Event | Kind::Session)
+            && self.parted.get(&document.key).is_some_and(|birth| document.birth < *birth)
     }
 
     /// The manifest of an object that is one.
@@ -287,8 +301,24 @@ fn is_newer(json: &serde_json::Value) -> bool {
     version.is_some_and(|version| version > u64::from(DOCUMENT_VERSION))
 }
 
-fn is_young(tombstone: &Tombstone, rules: &Rules) -> bool {
-    let age = rules.now.as_millis().saturating_sub(tombstone.at.as_millis());
+/// The sessions that were let go for good, and the commit before which nothing of them counts.
+fn parted(scan: &Scan<'_>, rules: &Rules) -> HashMap<String, u64> {
+    let mut found: HashMap<String, u64> =
+        rules.without_sessions.iter().map(|session| (session.clone(), u64::MAX)).collect();
+    for document in scan.documents.iter().filter(|document| document.kind == Kind::Tombstone) {
+        // One that cannot be read, or is of a later version, takes nothing.
+        let Ok(gone) = serde_json::from_str::<SessionTombstone>(&document.json) else { continue };
+        let for_good = rules.deleted || gone.now || !is_young(gone.at, rules);
+        if for_good && gone.version <= DOCUMENT_VERSION {
+            let birth = found.entry(gone.session).or_default();
+            *birth = document.birth.max(*birth);
+        }
+    }
+    found
+}
+
+fn is_young(deleted_at: Timestamp, rules: &Rules) -> bool {
+    let age = rules.now.as_millis().saturating_sub(deleted_at.as_millis());
     age < i64::try_from(rules.grace.as_millis()).unwrap_or(i64::MAX)
 }
 

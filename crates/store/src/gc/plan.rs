@@ -175,6 +175,7 @@ fn needed_documents(scan: &Scan<'_>, marks: &mut Marks, going: &HashSet<PackId>)
                 None => true,
             },
             Kind::Label => about_kept(document),
+            Kind::Event | Kind::Session => !marks.is_parted(document),
             Kind::Loss => match PackId::from_name(&document.key) {
                 Some(pack) => {
                     let damaged = || scan.damage.iter().any(|damage| damage.pack == pack);

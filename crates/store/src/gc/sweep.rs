@@ -162,7 +162,8 @@ impl Store {
         Ok(!self.old_bulk_packs(GRACE, &|pack| named.contains(pack))?.is_empty())
     }
 
-    /// When the next retired pack can be unlinked, or the next deleted checkpoint be collected.
+    /// When the next retired pack can be unlinked, or the next deleted checkpoint or session be
+    /// collected.
     fn next_due(&self) -> Result<i64> {
         // What the last gc left although it could have taken it, it will leave again.
         let last = self.with_index(|index| index.note("gc_at"))?.unwrap_or(i64::MIN);
@@ -173,6 +174,7 @@ impl Store {
             .filter_map(|row| Some(row.retired_at?.saturating_add(millis(GRACE))))
             .min();
         let checkpoint = self.with_index(|index| index.next_burial(last))?;
-        Ok(pack.into_iter().chain(checkpoint).min().unwrap_or(i64::MAX))
+        let session = self.with_index(|index| index.next_parting(last))?;
+        Ok(pack.into_iter().chain(checkpoint).chain(session).min().unwrap_or(i64::MAX))
     }
 }

@@ -9,7 +9,7 @@ use rappel_types::{ObjectId, Timestamp};
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::Deserialize;
 
-use super::Index;
+use super::{Index, let_go};
 use crate::error::Result;
 use crate::outline::Outline;
 
@@ -17,7 +17,7 @@ pub(super) const SCHEMA: &str = "
 CREATE TABLE event (
     row INTEGER PRIMARY KEY, session TEXT NOT NULL, number INTEGER NOT NULL, fork INTEGER NOT NULL,
     at INTEGER NOT NULL, kind TEXT NOT NULL, item TEXT, name TEXT, about TEXT, body TEXT NOT NULL,
-    pack INTEGER NOT NULL, UNIQUE (session, number));
+    birth INTEGER NOT NULL, pack INTEGER NOT NULL, UNIQUE (session, number));
 CREATE INDEX event_by_item ON event (session, item) WHERE item IS NOT NULL;
 CREATE INDEX event_by_about ON event (session, about) WHERE about IS NOT NULL;
 -- all that is asked of many calls at once, so that their rows need not be read.
@@ -31,7 +31,8 @@ CREATE TABLE session (
 CREATE INDEX session_live ON session (workspace) WHERE status IN ('running', 'paused');
 CREATE TABLE snapshot (
     session TEXT NOT NULL, event INTEGER NOT NULL, fork INTEGER NOT NULL, latest_at INTEGER NOT NULL,
-    state BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (session, event)) WITHOUT ROWID;
+    state BLOB NOT NULL, birth INTEGER NOT NULL, pack INTEGER NOT NULL,
+    PRIMARY KEY (session, event)) WITHOUT ROWID;
 CREATE TABLE held (
     session TEXT NOT NULL, event INTEGER NOT NULL, checkpoint TEXT NOT NULL, fork INTEGER NOT NULL,
     pack INTEGER NOT NULL, PRIMARY KEY (session, event, checkpoint)) WITHOUT ROWID;
@@ -154,15 +155,23 @@ pub(super) fn insert_event(
     transaction: &Transaction<'_>,
     session: &str,
     json: &str,
-    pack: u32,
+    (birth, pack): (u64, u32),
 ) -> rusqlite::Result<()> {
     // What cannot be read as an event at all has no place in a journal; the record stays.
     let Ok(event) = Event::parse(json) else { return Ok(()) };
+    if let_go::is_gone(transaction, session, birth)? {
+        return Ok(());
+    }
+    // A copy that gc made of an old record may come after the record that counts.
     transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO event
-                 (session, number, fork, at, kind, item, name, about, body, pack)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO event
+                 (session, number, fork, at, kind, item, name, about, body, birth, pack)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT (session, number) DO UPDATE SET fork = excluded.fork, at = excluded.at,
+                 kind = excluded.kind, item = excluded.item, name = excluded.name,
+                 about = excluded.about, body = excluded.body, birth = excluded.birth,
+                 pack = excluded.pack WHERE excluded.birth >= birth",
         )?
         .execute(params![
             session,
@@ -174,8 +183,18 @@ pub(super) fn insert_event(
             event.body.name(),
             event.body.about(),
             json,
+            birth,
             pack
         ])?;
+    state_session(transaction, session, &event)
+}
+
+/// Takes in how an event leaves its session.
+fn state_session(
+    transaction: &Transaction<'_>,
+    session: &str,
+    event: &Event,
+) -> rusqlite::Result<()> {
     let (workspace, status) = match &event.body {
         Body::SessionStarted(start) => (start.workspace, SessionStatus::Running),
         Body::SessionPaused(_) => (None, SessionStatus::Paused),
@@ -204,13 +223,16 @@ pub(super) fn insert_snapshot(
     transaction: &Transaction<'_>,
     session: &str,
     json: &str,
-    pack: u32,
+    (birth, pack): (u64, u32),
 ) -> rusqlite::Result<()> {
     let Ok(stored) = serde_json::from_str::<Stored>(json) else { return Ok(()) };
+    if let_go::is_gone(transaction, session, birth)? {
+        return Ok(());
+    }
     transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO snapshot (session, event, fork, latest_at, state, pack)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR REPLACE INTO snapshot (session, event, fork, latest_at, state, birth, pack)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             session,
@@ -218,8 +240,37 @@ pub(super) fn insert_snapshot(
             stored.fork,
             stored.latest_at.as_millis(),
             stored.state.0,
+            birth,
             pack
         ])?;
+    Ok(())
+}
+
+/// Takes what was born before this commit out of a session's journal.
+pub(super) fn forget_before(
+    transaction: &Transaction<'_>,
+    session: &str,
+    birth: u64,
+) -> rusqlite::Result<()> {
+    for table in ["event", "snapshot"] {
+        transaction.execute(
+            &format!("DELETE FROM {table} WHERE session = ?1 AND birth < ?2"),
+            params![session, birth],
+        )?;
+    }
+    transaction.execute("DELETE FROM session WHERE id = ?1", [session])?;
+    // The session may have begun anew since.
+    let mut statement = transaction.prepare_cached(
+        "SELECT body FROM event INDEXED BY event_of_session WHERE session = ?1 AND kind IN
+             ('session-started', 'session-paused', 'session-resumed', 'session-ended', 'restored')
+         ORDER BY number",
+    )?;
+    let left = statement.query_map([session], |row| row.get::<_, String>(0))?;
+    for json in left.collect::<rusqlite::Result<Vec<_>>>()? {
+        if let Ok(event) = Event::parse(&json) {
+            state_session(transaction, session, &event)?;
+        }
+    }
     Ok(())
 }
 
@@ -245,6 +296,16 @@ impl Index {
         self.connection
             .prepare_cached("SELECT max(number) FROM event WHERE session = ?1")
             .and_then(|mut statement| statement.query_row([session], |row| row.get(0)))
+            .map_err(self.fail())
+    }
+
+    /// How many events a session has, and the time of the latest, in milliseconds since the epoch.
+    pub fn extent(&self, session: &str) -> Result<(u64, Option<i64>)> {
+        self.connection
+            .prepare_cached("SELECT count(*), max(at) FROM event WHERE session = ?1")
+            .and_then(|mut statement| {
+                statement.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+            })
             .map_err(self.fail())
     }
 

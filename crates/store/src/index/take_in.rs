@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Body, Entry, Row3, burials, journal, position_text};
+use super::{Body, Entry, Row3, burials, journal, let_go, position_text};
 use crate::gc::sweep::NEXT;
 use crate::log::{Commit, Position};
 use crate::outline::Outline;
@@ -16,6 +16,10 @@ use crate::record::Kind;
 const RECENT_RUN_MAX: usize = 1024;
 /// When this many objects wait in recent runs, they are merged into the sorted table.
 const RECENT_MAX: usize = 8192;
+
+/// Whose rows go with their pack.
+const TABLES: [&str; 8] =
+    ["object", "document", "checkpoint", "burial", "let_go", "event", "snapshot", "held"];
 
 /// What taking in a run changed of what is kept in memory.
 pub(super) enum Applied {
@@ -147,10 +151,10 @@ pub(super) fn apply_batch(
                 insert_checkpoint(transaction, entry, outline, number)?;
             }
             Body::Document { key, json } if entry.kind == Kind::Event => {
-                journal::insert_event(transaction, key, json, number)?;
+                journal::insert_event(transaction, key, json, (entry.birth, number))?;
             }
             Body::Document { key, json } if entry.kind == Kind::Session => {
-                journal::insert_snapshot(transaction, key, json, number)?;
+                journal::insert_snapshot(transaction, key, json, (entry.birth, number))?;
             }
             Body::Document { key, json } => {
                 transaction
@@ -168,6 +172,9 @@ pub(super) fn apply_batch(
                         entry.offset
                     ])?;
                 burials::insert(transaction, (entry.kind, json), entry.birth, number)?;
+                if entry.kind == Kind::Tombstone {
+                    let_go::insert(transaction, json, entry.birth, number)?;
+                }
             }
         }
     }
@@ -257,7 +264,7 @@ fn retire(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<()
             "UPDATE pack SET retired_at = coalesce(retired_at, ?2) WHERE number = ?1",
             params![number, commit.at.as_millis()],
         )?;
-        for table in ["object", "document", "checkpoint", "burial", "event", "snapshot", "held"] {
+        for table in TABLES {
             transaction.execute(&format!("DELETE FROM {table} WHERE pack = ?1"), [number])?;
         }
     }

@@ -84,13 +84,7 @@ impl Reader<'_> {
                 "agents" => config.agents = self.agents(value),
                 "auto" => config.auto = self.auto(value),
                 "hooks" => config.hooks = self.hooks(value),
-                "retention" => {
-                    config.retention = self.retention(value);
-                    let table = value.get_ref().as_table();
-                    if table.is_some_and(|table| table.contains_key("sessions")) {
-                        config.notes.push("`retention.sessions` is not used yet".to_owned());
-                    }
-                }
+                "retention" => config.retention = self.retention(value),
                 "export" => {
                     if self.table(name, value).is_some() {
                         config.notes.push(format!("`[{name}]` is not used yet"));

@@ -6,10 +6,9 @@ use std::rc::Rc;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::Candidate;
 use crate::Timestamp;
 
-/// The local days of a workspace, as far as its checkpoints tell.
+/// The local days of a workspace on which somebody worked.
 pub(super) struct Calendar<'a> {
     now: Timestamp,
     zone: &'a TimeZone,
@@ -18,11 +17,14 @@ pub(super) struct Calendar<'a> {
 }
 
 impl<'a> Calendar<'a> {
-    pub fn new(candidates: &[Candidate], now: Timestamp, zone: &'a TimeZone) -> Self {
+    pub fn new(
+        active: impl Iterator<Item = Timestamp>,
+        now: Timestamp,
+        zone: &'a TimeZone,
+    ) -> Self {
         let date = |moment: Timestamp| moment.0.to_zoned(zone.clone()).date();
         let today = date(now);
-        let days = candidates.iter().map(|candidate| date(candidate.created_at));
-        let mut active: BTreeSet<Date> = days.filter(|day| *day < today).collect();
+        let mut active: BTreeSet<Date> = active.map(date).filter(|day| *day < today).collect();
         active.insert(today);
         let mut idle_after = Vec::with_capacity(active.len());
         let (mut idle, mut later) = (0, None);

@@ -55,7 +55,7 @@ pub struct Rules {
     pub triggers: BTreeMap<Trigger, Rule>,
     /// The rule for every other trigger, for each by itself.
     pub default: Rule,
-    /// How long sessions are kept after their last event.
+    /// How long sessions are kept after their end.
     pub sessions: Keep,
     /// Whether the rule for all others holds for manual checkpoints too.
     pub include_manual: bool,
@@ -139,6 +139,16 @@ impl Policy {
     /// files, and what `undo` and `redo` can use.
     pub fn is_strict(&self) -> bool {
         matches!(self, Self::Preset(_))
+    }
+
+    /// How long sessions are kept. The seeds know none, so their presets keep what is usual; a
+    /// number of checkpoints to keep says nothing of sessions.
+    pub fn sessions(&self) -> Keep {
+        match self {
+            Self::Rules(rules) => rules.sessions,
+            Self::Preset(_) => Rules::default().sessions,
+            Self::Newest { .. } => Keep::Forever,
+        }
     }
 }
 
