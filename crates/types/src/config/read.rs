@@ -91,11 +91,7 @@ impl Reader<'_> {
                         config.notes.push("`retention.sessions` is not used yet".to_owned());
                     }
                 }
-                "export" => {
-                    if self.table(name, value).is_some() {
-                        config.notes.push(format!("`[{name}]` is not used yet"));
-                    }
-                }
+                "export" => config.export = self.export(value),
                 _ => self.unknown(key, "", &SECTIONS),
             }
         }
