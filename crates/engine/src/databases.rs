@@ -38,6 +38,7 @@ pub(crate) use plan::{
 };
 pub(crate) use present::{PresentDatabases, not_captured};
 pub(crate) use recover::Fates;
+pub(crate) use sources::followed;
 use sources::{Named, Source};
 
 /// A database that takes no longer than this to read is read again with every checkpoint.

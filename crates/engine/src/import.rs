@@ -3,7 +3,9 @@
 //!
 //! Crate `formats` reads them; this module makes manifests of what was read.
 
+mod bundle;
 mod databases;
+mod from_bundle;
 mod git;
 mod names;
 mod order;
@@ -18,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rappel_formats::form::{Reading, Skipped};
 use rappel_formats::{Form, Portable};
+use rappel_store::bundle::Bundle;
 use rappel_store::index::Index;
 use rappel_store::record::Kind;
 use rappel_store::{NewRecord, Writer};
@@ -92,9 +95,12 @@ impl Rappel {
         self.store.require_writable()?;
         let path =
             std::fs::canonicalize(&options.path).map_err(Error::io("open", &options.path))?;
-        let Some(form) = options.form.or_else(|| rappel_formats::detect(&path)) else {
-            return Err(unrecognised(&path));
-        };
+        let ours = || Bundle::is_one(&path).then_some(Form::Rappel);
+        let form = options.form.or_else(ours).or_else(|| rappel_formats::detect(&path));
+        let form = form.ok_or_else(|| unrecognised(&path))?;
+        if form == Form::Rappel {
+            return self.import_bundle(&path, &options.progress);
+        }
         let scratch = Scratch::new(self.store.home())?;
         let mut progress = |count: u64| {
             options.progress.read.store(count, Ordering::Relaxed);
@@ -204,7 +210,7 @@ impl Rappel {
     }
 
     /// Fails if somebody wants no more.
-    fn go_on(&self) -> Result<()> {
+    pub(crate) fn go_on(&self) -> Result<()> {
         match self.options.cancel.load(Ordering::Relaxed) {
             true => Err(cancelled()),
             false => Ok(()),

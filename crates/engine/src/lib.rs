@@ -176,6 +176,51 @@
 //! # }
 //! ```
 //!
+//! # Checkpoints in a file
+//!
+//! A checkpoint is written out as one file that needs no home. Later the work goes back to it, and the agent's session goes
+//! on from there.
+//!
+//! ```
+//! use rappel::types::agents::NewEvent;
+//! use rappel::{ExportOptions, OpenOptions, Rappel, RestoreOptions, SaveOptions, SessionStart};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let (project, home) = (folder.path().join("project"), folder.path().join("home"));
+//! # let checkpoints = folder.path().join("checkpoints");
+//! # std::fs::create_dir(&project)?;
+//! # std::fs::create_dir(&checkpoints)?;
+//! std::fs::write(project.join("plan.md"), "1. measure")?;
+//! let rappel = Rappel::open(OpenOptions::new(&project, &home))?;
+//! let (session, _) = rappel.start_session(SessionStart::default())?;
+//! rappel.record(&session, NewEvent::parse(r#"{"kind": "thought", "type": "analysis", "text": "measure first"}"#)?)?;
+//! let saved = rappel.save(&SaveOptions { session: Some(session.to_string()), ..SaveOptions::default() })?;
+//! let reference = saved.checkpoint.manifest.id.to_string().parse()?;
+//!
+//! // Export: one file, in a folder of the caller's.
+//! let options = ExportOptions { place: Some(checkpoints.clone()), ..ExportOptions::new(reference) };
+//! let exported = rappel.export(&options)?;
+//! assert_eq!(exported.paths, [checkpoints.join(format!("{}.rappel", exported.checkpoints[0]))]);
+//! assert!(exported.left_out.is_empty());
+//!
+//! // Change: the agent goes astray.
+//! std::fs::write(project.join("plan.md"), "oops")?;
+//! rappel.record(&session, NewEvent::parse(r#"{"kind": "thought", "type": "analysis", "text": "never mind"}"#)?)?;
+//!
+//! // Restore: the files are back.
+//! let reference = exported.checkpoints[0].to_string().parse()?;
+//! let plan = rappel.plan_restore(&reference, &RestoreOptions::default())?;
+//! rappel.apply(&plan, &RestoreOptions::default())?;
+//! assert_eq!(std::fs::read_to_string(project.join("plan.md"))?, "1. measure");
+//!
+//! // Resume: so is what the agent thought.
+//! let (state, _) = rappel.resume_from(&reference, Some(&session))?;
+//! assert_eq!(state.state.thought_chain.recent.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Checkpoints at regular times
 //!
 //! ```
@@ -274,7 +319,7 @@ pub use diff::{
 };
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result, way_out};
-pub use export::LokiWritten;
+pub use export::{ExportFailure, ExportOptions, ExportRange, Exported, LokiWritten};
 pub use import::{Arrivals, ImportOptions, ImportProgress, Imported};
 pub use init::Initialised;
 pub use labels::check_tags;
@@ -289,6 +334,7 @@ pub use rappel_capture::agents::locate::Surroundings;
 pub use rappel_capture::files::{Environment, Progress};
 pub use rappel_capture::restore::copy_out::Copied;
 pub use rappel_formats as formats;
+pub use rappel_formats::Form;
 pub use rappel_formats::loki::Listed as LokiListed;
 pub use rappel_store::ambient;
 pub use rappel_store::gc::GcReport;

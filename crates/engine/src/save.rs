@@ -80,7 +80,9 @@ impl Rappel {
             let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
             return self.save_holding(&options, progress, &mut Holdings::default());
         }
-        self.save_in_turn(options, progress)
+        let saved = self.save_in_turn(options, progress)?;
+        self.write_new_ones_out();
+        Ok(saved)
     }
 
     /// The same at once, taking hold of the databases that a restore may change.

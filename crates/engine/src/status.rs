@@ -219,6 +219,11 @@ impl Rappel {
             );
             status.worsen(Health::Degraded, &reason, "rappel trust");
         }
+        if let Some(failure) = self.export_failure() {
+            let reason = format!("checkpoints are not written out: {}", failure.message);
+            let hint = failure.hint.as_deref().unwrap_or("look at [export] in rappel.toml");
+            status.worsen(Health::Degraded, &reason, hint);
+        }
         status.hints.extend(self.missing_knowledge());
         match &newest {
             Some(row) => {

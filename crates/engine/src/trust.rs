@@ -36,6 +36,8 @@ use entry::{escaped, hash_of_all};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
+/// What `[export]` is called among what is wanted.
+const EXPORT: &str = "[export]";
 /// Larger scripts are not looked at before a restore brings them back.
 const SCRIPT_MAX: u64 = 64 << 20;
 
@@ -135,6 +137,9 @@ impl Gate {
             Wanted::Password { connection } => format!(
                 "PGPASSWORD would be sent to a server on another machine ({connection}), and you have"
             ),
+            Wanted::Export { .. } => {
+                "rappel.toml wants checkpoints to be written out, and you have".to_owned()
+            }
             _ => "rappel.toml runs programs for it, and you have".to_owned(),
         };
         let said = match (&self.decisions, state) {
@@ -199,7 +204,13 @@ impl Rappel {
     pub(crate) fn untrusted(&self) -> Vec<String> {
         let entries = self.trust().entries.into_iter();
         let left = entries.filter(|one| one.state != TrustState::Allowed);
+        let left = left.filter(|one| !matches!(one.entry.what, Wanted::Export { .. }));
         left.map(|one| one.entry.name).collect()
+    }
+
+    /// An error unless the user has allowed that checkpoints are written out to these places.
+    pub(crate) fn allow_export(&self, wanted: Wanted) -> Result<(), DatabaseError> {
+        self.guard(EXPORT, wanted, &self.config).map(drop)
     }
 
     /// A script that a restore would bring back, and that is not allowed with the present text: the
@@ -323,7 +334,9 @@ impl Rappel {
             Some((one.name.as_str(), wanted?))
         });
         let commands = config.commands.iter().map(|one| (one.name.as_str(), wanted_by(one)));
-        let all = databases.chain(commands);
+        let export = config.export.as_ref();
+        let export = export.map(|export| (EXPORT, self.wanted_by_export(export)));
+        let all = databases.chain(commands).chain(export);
         all.map(|(name, what)| TrustEntry::look(name, what, &self.root)).collect()
     }
 

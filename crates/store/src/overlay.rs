@@ -30,7 +30,8 @@ impl<'a> Overlay<'a> {
     pub fn over(below: &'a dyn Source, disk: &Arc<dyn Disk>, folder: &Path) -> Result<Self> {
         let path = folder.join(format!(".rappel-{:016x}.tmp", ambient::random()));
         let file = DiskFile::create_new(disk, &path)?;
-        unlink(&**disk, &path)?;
+        // A name that stays would be an empty file of nobody's.
+        unlink(&**disk, &path).or_else(|_| unlink(&**disk, &path))?;
         Ok(Self { below, kept: Mutex::new(Kept { file, length: 0, places: HashMap::new() }) })
     }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use crate::retention::Policy;
 
 mod agents;
+mod export;
 mod hooks;
 mod read;
 mod read_sources;
@@ -14,6 +15,7 @@ mod retention;
 mod sources;
 
 pub use agents::{AgentsConfig, AutoConfig};
+pub use export::ExportConfig;
 pub use hooks::HooksConfig;
 pub use sources::{
     CaptureConfig, CommandConfig, CommandLines, DatabaseConfig, DatabaseUrl, Gated,
@@ -54,6 +56,8 @@ pub struct Config {
     pub hooks: HooksConfig,
     /// `[retention]`.
     pub retention: Policy,
+    /// `[export]`; `None` where nothing is to be written out.
+    pub export: Option<ExportConfig>,
     /// What the user should know about the file although it is no mistake, a sentence each:
     /// sections that are accepted and have no effect yet.
     pub notes: Vec<String>,
@@ -257,6 +261,12 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # prompt = {{ keep = \"30d\", max = 1000 }}
 # default = {{ keep = \"7d\", max = 500, hourly_after = \"24h\", daily_after = \"7d\" }}
 
+# Checkpoints to write out for other tools as they are made. `rappel trust` asks you first.
+# [export]
+# format = \"caf\"
+# dir = \"checkpoints\"
+# triggers = [\"manual\", \"task-completed\"]
+
 [store]
 # With less space free on the home's disk, `rappel status` says degraded.
 # min_free = \"2GiB\"
@@ -315,14 +325,29 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_later_versions_are_noted() {
+    fn what_is_written_out_is_read() {
         let config = parse(
             r#"
             [export]
             format = "caf"
+            dir = "checkpoints"
+            triggers = ["manual", "task-completed"]
+            sqlite = "data/checkpoints.db"
             "#,
         );
-        assert_eq!(config.notes, ["`[export]` is not used yet"]);
+        let export = config.export.unwrap();
+        assert_eq!((export.format, export.dir.as_deref()), (Some("caf"), Some("checkpoints")));
+        assert_eq!(export.triggers, [Trigger::Manual, Trigger::TaskCompleted]);
+        assert_eq!(export.sqlite.as_deref(), Some("data/checkpoints.db"));
+        assert_eq!(parse("[export]").export, None);
+        assert_eq!(
+            parse("[export]\nformat = \"lugh\"").export.unwrap().triggers,
+            [Trigger::Manual]
+        );
+        for bad in ["format = \"zip\"", "dir = \"x\"", "triggers = [\"never\"]", "sqlite = 3"] {
+            let text = format!("[export]\n{bad}");
+            assert!(Config::parse(&text, "rappel.toml").is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -19,15 +19,74 @@ const SCHEMES: [&str; 5] = ["bearer", "basic", "digest", "token", "negotiate"];
 /// The shortest word behind one of them, without a telling name, that is a secret.
 const BEARER_MIN: usize = 16;
 
+/// What a value is called that a telling name stands before.
+const VALUE_OF: &str = "value of ";
+/// What a word without any pattern is called.
+const CHANCE: &str = "random text";
+
 /// The text with `[redacted: …]` in the place of everything that looks like a secret.
 pub fn text(text: &str) -> Cow<'_, str> {
+    without(text, found(text))
+}
+
+/// The same, but for words that only look like chance: ids of calls and messages do, too.
+pub fn sure(text: &str) -> Cow<'_, str> {
+    let mut found = found(text);
+    found.retain(|secret| secret.kind != CHANCE);
+    without(text, found)
+}
+
+/// What kind of secret a file of this name with this text seems to hold, if any. Code that only
+/// speaks of secrets (`password: String`, `token = next()`) holds none: outside of settings, a value
+/// behind a telling name counts if it is quoted, if the name is in capitals, or if the line begins
+/// with `name=`.
+pub fn in_file(name: &str, text: &str) -> Option<String> {
+    let settings = is_settings(name);
+    let counts = |secret: &Secret| {
+        let Some(telling) = secret.kind.strip_prefix(VALUE_OF) else { return true };
+        let before = &text[..secret.start];
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        settings
+            || before.ends_with(['"', '\''])
+            || !telling.bytes().any(|byte| byte.is_ascii_lowercase())
+            || line.strip_suffix('=').is_some_and(|name| name.chars().all(is_word))
+    };
+    let is_variable = |secret: &Secret| text[secret.start..].starts_with(['$', '<']);
+    let mut found = found(text).into_iter();
+    found.find(|secret| counts(secret) && !is_variable(secret)).map(|secret| secret.kind)
+}
+
+/// The same for bytes that are no text: only what cannot be there by chance.
+pub fn in_bytes(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut found = found(&text).into_iter();
+    let sure = |secret: &Secret| secret.kind != CHANCE && !secret.kind.starts_with(VALUE_OF);
+    found.find(sure).map(|secret| secret.kind)
+}
+
+/// Whether a file of this name holds settings, where every value stands for itself.
+fn is_settings(name: &str) -> bool {
+    const ENDINGS: [&str; 10] =
+        ["yml", "yaml", "toml", "ini", "properties", "conf", "cfg", "json", "env", "netrc"];
+    let base = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let ending = base.rsplit('.').next().unwrap_or_default();
+    ENDINGS.contains(&ending) || base.starts_with(".env") || base.starts_with("credentials")
+}
+
+fn found(text: &str) -> Vec<Secret> {
     let mut found = keys(text);
     addresses(text, &mut found);
     words(text, &mut found);
+    found.sort_by_key(|secret| (secret.start, std::cmp::Reverse(secret.end)));
+    found
+}
+
+fn without(text: &str, found: Vec<Secret>) -> Cow<'_, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);
     }
-    found.sort_by_key(|secret| (secret.start, std::cmp::Reverse(secret.end)));
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     for Secret { start, end, kind } in found {
@@ -161,7 +220,7 @@ fn words(text: &str, found: &mut Vec<Secret>) {
             };
             if start < end {
                 from = from.max(end);
-                found.push(Secret { start, end, kind: format!("value of {name}") });
+                found.push(Secret { start, end, kind: format!("{VALUE_OF}{name}") });
             }
             continue;
         }
@@ -171,7 +230,7 @@ fn words(text: &str, found: &mut Vec<Secret>) {
             && let Some((start, end)) = value_behind(text, end, word.starts_with("--"))
         {
             from = from.max(end);
-            found.push(Secret { start, end, kind: format!("value of {name}") });
+            found.push(Secret { start, end, kind: format!("{VALUE_OF}{name}") });
             continue;
         }
         if word.eq_ignore_ascii_case("bearer")
@@ -189,7 +248,7 @@ fn words(text: &str, found: &mut Vec<Secret>) {
             });
             let kind = match known {
                 Some((_, kind)) => kind,
-                None if is_random(part) => "random text",
+                None if is_random(part) => CHANCE,
                 None => continue,
             };
             found.push(Secret { start: place, end: place + part.len(), kind: kind.into() });
@@ -312,6 +371,42 @@ mod tests {
         ] {
             assert_eq!(text(plain), plain);
         }
+    }
+
+    #[test]
+    fn a_file_holds_a_secret_or_only_speaks_of_one() {
+        for (name, text) in [
+            ("a.rs", "let key = \"sk-ant-0123456789abcdefghij\";"),
+            ("a.py", "password = 'hunter2'"),
+            ("run.sh", "export DB_PASSWORD=hunter2"),
+            ("run.sh", "token=hunter2"),
+            ("compose", "  - DB_PASSWORD=hunter2"),
+            ("config/database.yml", "  password: hunter2"),
+            ("id", "-----BEGIN OPENSSH PRIVATE KEY-----\nx"),
+            ("notes.md", "psql postgres://me:pw@host/db"),
+        ] {
+            assert!(in_file(name, text).is_some(), "{name}: {text}");
+        }
+        for (name, text) in [
+            ("a.rs", "struct Login { password: String }"),
+            ("a.ts", "  token: string;"),
+            ("a.py", "    login(password=password, secret=os.environ[name])"),
+            ("run.sh", "DB_PASSWORD=$1"),
+            ("a.yml", "password: ${DB_PASSWORD}"),
+            ("README.md", "set the token, then restart"),
+        ] {
+            assert_eq!(in_file(name, text), None, "{name}: {text}");
+        }
+        let token = b"\xff\x00ghp_0123456789abcdefghijABCDEF\x00";
+        assert_eq!(in_bytes(token).as_deref(), Some("github token"));
+        assert_eq!(in_bytes(b"\xffZx81kQ0pLm29Vb3nTr7sWy64"), None);
+    }
+
+    #[test]
+    fn ids_that_look_like_chance_stay_where_only_the_sure_goes() {
+        let line = r#"{"id": "toolu_01AbCdEf23GhIj45KlMn67Op", "password": "hunter2"}"#;
+        let clean = r#"{"id": "toolu_01AbCdEf23GhIj45KlMn67Op", "password": "[redacted: value of password]"}"#;
+        assert_eq!(sure(line), clean);
     }
 
     #[test]

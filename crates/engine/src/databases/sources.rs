@@ -288,7 +288,7 @@ impl Rappel {
 }
 
 /// Where a path leads, be the end of it there or not.
-fn followed(mut path: PathBuf) -> PathBuf {
+pub(crate) fn followed(mut path: PathBuf) -> PathBuf {
     if let Ok(real) = std::fs::canonicalize(&path) {
         return real;
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rappel_capture::databases::{dump, sqlite};
 use rappel_capture::git::{LACKS, State, transfer};
-use rappel_formats::Portable;
 use rappel_formats::portable::{
     Content, Database, File, Files, Git, Knowledge, KnowledgeDocument, Session, Worktree,
 };
+use rappel_formats::{Form, Portable};
 use rappel_store::Store;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Source;
@@ -81,6 +81,32 @@ impl Rappel {
             one.left_out.push("environment variables".to_owned());
         }
         Ok(one)
+    }
+
+    /// A checkpoint that was imported is called in its own form as it was called there, and has its
+    /// own document again.
+    pub(super) fn back_to_origin(
+        &self,
+        row: &CheckpointRow,
+        form: Form,
+        one: &mut Portable,
+    ) -> Result<()> {
+        let manifest = self.store.manifest(row)?;
+        let Some(origin) = manifest.origin.as_ref().filter(|from| from.format == form.as_str())
+        else {
+            return Ok(());
+        };
+        one.document = self.origin_document(&manifest)?;
+        one.id.clone_from(&origin.id);
+        one.parent.clone_from(&origin.parent);
+        one.session.clone_from(&origin.session);
+        let prefix = format!("{form}.{}:", manifest.workspace.id);
+        for session in &mut one.sessions {
+            if let Some(there) = session.id.strip_prefix(&prefix) {
+                session.id = there.to_owned();
+            }
+        }
+        Ok(())
     }
 
     fn portable_git(

@@ -112,7 +112,7 @@ impl Rappel {
         databases.retain(|path| !ask.also.contains(path));
         let leave = Leave {
             excluded: &self.excluded(),
-            paths: &[&self.staging_paths()?, more.paths].concat(),
+            paths: &[&self.staging_paths()?, &self.written_files(), more.paths].concat(),
             databases: &databases,
         };
         Ok(self.scan_at(&self.root, sink, cache, leave, ask)?)

@@ -62,6 +62,18 @@ pub enum Wanted {
         /// Where it really lies.
         path: String,
     },
+    /// `[export]` writes checkpoints out as they are made.
+    Export {
+        /// In which form.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        format: Option<String>,
+        /// The folder or file that they really go to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        place: Option<String>,
+        /// The database that is kept current, where it really lies.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sqlite: Option<String>,
+    },
 }
 
 /// A file inside the workspace that a command line names: a script, most likely.
@@ -97,7 +109,7 @@ impl TrustEntry {
         let files = match &what {
             Wanted::Command { capture, restore } => named_files(&[capture, restore], root),
             Wanted::Tools { tools, .. } => named_files(&[tools], root),
-            Wanted::Password { .. } | Wanted::Sqlite { .. } => Vec::new(),
+            Wanted::Password { .. } | Wanted::Sqlite { .. } | Wanted::Export { .. } => Vec::new(),
         };
         Self { name: name.to_owned(), what, folder: escaped(root), files }
     }

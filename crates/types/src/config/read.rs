@@ -85,11 +85,7 @@ impl Reader<'_> {
                 "auto" => config.auto = self.auto(value),
                 "hooks" => config.hooks = self.hooks(value),
                 "retention" => config.retention = self.retention(value),
-                "export" => {
-                    if self.table(name, value).is_some() {
-                        config.notes.push(format!("`[{name}]` is not used yet"));
-                    }
-                }
+                "export" => config.export = self.export(value),
                 _ => self.unknown(key, "", &SECTIONS),
             }
         }

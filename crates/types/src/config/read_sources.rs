@@ -158,18 +158,22 @@ impl Reader<'_> {
                 self.unknown(key, "capture.", &["databases"]);
                 continue;
             }
-            capture.databases.clear();
-            for text in self.texts("capture.databases", value) {
-                match text.parse::<Trigger>() {
-                    Ok(trigger) => capture.databases.push(trigger),
-                    Err(_) => {
-                        let message = format!("{text:?} is not a trigger");
-                        self.mistake(value.span(), "capture.databases", message);
-                    }
+            capture.databases = self.triggers("capture.databases", value);
+        }
+        capture
+    }
+
+    pub(super) fn triggers(&mut self, key: &str, value: &Value<'_>) -> Vec<Trigger> {
+        let mut triggers = Vec::new();
+        for text in self.texts(key, value) {
+            match text.parse::<Trigger>() {
+                Ok(trigger) => triggers.push(trigger),
+                Err(_) => {
+                    self.mistake(value.span(), key, format!("{text:?} is not a trigger"));
                 }
             }
         }
-        capture
+        triggers
     }
 
     fn url(&mut self, key: &str, value: &Value<'_>) -> Option<DatabaseUrl> {
