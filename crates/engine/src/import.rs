@@ -93,8 +93,15 @@ impl Rappel {
     pub fn import(&self, options: &ImportOptions) -> Result<Imported> {
         self.require_folder()?;
         self.store.require_writable()?;
-        let path =
-            std::fs::canonicalize(&options.path).map_err(Error::io("open", &options.path))?;
+        let path = match std::fs::canonicalize(&options.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::NotThere {
+                    message: format!("{} does not exist", options.path.display()),
+                    hint: "rappel import takes the folder or file with the checkpoints".into(),
+                });
+            }
+            other => other.map_err(Error::io("open", &options.path))?,
+        };
         let ours = || Bundle::is_one(&path).then_some(Form::Rappel);
         let form = options.form.or_else(ours).or_else(|| rappel_formats::detect(&path));
         let form = form.ok_or_else(|| unrecognised(&path))?;

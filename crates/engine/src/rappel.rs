@@ -212,9 +212,14 @@ impl Rappel {
 
     /// Refuses where only the history is left.
     pub(crate) fn require_folder(&self) -> Result<()> {
-        match self.is_gone {
-            true => Err(Error::NoFolder { root: self.root.clone() }),
-            false => Ok(()),
+        let known = self.known();
+        match known.filter(|known| known.lineage_of.is_some()) {
+            Some(lineage) => Err(Error::Usage {
+                message: format!("{} is a lineage and no folder", lineage.root),
+                hint: Some("leave out --workspace, and name the checkpoint as FORMAT:ID".into()),
+            }),
+            None if self.is_gone => Err(Error::NoFolder { root: self.root.clone() }),
+            None => Ok(()),
         }
     }
 

@@ -10,6 +10,9 @@ use rappel_store::lock::Turn;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
+/// How often a folder is made until it stays.
+const ATTEMPTS: usize = 8;
+
 /// See the module.
 pub(super) struct Scratch {
     folder: PathBuf,
@@ -24,16 +27,28 @@ impl Scratch {
         let all = home.importing();
         private(&all)?;
         sweep(&all);
-        loop {
-            let folder = all.join(format!("{:016x}", ambient::random()));
-            private(&folder)?;
-            // A sweep of another process may have come between; then this one tries again.
-            let Ok(Some(turn)) = Turn::take(&folder.join("lock")) else { continue };
-            let inside = folder.join("files");
-            if folder.join("lock").exists() && private(&inside).is_ok() {
-                return Ok(Self { folder, inside, _turn: turn });
+        for _ in 1..ATTEMPTS {
+            // The sweep of another process may come between; then this one tries again.
+            if let Ok(Some(made)) = Self::make(&all) {
+                return Ok(made);
             }
         }
+        Self::make(&all)?.ok_or_else(|| Error::Usage {
+            message: format!("another process keeps removing what is made in {}", all.display()),
+            hint: None,
+        })
+    }
+
+    fn make(all: &Path) -> Result<Option<Self>> {
+        let folder = all.join(format!("{:016x}", ambient::random()));
+        private(&folder)?;
+        let Some(turn) = Turn::take(&folder.join("lock"))? else { return Ok(None) };
+        if !folder.join("lock").exists() {
+            return Ok(None);
+        }
+        let inside = folder.join("files");
+        private(&inside)?;
+        Ok(Some(Self { folder, inside, _turn: turn }))
     }
 
     /// Where to unpack.

@@ -187,8 +187,8 @@ pub(crate) fn place(
 ) -> rappel_store::Result<()> {
     let newest = index.newest(id)?;
     manifest.sequence = index.last_sequence(id)? + 1;
-    let parent = parent_of(index, id, newest.as_ref())?;
-    if let Some(foreign) = foreign_since(index, id, newest.as_ref())? {
+    let (parent, foreign) = follows(index, id, newest.as_ref())?;
+    if let Some(foreign) = foreign {
         manifest.metadata.insert(RESTORED_FROM.into(), foreign.as_str().into());
     }
     let not_before = newest.as_ref().map_or(i64::MIN, |row| row.created_at);
@@ -219,45 +219,34 @@ pub(crate) fn manifest_base(
     Ok(index.newest(id)?.map(|row| row.manifest))
 }
 
-/// What the next checkpoint follows: the newest one, or what was restored since. A checkpoint of a
-/// lineage is never among a workspace's own parents.
+/// What the next checkpoint follows: the newest one, or what was restored since.
 pub(crate) fn parent_of(
     index: &mut Index,
     id: WorkspaceId,
     newest: Option<&CheckpointRow>,
 ) -> rappel_store::Result<Option<CheckpointId>> {
-    let restored = restored_since(index, id, newest)?;
-    let own = restored.filter(|(_, is_own)| *is_own).map(|(restored, _)| restored);
-    Ok(own.or_else(|| newest.map(|row| row.id.clone())))
+    Ok(follows(index, id, newest)?.0)
 }
 
-/// The checkpoint of a lineage that was restored since the newest checkpoint.
-fn foreign_since(
+/// The same, and the checkpoint of a lineage that was restored since: that one is never a parent of
+/// the workspace's own.
+fn follows(
     index: &mut Index,
     id: WorkspaceId,
     newest: Option<&CheckpointRow>,
-) -> rappel_store::Result<Option<CheckpointId>> {
-    let restored = restored_since(index, id, newest)?;
-    Ok(restored.filter(|(_, is_own)| !is_own).map(|(restored, _)| restored))
-}
-
-/// What was restored since the newest checkpoint, and whether that is one of the workspace's own.
-fn restored_since(
-    index: &mut Index,
-    id: WorkspaceId,
-    newest: Option<&CheckpointRow>,
-) -> rappel_store::Result<Option<(CheckpointId, bool)>> {
+) -> rappel_store::Result<(Option<CheckpointId>, Option<CheckpointId>)> {
+    let own = newest.map(|row| row.id.clone());
     let restored = index
         .newest_document(Kind::Undo, &id.to_string())?
         .filter(|row| newest.is_none_or(|newest| row.birth > newest.birth))
         .and_then(|row| serde_json::from_str::<Undo>(&row.json).ok())
         .map(|undo| undo.to);
-    let Some(restored) = restored else { return Ok(None) };
+    let Some(restored) = restored else { return Ok((own, None)) };
     // One that this folder made before it adopted another history is its own too.
-    let row = index.checkpoint(&restored)?.map(|(row, _)| row.workspace);
-    let is_own = match row {
-        Some(of) => of == id || !lineages_in(index, id)?.iter().any(|one| one.workspace == of),
-        None => true,
+    let of = index.checkpoint(&restored)?.map(|(row, _)| row.workspace);
+    let is_foreign = match of.filter(|of| *of != id) {
+        Some(of) => lineages_in(index, id)?.iter().any(|lineage| lineage.workspace == of),
+        None => false,
     };
-    Ok(Some((restored, is_own)))
+    Ok(if is_foreign { (own, Some(restored)) } else { (Some(restored), None) })
 }

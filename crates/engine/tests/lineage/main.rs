@@ -12,6 +12,7 @@ mod support;
 
 mod apart;
 mod faults;
+mod foreign;
 mod import;
 mod names;
 mod restore;
