@@ -65,3 +65,28 @@ fn young_and_manual_checkpoints_stay_whatever_the_numbers_say() {
     let text = String::from_utf8(world.run(&["prune"]).stdout).unwrap();
     assert!(text.starts_with("Nothing to delete; 5 stay"), "{text}");
 }
+
+#[test]
+fn a_mistake_in_the_rules_is_told_once() {
+    let world = World::new();
+    world.save("before all");
+    world.write("rappel.toml", "[retention\n");
+    let output = world.run(&["prune", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("nothing is pruned").count(), 1, "{said}");
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
+fn a_value_that_was_given_to_a_checkpoint_can_be_taken_away() {
+    let world = World::new();
+    world.save("before all");
+    let value = || world.json(&["show", "latest"])["metadata"]["step"].take();
+    assert!(world.run(&["tag", "latest", "--meta", "step=3"]).status.success());
+    assert_eq!(value(), 3);
+    assert!(world.run(&["tag", "latest", "--meta", "step="]).status.success());
+    assert_eq!(value(), serde_json::Value::Null);
+    let again = world.run(&["tag", "latest", "--meta", "step="]);
+    assert_eq!(again.status.code(), Some(3), "{again:?}");
+}
