@@ -4,17 +4,21 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use rappel::ambient::{Clock, SystemClock};
 use rappel::formats::portable::{File, Files};
 use rappel::formats::{Form, Portable};
 use rappel::{Arrivals, OpenOptions, Rappel};
 use rappel_types::{RelPath, Timestamp, Trigger};
 use support::World;
 
+/// More than a year ago, which stays so for as long as a test runs.
+static START: LazyLock<i64> =
+    LazyLock::new(|| SystemClock.now().as_millis() - 400 * 24 * 3_600_000);
+
 fn checkpoint(id: &str, minute: i64, text: &str) -> Portable {
-    let start: Timestamp = "2026-10-01T08:00:00Z".parse().unwrap();
-    let at = Timestamp::from_millis(start.as_millis() + minute * 60_000);
+    let at = Timestamp::from_millis(*START + minute * 60_000);
     let mut one = Portable::new(id, at, Trigger::Manual);
     one.description = Some(format!("words of {id}"));
     let content = Arc::new(text.as_bytes().to_vec());
@@ -49,7 +53,9 @@ fn faces_say_what_came_from_elsewhere() {
     insta::assert_snapshot!("list", world.face(&["list"]));
     insta::assert_snapshot!("timeline", world.face(&["timeline"]));
     insta::assert_snapshot!("find", world.face(&["find", "--path", "a.txt"]));
-    insta::assert_snapshot!("show", world.face(&["show", "aiwg:3"]));
+    let shown = world.face(&["show", "aiwg:3"]);
+    assert!(shown.contains("from aiwg:003, read from /elsewhere/.aiwg"), "{shown}");
+    assert!(shown.contains("2 of its lineage"), "{shown}");
     insta::assert_snapshot!("restore_dry_run", world.face(&["restore", "aiwg:3", "--dry-run"]));
     insta::assert_snapshot!("unknown", world.face(&["show", "aiwg:7"]));
     import(&world, "/another/.aiwg");

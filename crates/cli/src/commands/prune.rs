@@ -20,7 +20,8 @@ const DAY_MS: u64 = 24 * 3_600_000;
 /// under 72 hours ago, those under a day old, and manual ones unless a policy names them. A preset
 /// keeps only its own numbers, pinned ones, the newest with files, and what undo or redo may need.
 /// Sessions that ended longer ago than `sessions` keeps them go too, unless a checkpoint that stays
-/// refers to them. What was deleted can be brought back for a day with `rappel undelete`.
+/// refers to them. What was deleted can be brought back for a day with `rappel undelete`. Imported
+/// checkpoints stay, unless --workspace names their lineage by its id.
 #[derive(Debug, Clone, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "\
@@ -28,6 +29,7 @@ Examples:
   rappel prune --dry-run
   rappel prune --confirm
   rappel prune --keep-last 100 --keep-days 7
+  rappel prune --workspace 0123456789abcdef --keep-last 50
   rappel prune --now --confirm")]
 pub struct Args {
     /// Show what would go, and why, and delete nothing

@@ -43,7 +43,7 @@ pub fn list(
         let manifest = &checkpoint.manifest;
         let is_latest = listing.latest.as_deref() == Some(manifest.id.as_str());
         let mark = if is_latest { format!("  {}", paint.good("(latest)")) } else { String::new() };
-        let number = paint.faint(&format!("{:>width$}", manifest.sequence));
+        let number = paint.faint(&format!("{:>width$}", number(checkpoint)));
         let id = paint.id(manifest.id.as_str());
         let from = checkpoint.lineage.as_ref().map(|lineage| format!("  ({})", from(lineage)));
         let from = from.map(|from| paint.faint(&from)).unwrap_or_default();
@@ -122,6 +122,14 @@ pub fn folded(count: usize, when: &str) -> String {
     format!("{} state-only {when} (--all shows them)", thousands(count as u64))
 }
 
+/// The number that a reference may name a checkpoint by: an imported one has none.
+pub fn number(checkpoint: &Checkpoint) -> String {
+    match checkpoint.lineage {
+        Some(_) => "-".into(),
+        None => checkpoint.manifest.sequence.to_string(),
+    }
+}
+
 /// `from aiwg:003`: what an imported checkpoint was where it came from.
 pub fn from(lineage: &LineageView) -> String {
     format!("from {}:{}", clean(&lineage.format), clean(&lineage.id))
@@ -180,7 +188,8 @@ pub fn full(
     text.push('\n');
     text.push_str(&message(manifest.description.as_deref().unwrap_or_default()));
     let mut fields = Fields::new(paint);
-    fields.add("Number", manifest.sequence.to_string());
+    let of = if checkpoint.lineage.is_some() { " of its lineage" } else { "" };
+    fields.add("Number", format!("{}{of}", manifest.sequence));
     fields.add(
         "Made",
         format!("{} ({})", time::age(now, manifest.created_at), local(manifest.created_at, zone)),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use rappel::{FileLog, Found, FoundEvent};
 use rappel_types::{Timestamp, time};
 
-use super::checkpoint::from;
+use super::checkpoint::{from, number};
 use super::{change_word, count, thousands, title};
 use crate::output::{Paint, clean};
 
@@ -32,7 +32,7 @@ pub fn found(found: &Found, now: Timestamp, paint: Paint) -> String {
     let width = newest.unwrap_or(0).to_string().len();
     for checkpoint in &found.checkpoints {
         let manifest = &checkpoint.manifest;
-        let number = paint.faint(&format!("{:>width$}", manifest.sequence));
+        let number = paint.faint(&format!("{:>width$}", number(checkpoint)));
         let title = title(checkpoint).map(|title| format!("  {title}")).unwrap_or_default();
         let (id, age) = (paint.id(manifest.id.as_str()), time::age(now, manifest.created_at));
         let from = checkpoint.lineage.as_ref().map(|lineage| format!(" · {}", from(lineage)));

@@ -27,9 +27,13 @@ pub fn graph(timeline: &Timeline, now: Timestamp, paint: Paint) -> String {
             format!("  {}", shorten(&clean(first), TITLE))
         });
         let id = paint.id(&entry.id);
-        let number = paint.faint(&format!("#{}", entry.sequence));
+        // The number of an imported one would name another checkpoint.
+        let number = match entry.lineage {
+            None => format!(" {}", paint.faint(&format!("#{}", entry.sequence))),
+            Some(_) => String::new(),
+        };
         let columns = columns(entry, if entry.holds_files { '*' } else { 'o' });
-        text.push_str(&format!("{columns}  {id} {number}{}{here}\n", title.unwrap_or_default()));
+        text.push_str(&format!("{columns}  {id}{number}{}{here}\n", title.unwrap_or_default()));
         let below = columns_below(entry);
         text.push_str(&format!("{below}  {}\n", paint.faint(&facts(entry, now).join(" · "))));
     }

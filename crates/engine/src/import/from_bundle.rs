@@ -1,5 +1,6 @@
 //! The import of a bundle, our own portable form: a lineage of the workspace that it was made of.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -146,9 +147,9 @@ impl Rappel {
         }
         let events = bundle.documents().iter().filter(|one| one.kind != Part::Label);
         for session in events.filter_map(|one| one.key.parse::<SessionId>().ok()) {
-            if !called.sessions.contains_key(&session) {
-                let here = self.unused_session(lineage.workspace, &session)?;
-                called.sessions.insert(session, here);
+            if let Entry::Vacant(entry) = called.sessions.entry(session) {
+                let here = self.unused_session(lineage.workspace, entry.key())?;
+                entry.insert(here);
             }
         }
         Ok(called)

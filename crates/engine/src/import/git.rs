@@ -1,7 +1,7 @@
 //! Git's state out of a foreign checkpoint: its bundle becomes a repository in a scratch folder, and that is
 //! captured like any other. Nothing of it runs: no hook, no setting, no protocol.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -166,11 +166,12 @@ impl Rappel {
         bundles: &mut Bundles,
     ) -> Result<Option<Files>> {
         let Ok(Some(key)) = key_of(git) else { return Ok(None) };
-        if !bundles.files.contains_key(&key) {
-            let files = self.commit_files(git, scratch)?;
-            bundles.files.insert(key, files);
-        }
-        Ok(bundles.files.get(&key).cloned().flatten())
+        Ok(match bundles.files.entry(key) {
+            hash_map::Entry::Occupied(entry) => entry.get().clone(),
+            hash_map::Entry::Vacant(entry) => {
+                entry.insert(self.commit_files(git, scratch)?).clone()
+            }
+        })
     }
 
     /// They can be read as long as `scratch` is there.
