@@ -137,7 +137,8 @@ fn the_state_and_the_history_of_a_context_are_part_of_what_was_known() {
 
     // A checkpoint has it as it was, also from the journal alone.
     std::fs::remove_file(index(world.home.path())).unwrap();
-    let then = &world.json(&["at", "latest", "--session", &session])["state"]["context"];
+    let then =
+        &world.json(&["at", "--checkpoint", "latest", "--session", &session])["state"]["context"];
     assert_eq!(then["state"], serde_json::json!({"plan": {"step": 2}, "lost": 1}));
     assert!(world.must(&["at", "now"]).contains("plan={\"step\":2}"));
 }

@@ -23,11 +23,14 @@ use crate::portable::Portable;
 use crate::sessions::UNKNOWN;
 use crate::{Error, Form, Result, files, sessions, triggers};
 
+use document::Snapshot;
 pub use document::{Checkpoint, VERSION};
 use state::Times;
 
 /// A file that is larger is no checkpoint of this form.
 const FILE_MAX: u64 = 64 << 20;
+/// A checkpoint with more thoughts, messages and calls is not read.
+const ITEMS_MAX: usize = 100_000;
 /// So many files of a folder are looked at to learn its form.
 const LOOKED_AT: usize = 64;
 
@@ -153,6 +156,11 @@ fn checkpoint_of(original: &Value) -> Result<Checkpoint, Bad> {
         .map_err(|error| Bad::Other(format!("not a checkpoint: {error}")))?;
     if document.id.is_empty() {
         return Err(Bad::Other("its id is empty".into()));
+    }
+    let Snapshot { thought_chain, context, tool_state, .. } = &document.snapshot;
+    if thought_chain.len() + context.history.len() + tool_state.calls.len() > ITEMS_MAX {
+        let reason = format!("it has more than {ITEMS_MAX} thoughts, messages and calls");
+        return Err(Bad::Other(reason));
     }
     Ok(document)
 }

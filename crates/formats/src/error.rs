@@ -42,7 +42,11 @@ pub enum Error {
         reason: String,
     },
     /// It was made by a newer version than this one reads.
-    #[error("{} is of version {found}; this build reads {supported}", path.display())]
+    #[error(
+        "{} is of version {found}; this build reads {supported}: use a newer rappel, or let the tool \
+         write version {supported}",
+        path.display()
+    )]
     Version {
         /// The file.
         path: PathBuf,

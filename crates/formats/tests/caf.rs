@@ -136,6 +136,17 @@ fn an_unknown_version_is_refused_with_the_one_that_is_needed() {
 }
 
 #[test]
+fn a_checkpoint_with_too_many_items_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = json_of(&fixture("caf/ckpt_abc123.json"));
+    one["snapshot"]["context"]["history"] = vec![Value::Null; 100_000].into();
+    let file = folder.path().join("a.json");
+    std::fs::write(&file, one.to_string()).unwrap();
+    let error = read(Form::Caf, &file).unwrap_err().to_string();
+    assert!(error.contains("more than 100000"), "{error}");
+}
+
+#[test]
 fn an_id_never_leads_out_of_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("in");

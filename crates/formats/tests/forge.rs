@@ -165,6 +165,14 @@ fn bombs_are_refused() {
     let file = json!({"session_id": "s", "checkpoints": records});
     let error = read(Form::Forge, &put(folder.path(), &file)).unwrap_err().to_string();
     assert!(error.contains("more than 10000000 items"), "{error}");
+    // Links that would all be compared with one another.
+    let links: Vec<Value> =
+        (0..20_001).map(|to| json!(["a", to.to_string(), "Supports"])).collect();
+    let mut one = head(0);
+    one["state"] = json!({"belief_dependencies": links});
+    let file = json!({"session_id": "s", "checkpoints": [{"Full": one}]});
+    let error = read(Form::Forge, &put(folder.path(), &file)).unwrap_err().to_string();
+    assert!(error.contains("links between beliefs"), "{error}");
 }
 
 #[test]

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use jsonschema::Validator;
 use proptest::prelude::*;
 use rappel_formats::portable::{Git, Portable};
-use rappel_formats::{aiwg, caf, forge};
+use rappel_formats::{aiwg, caf, forge, triggers};
+use rappel_types::Trigger;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{checkpoint, fixture, folded, reasoning, thinking};
 
 fn folder() -> PathBuf {
@@ -123,6 +124,51 @@ proptest! {
         one.sessions.clear();
         check(&one)?;
     }
+}
+
+#[test]
+fn the_table_of_triggers_is_the_one_in_the_code() {
+    let page = std::fs::read_to_string(folder().join("../formats.md")).unwrap();
+    for trigger in Trigger::ALL {
+        let begins = format!("| `{trigger}` |");
+        let line = page.lines().find(|line| line.starts_with(&begins));
+        let line = line.unwrap_or_else(|| panic!("{trigger} is not in the table"));
+        let more = if triggers::is_exact_in_forge(*trigger) { "" } else { " +" };
+        let (forge, caf) = (triggers::to_forge(*trigger), triggers::to_caf(*trigger));
+        let ends = format!("| `{forge}`{more} | `{caf}` |");
+        assert!(line.ends_with(&ends), "{line}\n should end in\n{ends}");
+    }
+}
+
+/// As their documents show them.
+#[test]
+fn examples_of_lugh_and_loki_are_valid() {
+    let lugh = json!({
+        "id": "chk_20241227_143022", "created_at": "2024-12-27T14:30:22Z", "trigger": "manual",
+        "description": "Before major refactor", "environment": "staging",
+        "git": {"branch": "develop", "commit": "abc123def", "dirty_files": ["src/index.ts"],
+            "worktrees": [{"name": "issue-42", "branch": "fix/issue-42", "path": "/.lugh/worktrees/issue-42"}]},
+        "database": {"snapshot_file": "db_snapshot.sql", "tables": ["sessions"], "row_counts": {"sessions": 8}},
+        "agents": {"active_count": 2, "sessions": [
+            {"id": "sess_123", "conversation_id": "conv_456", "assistant_session_id": "claude_789"}]},
+        "knowledge": {"projects": ["my-app"], "document_count": 42}
+    });
+    assert_eq!(problems(&validator("lugh-checkpoint.json"), &lugh), [""; 0]);
+    let metadata = validator("loki-metadata.json");
+    for (name, time, message) in [
+        ("cp-12-1739345422", "timestamp", "task_description"),
+        ("cp-20260212-143022", "timestamp", "message"),
+        ("chk-20260212-150105", "created_at", "message"),
+    ] {
+        let mut one = json!({"id": name, "git_sha": "abc", "files": ["session.json"]});
+        one[time] = "2026-02-12T14:30:22Z".into();
+        one[message] = "text".into();
+        assert_eq!(problems(&metadata, &one), [""; 0]);
+        one["id"] = "../out".into();
+        assert!(!metadata.is_valid(&one));
+    }
+    let line = json!({"id": "cp-12-1", "ts": "2026-02-12T14:30:22Z", "iter": 12, "task": "t", "sha": "abc"});
+    assert_eq!(problems(&validator("loki-index-line.json"), &line), [""; 0]);
 }
 
 #[test]

@@ -18,6 +18,9 @@ use crate::portable::{Git, Portable};
 use crate::sessions::UNKNOWN;
 use crate::{Error, Form, Result, files, sessions};
 
+/// A session remembers so many files as touched.
+const FILES_MAX: usize = 500;
+
 /// What a checkpoint carries in this form.
 const CARRIED: [&str; 1] = ["memory"];
 
@@ -98,7 +101,8 @@ pub(crate) fn portable(data: &CheckpointData) -> Portable {
         state.started_at = began.and_then(|began| files::moment(&began.into()));
         state.latest_at = Some(Timestamp::from_millis(data.timestamp.as_millis()));
         state.assistant_session_id = Some(data.session_id.clone());
-        state.files_touched.clone_from(&data.files_modified);
+        let newest = data.files_modified.len().saturating_sub(FILES_MAX);
+        state.files_touched = data.files_modified[newest..].to_vec();
         checkpoint.session = Some(data.session_id.clone());
         checkpoint.sessions.push(sessions::session(&data.session_id, legal(&state)));
     }

@@ -1,6 +1,6 @@
 //! What a session knew, from a checkpoint of CAF and as one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rappel_types::agents::{
     Confidence, Note, SAID, SessionState, SessionStatus, Thought, TokenCount, ToolCall, legal,
@@ -73,9 +73,8 @@ fn take_history(
     times: &mut Times,
 ) -> Vec<Thought> {
     let history = &document.snapshot.context.history;
-    let in_chain = |id: &str| {
-        document.snapshot.thought_chain.iter().any(|one| one.id == id && one.kind == SAID)
-    };
+    let chain = document.snapshot.thought_chain.iter().filter(|one| one.kind == SAID);
+    let in_chain: HashSet<&str> = chain.map(|one| one.id.as_str()).collect();
     let mut texts = Vec::new();
     let mut last: Option<(Timestamp, bool)> = None;
     for (place, message) in history.iter().enumerate() {
@@ -103,7 +102,7 @@ fn take_history(
         last = Some((at, user));
         if user {
             state.prompts.push(Note { id, text: content, created_at: at });
-        } else if !in_chain(&id) {
+        } else if !in_chain.contains(id.as_str()) {
             let kind = SAID.to_owned();
             texts.push(Thought {
                 id,

@@ -1,5 +1,7 @@
 //! What a session knew, from a snapshot of forge and as one.
 
+use std::collections::HashMap;
+
 use rappel_types::Timestamp;
 use rappel_types::agents::{
     self, BeliefDependency, Confidence, DependencyKind, ExecutedCommand, HypothesisStatus,
@@ -111,10 +113,10 @@ pub(super) fn state_of(snapshot: &Snapshot, at: Timestamp) -> SessionState {
 
 /// A branch goes by its name; others name it by its id.
 fn take_branches(snapshot: &Snapshot, early: Timestamp, state: &mut SessionState) {
-    let name = |id: &str| {
-        let named = snapshot.branches.iter().find(|one| one.id == id);
-        named.and_then(|one| one.name.clone()).unwrap_or_else(|| id.to_owned())
-    };
+    let named = snapshot.branches.iter().rev();
+    let named: HashMap<&str, &str> =
+        named.filter_map(|one| Some((one.id.as_str(), one.name.as_deref()?))).collect();
+    let name = |id: &str| named.get(id).copied().unwrap_or(id).to_owned();
     for one in &snapshot.branches {
         state.branches.add(agents::Branch {
             name: name(&one.id),
