@@ -69,8 +69,7 @@ impl Rappel {
     ) -> Result<(Option<GitPart>, Vec<PartialReason>)> {
         let because = |reason: String| PartialReason { facet: Facet::Git, path: None, reason };
         if git.bundle.is_none() {
-            let reason = because("its history did not come along".to_owned());
-            return Ok((Some(said_only(git)), vec![reason]));
+            return Ok((Some(said_only(git)), Vec::new()));
         }
         let unbundled = match self.unbundle(git, scratch) {
             Ok(unbundled) => unbundled,
