@@ -2,11 +2,11 @@
 //! give them.
 
 use clap::{CommandFactory, Subcommand};
-use rappel_types::{Facet, Reference};
+use rappel_types::{CheckpointId, Facet, Reference};
 
-use super::{at, delete, diff, help, list, prune, restore, save, show, timeline};
+use super::{at, delete, diff, help, list, loki, prune, restore, save, show, timeline};
 use crate::args::Cli;
-use crate::errors::Result;
+use crate::errors::{Exit, Result};
 use crate::process::Context;
 use crate::values;
 
@@ -54,16 +54,27 @@ pub struct Rollback {
     pub reference: Reference,
 }
 
+/// Lists checkpoints; in a folder where Loki Mode works, its own among them.
+fn list_all(args: &list::Args, context: &Context) -> Result {
+    match context.output.json || args.has_filters() || !loki::is_here(context) {
+        true => list::run(args, context),
+        false => loki::list(args, context),
+    }
+}
+
 /// `restore REF --only agents --confirm`, and how the code would follow.
 fn rollback(args: &Rollback, context: &Context) -> Result {
     let rappel = context.open_silently()?;
-    let row = rappel.resolve(&args.reference, false)?;
+    let reference = loki::resolved(&rappel, &args.reference, context)?;
+    let row = rappel.resolve(&reference, false)?;
+    let safety = loki::newest_safety(&rappel)?;
     let checkpoint = rappel.show(&restore::exactly(&row.id))?;
     drop(rappel);
     let how = restore::How { only: vec![Facet::Agents], confirm: true, ..restore::How::default() };
     let reference = Some(restore::exactly(&row.id));
     let exit = restore::run(&restore::Args { reference, how, conversation: None }, context)?;
     let output = context.output;
+    write_safety(safety.as_ref(), context)?;
     if !output.json && !output.quiet {
         if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.root.commit) {
             output.tell(&format!(
@@ -79,11 +90,25 @@ fn rollback(args: &Rollback, context: &Context) -> Result {
     Ok(exit)
 }
 
+/// Where Loki Mode works, what was made before the rollback is written into its folder too.
+fn write_safety(before: Option<&CheckpointId>, context: &Context) -> Result<()> {
+    let rappel = context.open_silently()?;
+    let made = loki::newest_safety(&rappel)?;
+    let Some(made) = made.filter(|made| Some(made) != before) else { return Ok(()) };
+    if rappel.loki_place().is_some() {
+        let written = rappel.write_loki(&made)?;
+        context.output.note(&format!("the state before is {} (pre-rollback snapshot)", written.id));
+    }
+    Ok(())
+}
+
 pub fn run(args: &Args, context: &Context) -> Result {
     match &args.verb {
-        None => list::run(&list::Args::default(), context),
+        None => list_all(&list::Args::default(), context),
+        Some(Verb::Create(args)) if loki::is_here(context) => loki::create(args, context),
         Some(Verb::Create(args)) => save::run(args, context),
-        Some(Verb::List(args)) => list::run(args, context),
+        Some(Verb::List(args)) => list_all(args, context),
+        Some(Verb::Show(args)) if loki::show(&args.reference, context)? => Ok(Exit::Done),
         Some(Verb::Show(args)) => show::run(args, context),
         Some(Verb::Diff(args)) => diff::run(args, context),
         Some(Verb::Restore(args)) => restore::run(args, context),

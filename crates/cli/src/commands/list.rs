@@ -67,6 +67,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// Whether only some of the checkpoints are asked for, or others than usual.
+    pub fn has_filters(&self) -> bool {
+        !filters(self).is_empty()
+    }
+
     fn path(&self) -> Option<&OsString> {
         self.path.as_ref().or(self.plain_path.as_ref())
     }

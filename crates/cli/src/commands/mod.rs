@@ -25,6 +25,7 @@ mod integrate_git;
 mod integrate_systemd;
 pub mod list;
 pub mod log;
+pub mod loki;
 mod lost_hooks;
 mod patch;
 pub mod pin;

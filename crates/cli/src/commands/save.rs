@@ -1,7 +1,7 @@
 //! `rappel save`.
 
 use rappel::types::agents::SessionId;
-use rappel::{ErrorKind, Progress, SaveOptions};
+use rappel::{ErrorKind, Progress, Rappel, SaveOptions, Saved};
 use rappel_types::{Facet, Trigger};
 use serde::Serialize;
 use serde_json::Value;
@@ -88,6 +88,13 @@ struct Answer<'a> {
 pub fn run(args: &Args, context: &Context) -> Result {
     rappel::check_tags(&args.tags)?;
     let rappel = context.open_silently()?;
+    let saved = make(args, &rappel, context)?;
+    answer(&saved, &rappel, context)?;
+    end(args, &saved, &rappel, context)
+}
+
+/// Makes the checkpoint, and says nothing yet.
+pub fn make(args: &Args, rappel: &Rappel, context: &Context) -> Result<Saved> {
     if let Some(session) = context.named_session(args.session.as_ref())? {
         rappel.session(&session)?;
     }
@@ -109,14 +116,14 @@ pub fn run(args: &Args, context: &Context) -> Result {
         ..SaveOptions::default()
     };
     if options.wants(Facet::Databases) {
-        trust::ask_once(&rappel, context)?;
+        trust::ask_once(rappel, context)?;
     }
     context.stop_cleanly();
     let counters = Progress::default();
-    let saved = progress::scan(context, &counters, || {
-        rappel.save_with_progress(&options, Some(&counters))
-    })?;
+    Ok(progress::scan(context, &counters, || rappel.save_with_progress(&options, Some(&counters)))?)
+}
 
+fn answer(saved: &Saved, rappel: &Rappel, context: &Context) -> Result<()> {
     let checkpoint = &saved.checkpoint;
     let output = context.output;
     if output.json {
@@ -131,13 +138,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
         let text = face::saved::text(checkpoint, &agents, context.now(), &go_back, output.paint());
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
+    Ok(())
+}
+
+/// What is said besides the answer, and how it ends.
+pub fn end(args: &Args, saved: &Saved, rappel: &Rappel, context: &Context) -> Result {
+    let (checkpoint, output) = (&saved.checkpoint, context.output);
     for note in &saved.notes {
         output.note(note);
     }
     let incomplete = args.require_complete && checkpoint.manifest.partial;
     face::saved::warn(checkpoint, output);
-    context.announce(&rappel);
-    detached::start_upkeep(&rappel, context);
+    context.announce(rappel);
+    detached::start_upkeep(rappel, context);
     if incomplete {
         return Err(Failure {
             kind: ErrorKind::Failed,

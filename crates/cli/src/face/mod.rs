@@ -9,6 +9,7 @@ pub mod diff_agents;
 pub mod found;
 pub mod git;
 pub mod health;
+pub mod loki;
 pub mod prune;
 pub mod recover;
 pub mod replay;

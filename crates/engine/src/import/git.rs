@@ -79,10 +79,7 @@ impl Rappel {
     ) -> Result<(Option<GitPart>, Vec<PartialReason>)> {
         let key = match key_of(git) {
             Ok(Some(key)) => key,
-            Ok(None) => {
-                let reason = because("its history did not come along".to_owned());
-                return Ok((None, vec![reason]));
-            }
+            Ok(None) => return Ok((None, Vec::new())),
             Err(error) => {
                 let reason = because(format!("its bundle cannot be read: {error}"));
                 return Ok((None, vec![reason]));

@@ -157,7 +157,11 @@ impl Rappel {
                     manifest.metadata.entry(key.into()).or_insert_with(|| said.clone().into());
                 }
             }
-            manifest.facets.insert(Facet::Git, taken_or_failed(part.is_some()));
+            let state = match (&part, partial.is_empty()) {
+                (None, true) => FacetState::NotAsked,
+                (part, _) => taken_or_failed(part.is_some()),
+            };
+            manifest.facets.insert(Facet::Git, state);
             manifest.git = part;
             manifest.partial_reasons.extend(partial);
         }

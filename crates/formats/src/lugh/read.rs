@@ -114,6 +114,9 @@ fn checkpoint(folder: &Foreign, spool: &mut Spool) -> Result<Portable, String> {
         one.metadata = metadata.clone().into_iter().collect();
     }
     one.git = git(&json, folder)?;
+    if one.git.as_ref().is_some_and(|git| git.commit.is_some() && git.bundle.is_none()) {
+        one.partial.push(format!("git's history: there is no {BUNDLE}"));
+    }
     files(&json, folder, &mut one, spool)?;
     one.databases = databases(&json, folder, &mut one.partial)?;
     one.sessions = sessions(&json, folder, &mut one.partial)?;
