@@ -163,6 +163,7 @@ commands! {
     Doctor(doctor),
     Recover(recover),
     Bisect(bisect),
+    Export(export),
     Adopt(adopt),
     Trust(trust),
     Integrate(integrate),
