@@ -163,6 +163,7 @@ commands! {
     Doctor(doctor),
     Recover(recover),
     Bisect(bisect),
+    Export(export),
     Adopt(adopt),
     Import(import),
     Trust(trust),

@@ -107,6 +107,16 @@ pub fn trigger(text: &str) -> Result<Trigger, BadValue> {
     })
 }
 
+/// One of the forms of checkpoints.
+pub fn form(text: &str) -> Result<rappel::Form, BadValue> {
+    text.parse().map_err(|message: String| {
+        let known: Vec<_> = rappel::Form::ALL.iter().map(|form| form.as_str()).collect();
+        let hint = rappel_types::slip::nearest(text, known.iter().copied());
+        let hint = hint.map_or_else(|| known.join(", "), |near| format!("did you mean {near}?"));
+        BadValue::new(&message, hint)
+    })
+}
+
 /// A session's id.
 pub fn session(text: &str) -> Result<SessionId, BadValue> {
     text.parse().map_err(|error: rappel_types::agents::ParseSessionIdError| {

@@ -52,6 +52,22 @@ fn world() -> World {
     world
 }
 
+#[test]
+fn checkpoints_can_be_exported() {
+    let world = world();
+    if !can_mount(&world) {
+        return;
+    }
+    let file = world.project.outside().join("x.rappel");
+    for more in [&[][..], &["--redact"]] {
+        let to = file.to_str().unwrap();
+        let output = run(&world, &[&["export", "1..2", "-o", to], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let piped = run(&world, &[&["export", "1..2", "-o", "-"], more].concat());
+        assert_eq!(piped.stdout, std::fs::read(&file).unwrap());
+    }
+}
+
 fn assert_readable(world: &World) {
     for arguments in [
         &["list"][..],

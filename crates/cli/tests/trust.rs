@@ -121,6 +121,8 @@ const CALLS: &[(&str, &str)] = &[
     ("log", "a.txt"),
     ("bisect", "1 2 -- true"),
     ("bisect", "--abort"),
+    ("export", "1 -o THERE"),
+    ("export", "1..2 --redact -o THERE"),
     ("show", "latest"),
     ("cat", "1:a.txt"),
     ("checkpoint", "create"),

@@ -56,7 +56,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
-    ("Integrations", &["import", "integrate", "guard", "watch", "hook"]),
+    ("Integrations", &["export", "import", "integrate", "guard", "watch", "hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.

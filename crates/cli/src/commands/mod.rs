@@ -12,6 +12,7 @@ pub mod delete;
 pub mod describe;
 pub mod diff;
 pub mod doctor;
+pub mod export;
 pub mod find;
 pub mod gc;
 pub mod guard;

@@ -62,6 +62,14 @@ fn wanted(entry: &TrustEntry, paint: Paint) -> String {
             line("is sent", "PGPASSWORD, which is for every server");
         }
         Wanted::Sqlite { path } => line("file", &format!("{path} (outside the workspace)")),
+        Wanted::Export { format, place, sqlite } => {
+            if let (Some(format), Some(place)) = (format, place) {
+                line("writes", &format!("checkpoints in the form of {format} to {place}"));
+            }
+            if let Some(sqlite) = sqlite {
+                line("writes", &format!("the database {sqlite}"));
+            }
+        }
         other => line("wants", &format!("{other:?}")),
     }
     text

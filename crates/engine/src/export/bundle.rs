@@ -78,7 +78,7 @@ impl Rappel {
                 .map_err(|error| Error::Damaged { message: format!("manifest: {error}") })?;
         }
         for document in &mut contents.documents {
-            redact::document(&mut document.json);
+            redact::document(document);
         }
         // A text that happens to name an object must not bring in what was left out.
         self.bundle(rows, &overlay, &contents, &|id| overlay.holds(id), out)?;

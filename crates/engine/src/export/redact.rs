@@ -14,10 +14,11 @@ use std::io;
 
 use rappel_formats::Portable;
 use rappel_formats::portable::File;
+use rappel_store::bundle::{Document, Part};
 use rappel_store::overlay::Overlay;
 use rappel_store::sink::{Role, Sink, Source};
 use rappel_store::{content, tree};
-use rappel_types::knowledge::Document;
+use rappel_types::knowledge;
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::{Facet, FacetState, Manifest, Node, RelPath, redact, secret};
 use serde_json::Value;
@@ -48,9 +49,8 @@ pub(super) fn manifest(manifest: &mut Manifest, overlay: &Overlay<'_>) -> Result
     }
     redact_agents(manifest, overlay, &mut reasons)?;
     manifest.variables.retain(|name, value| secret::of_variable(name, value).is_none());
-    for value in manifest.metadata.values_mut().chain(&mut manifest.process) {
-        redact::value(value);
-    }
+    redact_values(&mut manifest.metadata);
+    manifest.process.iter_mut().for_each(redact::value);
     let words = manifest.description.iter_mut().chain(&mut manifest.mid_operation);
     for words in words.chain(manifest.partial_reasons.iter_mut().map(|one| &mut one.reason)) {
         *words = redact::text(words).into_owned();
@@ -116,7 +116,7 @@ fn redact_knowledge(
     let Some(knowledge) = &mut manifest.knowledge else { return Ok(()) };
     let bad = |error| Error::Damaged { message: format!("knowledge: {error}") };
     let index = overlay.get(&knowledge.index)?;
-    let mut documents: Vec<Document> = serde_json::from_slice(&index).map_err(bad)?;
+    let mut documents: Vec<knowledge::Document> = serde_json::from_slice(&index).map_err(bad)?;
     documents.retain(|one| !gone.contains(&one.path));
     for title in documents.iter_mut().filter_map(|one| one.title.as_mut()) {
         *title = redact::text(title).into_owned();
@@ -163,11 +163,24 @@ fn redact_agents(
     Ok(())
 }
 
-/// A label or an event: what may be said in it was looked at when it was recorded, and is once more.
-pub(super) fn document(json: &mut String) {
-    let Ok(mut value) = serde_json::from_str::<Value>(json) else { return };
-    redact::tokens(&mut value);
-    *json = value.to_string();
+/// Values whose names may tell that they are secret.
+fn redact_values(values: &mut BTreeMap<String, Value>) {
+    let mut named = Value::Object(std::mem::take(values).into_iter().collect());
+    redact::value(&mut named);
+    if let Value::Object(named) = named {
+        *values = named.into_iter().collect();
+    }
+}
+
+/// A label or an event. What is said in an event was looked at when it was recorded, and its ids
+/// must stay: only what is surely a token is looked for once more.
+pub(super) fn document(document: &mut Document) {
+    let Ok(mut value) = serde_json::from_str::<Value>(&document.json) else { return };
+    match document.kind {
+        Part::Label => redact::value(&mut value),
+        Part::Event => redact::tokens(&mut value),
+    }
+    document.json = value.to_string();
 }
 
 /// The same for a checkpoint on its way to another form.
@@ -194,7 +207,7 @@ pub(super) fn portable(portable: &mut Portable) -> Result<Vec<String>> {
     if let Some(description) = &mut portable.description {
         *description = redact::text(description).into_owned();
     }
-    portable.metadata.values_mut().for_each(redact::value);
+    redact_values(&mut portable.metadata);
     portable.partial.extend(left_out.iter().cloned());
     // The form's own document may hold what was just taken out.
     portable.document = None;
