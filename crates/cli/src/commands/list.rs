@@ -13,6 +13,7 @@ use crate::values;
 
 /// List checkpoints, newest first
 #[derive(Debug, Clone, Default, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "\
 Examples:
   rappel list
@@ -21,6 +22,7 @@ Examples:
   rappel list --since \"yesterday 14:00\"
   rappel list --all-workspaces
   rappel list --deleted
+  rappel list --own
   rappel list --json | jq -r '.checkpoints[0].id'")]
 pub struct Args {
     #[command(flatten)]
