@@ -84,7 +84,7 @@ fn a_large_file_that_the_workspace_has_is_cloned_and_no_other_content_is_believe
     let (holder, cancel) = (Some(target.root()), AtomicBool::new(false));
     restore_beside(holder, &to, &disk, &store, Some(&tree), &Scope::All, &cancel).unwrap();
     assert_eq!(snapshot(&to), wanted);
-    let cloned = if can_clone(folder.path()) { 1 } else { 0 };
+    let cloned = u64::from(can_clone(folder.path()));
     assert_eq!(counting.0.load(Ordering::Relaxed), (5 - cloned) * SIZE as u64 + 5);
     // Neither side sees what is written to the other.
     std::fs::write(to.join("same"), vec![6; SIZE]).unwrap();

@@ -35,7 +35,7 @@ use crate::lineage::{Lineage, lineages_in};
 use crate::rappel::Rappel;
 use crate::save::{Identified, workspace_record};
 use crate::workspace::{self, Recognition};
-use git::Bundles;
+pub(crate) use git::Bundles;
 use order::in_order;
 use scratch::Scratch;
 use take::{Failed, Taken};

@@ -17,6 +17,7 @@ use rappel_types::git::GitPart;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::import::Bundles;
 use crate::{OpenOptions, Rappel, SaveOptions, SessionStart};
 
 fn path(text: &str) -> RelPath {
@@ -143,7 +144,8 @@ fn a_repository_goes_to_lugh_and_comes_back_as_a_facet() {
     let before = std::fs::read_dir(root.join(".git")).unwrap().count();
     let writer = rappel.store.begin().unwrap();
     let given = back[0].git.as_ref().unwrap();
-    let (part, reasons) = rappel.take_git(&writer, given, None, scratch.path()).unwrap();
+    let (part, reasons) =
+        rappel.take_git(&writer, given, scratch.path(), &mut Bundles::default()).unwrap();
     assert_eq!(reasons, []);
     let part = part.unwrap();
     let row = rappel.rows().unwrap().pop().unwrap();
@@ -177,7 +179,7 @@ fn a_repository_goes_to_lugh_and_comes_back_as_a_facet() {
 
     // A second one of the same history stores none of its objects again.
     let (again, _) =
-        rappel.take_git_after(&writer, given, None, scratch.path(), Some(&part)).unwrap();
+        rappel.take_git(&writer, given, scratch.path(), &mut Bundles::after(&part)).unwrap();
     let packs = |part: &GitPart| -> Vec<String> {
         let states = State::load(&writer, part).unwrap();
         states[0].bundles.iter().map(|bundle| bundle.name.clone()).collect()
@@ -278,8 +280,9 @@ fn bundles_of_enemies_are_refused_by_name_and_run_nothing() {
             ..Git::default()
         };
         let writer = rappel.store.begin().unwrap();
-        let (part, reasons) = rappel.take_git(&writer, &git, None, scratch.path()).unwrap();
-        (part.unwrap(), reasons.into_iter().map(|one| one.reason).collect::<Vec<_>>())
+        let bundles = &mut Bundles::default();
+        let (part, reasons) = rappel.take_git(&writer, &git, scratch.path(), bundles).unwrap();
+        (part.unwrap_or_default(), reasons.into_iter().map(|one| one.reason).collect::<Vec<_>>())
     };
     let (good, head) = bundle_of(commit);
     let (part, reasons) = take(good.clone(), "main", Some(&head[..9]));
@@ -342,7 +345,8 @@ fn bundles_of_enemies_are_refused_by_name_and_run_nothing() {
         ..Git::default()
     };
     let writer = rappel.store.begin().unwrap();
-    let (part, _) = rappel.take_git(&writer, &git, None, scratch.path()).unwrap();
+    let (part, _) =
+        rappel.take_git(&writer, &git, scratch.path(), &mut Bundles::default()).unwrap();
     assert_eq!(part.unwrap().root.worktrees, []);
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "the scratch is clean");

@@ -47,11 +47,19 @@ impl Unbundled {
 /// What bundles were found to hold. Checkpoints of one history mostly bring the same one along, and git
 /// takes longer to read it than everything else together.
 #[derive(Default)]
-pub(super) struct Bundles {
+pub(crate) struct Bundles {
     parts: HashMap<Key, (Option<GitPart>, Vec<PartialReason>)>,
     files: HashMap<Key, Option<Files>>,
     /// What was captured last: what its bundles hold is not stored again.
     prior: Option<GitPart>,
+}
+
+#[cfg(test)]
+impl Bundles {
+    /// What was captured before.
+    pub fn after(prior: &GitPart) -> Self {
+        Self { prior: Some(prior.clone()), ..Self::default() }
+    }
 }
 
 /// A bundle's bytes, and what is made of them.
@@ -70,7 +78,7 @@ fn key_of(git: &Git) -> io::Result<Option<Key>> {
 impl Rappel {
     /// The git facet of a foreign checkpoint. Without a bundle there is none. What differs from the commit is told by the lists, not found out from the
     /// workspace's own files.
-    pub(super) fn take_git(
+    pub(crate) fn take_git(
         &self,
         writer: &Writer<'_>,
         git: &Git,
@@ -172,7 +180,7 @@ impl Rappel {
     }
 
     /// They can be read as long as `scratch` is there.
-    fn commit_files(&self, git: &Git, scratch: &Path) -> Result<Option<Files>> {
+    pub(crate) fn commit_files(&self, git: &Git, scratch: &Path) -> Result<Option<Files>> {
         let Ok(unbundled) = self.unbundle(git, scratch) else { return Ok(None) };
         let Some(commit) = &unbundled.commit else { return Ok(None) };
         let mut spool = Spool::new(scratch);

@@ -115,7 +115,7 @@ fn retention_leaves_it_alone_unless_it_is_named() {
     import(&world, Form::Loki, "/x", all);
     world.clock.advance(400 * 24 * 3_600_000);
     let strict = Policy::Newest { last: Some(1), within: None, include_manual: true };
-    let plan = world.open().plan_prune(&strict).unwrap();
+    let plan = world.open().plan_prune(&strict, false).unwrap();
     assert!(plan.decisions.iter().all(|one| !one.id.as_str().starts_with("cp-")), "{plan:?}");
     world.open().prune(plan, true).unwrap();
     assert_eq!(listed(&world.open()).iter().filter(|id| id.starts_with("cp-")).count(), 4);
@@ -123,7 +123,7 @@ fn retention_leaves_it_alone_unless_it_is_named() {
     let named = Rappel::open(OpenOptions { workspace, ..world.options() }).unwrap();
     assert_eq!(listed(&named), ["cp-3", "cp-2", "cp-1", "cp-0"]);
     assert_eq!(show(&named, "latest").manifest.id.as_str(), "cp-3");
-    let plan = named.plan_prune(&strict).unwrap();
+    let plan = named.plan_prune(&strict, false).unwrap();
     assert_eq!(plan.deleted.len(), 3, "{plan:?}");
     named.prune(plan, true).unwrap();
     assert_eq!(show(&world.open(), "loki:cp-3").manifest.id.as_str(), "cp-3");
