@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rappel_formats::form::{Reading, Skipped};
+use rappel_formats::portable::Files;
 use rappel_formats::{Form, Portable};
 use rappel_store::bundle::Bundle;
 use rappel_store::index::Index;
@@ -209,7 +210,9 @@ impl Rappel {
             self.go_on()?;
             let mut portable = portable.clone();
             if let (None, Some(git)) = (&portable.files, &portable.git) {
-                portable.files = self.files_of_commit(git, scratch, bundles)?;
+                let root = escape_bytes(self.root.as_os_str().as_bytes());
+                let files = self.files_of_commit(git, scratch, bundles)?;
+                portable.files = files.map(|files| Files { root, ..files });
             }
             all.push(portable);
         }

@@ -109,6 +109,14 @@ impl State {
         self
     }
 
+    /// Has the reflogs of another state instead of its own: a history that came from elsewhere tells
+    /// nothing of what happened here.
+    pub fn with_logs_of(&mut self, other: &Self) {
+        self.files.retain(|path, _| role(path.as_bytes()) != Role::Log);
+        let logs = other.files.iter().filter(|(path, _)| role(path.as_bytes()) == Role::Log);
+        self.files.extend(logs.map(|(path, node)| (path.clone(), node.clone())));
+    }
+
     fn take(&mut self, path: &[u8], node: &Node, source: &dyn Source) {
         if let Some(path) = path.strip_prefix(b"dir/") {
             if let Ok(path) = RelPath::new(path) {

@@ -33,7 +33,7 @@ Examples:
   rappel export 12..15 --format caf -o checkpoints
 
 Where the forms go without -o:
-  rappel  ./ID.rappel
+  ours    ./ID.rappel
   lugh    $LUGH_HOME/checkpoints, else ~/.lugh/checkpoints
   loki    $LOKI_DIR/state/checkpoints, else .loki/state/checkpoints
   forge   ./checkpoints.json
@@ -205,10 +205,15 @@ fn tell_left_out(exported: &Exported, context: &Context) {
 
 /// A file in the workspace is one of its files: the next save takes it too.
 fn tell_where(exported: &Exported, rappel: &Rappel, context: &Context) {
-    let inside = exported.paths.iter().any(|path| path.starts_with(rappel.root()));
-    if inside && exported.form == "rappel" {
+    let is_inside = |path: &PathBuf| {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        real.starts_with(rappel.root())
+    };
+    let inside = exported.paths.iter().any(is_inside);
+    // What Lugh and Loki Mode keep in a workspace is left out of what saves take.
+    if inside && !matches!(exported.form, "lugh" | "loki") {
         context.output.note(
-            "the file lies in the workspace, so the next save takes it too; -o writes it elsewhere",
+            "this lies in the workspace, so the next save takes it too; -o writes it elsewhere",
         );
     }
 }

@@ -61,6 +61,17 @@ impl Rappel {
         self.read_note(self.workspace_id()?).failure
     }
 
+    /// The folder that `[export]` names today.
+    pub(crate) fn export_folder(&self) -> Option<PathBuf> {
+        let places = self.places(self.config.export.as_ref()?);
+        Some(own_folder(places.form?, &places.place?))
+    }
+
+    /// The database that `[export]` names today.
+    pub(crate) fn export_database(&self) -> Option<PathBuf> {
+        self.places(self.config.export.as_ref()?).sqlite
+    }
+
     /// What `[export]` wants to write to.
     pub(crate) fn wanted_by_export(&self, export: &ExportConfig) -> Wanted {
         let places = self.places(export);
@@ -121,17 +132,14 @@ impl Rappel {
 
     fn write_these(&self, rows: &[&CheckpointRow], places: &Places) -> Result<()> {
         if let (Some(form), Some(place)) = (places.form, &places.place) {
-            let own = match form {
-                Form::Aiwg => rappel_formats::aiwg::checkpoints_dir(place),
-                _ => place.clone(),
-            };
+            let own = own_folder(form, place);
             // Once it is left out of what saves take, no checkpoint holds anything of it.
             if !self.written_folders().contains(&own) {
                 self.check_unsaved(&own)?;
             }
             disk::create_dir(&**self.store.disk(), &own)?;
             if own.starts_with(&self.root) {
-                self.exclude_written(&own)?;
+                self.exclude_export(&own)?;
             }
             match form {
                 // One file each: the form has one file for all that are written at once.
@@ -224,4 +232,12 @@ fn options(rows: &[&CheckpointRow], form: Form, place: PathBuf) -> ExportOptions
         |row: &&CheckpointRow| Reference::new(rappel_types::reference::Base::Id(row.id.clone()));
     let checkpoints = rows.iter().map(|row| ExportRange::One(reference(row))).collect();
     ExportOptions { checkpoints, form, place: Some(place), redact: false, sqlite: None }
+}
+
+/// The folder that holds nothing but what a form's writer wrote.
+fn own_folder(form: Form, place: &Path) -> PathBuf {
+    match form {
+        Form::Aiwg => rappel_formats::aiwg::checkpoints_dir(place),
+        _ => place.to_owned(),
+    }
 }

@@ -154,13 +154,16 @@ impl Rappel {
             None => None,
         };
         self.plan_removals(source, present, (target, &states), wish, &mut planned)?;
-        for there in states {
+        for mut there in states {
+            let here = present.states.iter().find(|state| state.path == there.path);
+            if let (true, Some(here)) = (target.is_foreign(), here) {
+                there.with_logs_of(here);
+            }
             let path = there.path.as_ref();
             if wish.touched.is_some() && wish.touched_at(path).is_none() {
                 continue;
             }
             let folder = folder_of(&self.root, path);
-            let here = present.states.iter().find(|state| state.path == there.path);
             let environment = &self.options.environment;
             let place = Place::find(&folder, environment)
                 .or_else(|| Place::astray(&self.root, path, &there.part, environment));

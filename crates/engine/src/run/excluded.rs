@@ -21,6 +21,10 @@ struct Written {
     version: u32,
     /// Absolute, escaped.
     folders: Vec<String>,
+    /// Those of `[export]`, likewise. They count only as long as `rappel.toml` names them: what lies
+    /// in them then is the user's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    exports: Vec<String>,
     /// Databases, relative to the root, escaped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
@@ -29,15 +33,22 @@ struct Written {
 impl Rappel {
     /// The folders that Rappel writes for other tools in this workspace.
     pub(crate) fn written_folders(&self) -> Vec<PathBuf> {
-        let folder = |text: &String| Some(PathBuf::from(OsString::from_vec(unescape(text)?)));
-        self.written().folders.iter().filter_map(folder).collect()
+        let Written { folders, exports, .. } = self.written();
+        let now = self.export_folder().and_then(|folder| folder.canonicalize().ok());
+        let named = exports.iter().filter_map(unescaped).filter(|one| Some(one) == now.as_ref());
+        folders.iter().filter_map(unescaped).chain(named).collect()
     }
 
     /// The databases that Rappel writes for other tools in this workspace, with the files that SQLite
     /// keeps beside them.
     pub(crate) fn written_files(&self) -> Vec<RelPath> {
         let beside = ["", "-journal", "-shm", "-wal"];
-        let files = self.written().files;
+        let now = self.export_database();
+        let is_named = |file: &String| {
+            let path = unescaped(file).map(|file| self.root.join(file));
+            path.is_some() && path == now
+        };
+        let files: Vec<String> = self.written().files.into_iter().filter(is_named).collect();
         let all = files.iter().flat_map(|file| beside.map(|ending| format!("{file}{ending}")));
         all.filter_map(|path| path.parse().ok()).collect()
     }
@@ -47,15 +58,23 @@ impl Rappel {
         self.settle_workspace()?;
         let folder =
             std::fs::canonicalize(folder).map_err(crate::error::Error::io("open", folder))?;
-        let mut folders = self.written_folders();
-        if folders.contains(&folder) {
+        let mut written = self.written();
+        if !add(&mut written.folders, &folder) {
             return Ok(());
         }
-        folders.retain(|known| known.is_dir());
-        folders.push(folder);
-        let escape = |folder: &PathBuf| escape_bytes(folder.as_os_str().as_bytes());
-        let folders = folders.iter().map(escape).collect();
-        self.note_written(&Written { version: VERSION, folders, ..self.written() })
+        self.note_written(&Written { version: VERSION, ..written })
+    }
+
+    /// The same for the folder of `[export]`, as long as `rappel.toml` names it.
+    pub(crate) fn exclude_export(&self, folder: &Path) -> Result<()> {
+        self.settle_workspace()?;
+        let folder =
+            std::fs::canonicalize(folder).map_err(crate::error::Error::io("open", folder))?;
+        let mut written = self.written();
+        if !add(&mut written.exports, &folder) {
+            return Ok(());
+        }
+        self.note_written(&Written { version: VERSION, ..written })
     }
 
     /// The same for a database, which need not be there yet.
@@ -92,4 +111,19 @@ impl Rappel {
         let id = self.workspace_id()?;
         Some(self.store.home().root().join("written").join(format!("{id}.json")))
     }
+}
+
+fn unescaped(text: &String) -> Option<PathBuf> {
+    Some(PathBuf::from(OsString::from_vec(unescape(text)?)))
+}
+
+/// Adds a folder to those that are still there; whether it is news.
+fn add(folders: &mut Vec<String>, folder: &Path) -> bool {
+    let name = escape_bytes(folder.as_os_str().as_bytes());
+    if folders.contains(&name) {
+        return false;
+    }
+    folders.retain(|known| unescaped(known).is_some_and(|known| known.is_dir()));
+    folders.push(name);
+    true
 }

@@ -26,7 +26,13 @@ const CARRIED: [&str; 1] = ["memory"];
 
 /// Whether what lies here is a state folder, the folder of its numbered files, or one of those.
 pub fn is_here(path: &Path) -> bool {
-    place_of(path).is_some()
+    let below = || {
+        let mut below = Vec::new();
+        state_folders(path, DEPTH_MAX, &mut below);
+        !below.is_empty()
+    };
+    // Elsewhere such folders may be anything's.
+    place_of(path).is_some() || (path.file_name().is_some_and(|name| name == ".aiwg") && below())
 }
 
 /// The folder of the numbered files, and the only one that is meant.
@@ -36,15 +42,51 @@ fn place_of(path: &Path) -> Option<(PathBuf, Option<String>)> {
         return Some((path.parent()?.to_owned(), Some(name.to_owned())));
     }
     let folders = [checkpoints_dir(path), path.to_owned()];
-    let found = folders.into_iter().find(|folder| numbered(folder).is_ok_and(|it| !it.is_empty()));
+    let found = folders.into_iter().find(|folder| has_numbered(folder));
     found.map(|folder| (folder, None))
+}
+
+fn has_numbered(folder: &Path) -> bool {
+    numbered(folder).is_ok_and(|names| !names.is_empty())
+}
+
+/// The state folders below `path`: aiwg keeps one for each iteration of a run.
+fn state_folders(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    for entry in entries.filter_map(std::result::Result::ok) {
+        if found.len() == FOLDERS_MAX || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let folder = entry.path();
+        if has_numbered(&checkpoints_dir(&folder)) {
+            found.push(folder);
+        } else if depth > 0 {
+            state_folders(&folder, depth - 1, found);
+        }
+    }
+}
+
+/// How deep below `.aiwg` a state folder may lie, and how many are named.
+const DEPTH_MAX: usize = 3;
+const FOLDERS_MAX: usize = 20;
+
+/// What to say where there are no checkpoints, but state folders further down.
+fn not_here(path: &Path) -> Error {
+    let mut below = Vec::new();
+    state_folders(path, DEPTH_MAX, &mut below);
+    if below.is_empty() {
+        return Error::NotThisForm { path: path.to_owned(), form: Form::Aiwg };
+    }
+    below.sort();
+    let names: Vec<String> = below.iter().map(|folder| folder.display().to_string()).collect();
+    let reason = format!("there is a history in each of these; import one: {}", names.join(", "));
+    Error::Refused { path: path.to_owned(), reason }
 }
 
 /// Reads all checkpoints. A file that cannot be read is skipped.
 pub fn read_all(path: &Path, reading: &mut Reading<'_>) -> Result<Found> {
     let path = path.canonicalize().map_err(Error::io("read", path))?;
-    let not_here = || Error::NotThisForm { path: path.clone(), form: Form::Aiwg };
-    let (folder, only) = place_of(&path).ok_or_else(not_here)?;
+    let (folder, only) = place_of(&path).ok_or_else(|| not_here(&path))?;
     let names = match &only {
         Some(name) => vec![name.clone()],
         None => numbered(&folder)?,

@@ -215,7 +215,7 @@ pub struct Evidence {
     pub text: String,
     #[serde(default, deserialize_with = "text", alias = "hypothesis")]
     pub hypothesis_id: String,
-    #[serde(default)]
+    #[serde(default = "yes")]
     pub supports: bool,
     #[serde(default, alias = "strength")]
     pub weight: Option<f64>,
@@ -423,4 +423,9 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
 
 fn nanos(of: Option<&Value>) -> u32 {
     of.and_then(Value::as_u64).and_then(|nanos| u32::try_from(nanos).ok()).unwrap_or_default()
+}
+
+/// Evidence that does not say what it speaks for speaks for its hypothesis.
+fn yes() -> bool {
+    true
 }

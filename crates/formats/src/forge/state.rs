@@ -7,7 +7,7 @@ use rappel_types::agents::{
     self, BeliefDependency, Confidence, DependencyKind, ExecutedCommand, HypothesisStatus,
     MAIN_BRANCH, SessionState, legal,
 };
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::document::{
     Belief, Branch, Command, Duration, Evidence, Gap, Hypothesis, Metrics, Note, Snapshot,
@@ -42,7 +42,7 @@ pub(super) fn state_of(snapshot: &Snapshot, at: Timestamp) -> SessionState {
             id: one.id.clone(),
             text: one.text.clone(),
             hypothesis: one.hypothesis_id.clone(),
-            supports: one.supports,
+            supports: one.supports && !speaks_against(&one.extra),
             weight: sure(one.weight),
             created_at: or_early(one.created_at),
         });
@@ -278,6 +278,16 @@ pub(super) fn status(name: &str) -> HypothesisStatus {
         "testing" | "undertest" | "under_test" => HypothesisStatus::Testing,
         _ => HypothesisStatus::Open,
     }
+}
+
+/// Whether a kind that evidence names says that it speaks against its hypothesis.
+fn speaks_against(extra: &Map<String, Value>) -> bool {
+    let kinds = ["kind", "type", "evidence_type"].into_iter().filter_map(|key| extra.get(key));
+    let words = ["refut", "contradict", "against", "disprov"];
+    kinds.filter_map(Value::as_str).any(|kind| {
+        let kind = kind.to_ascii_lowercase();
+        words.iter().any(|word| kind.starts_with(word))
+    })
 }
 
 fn dependency(name: &str) -> Option<DependencyKind> {

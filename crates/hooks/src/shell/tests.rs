@@ -130,7 +130,7 @@ fn the_commits_that_a_line_goes_to_are_told() {
         ("git switch -C new main", &["main"]),
         ("git checkout main -- src", &["main"]),
         ("git restore -s v1 .", &["v1"]),
-        ("git cherry-pick a..b", &["a", "a^", "b", "b^"]),
+        ("git cherry-pick a..b", &["a", "a..b", "a^", "b", "b^"]),
         ("git stash pop 2", &["stash@{2}"]),
         ("git pull", &["@{upstream} later"]),
         ("git pull origin main", &["origin/main later"]),
