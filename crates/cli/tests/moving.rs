@@ -238,3 +238,49 @@ fn a_folder_that_export_wrote_to_is_saved_again_once_it_is_the_users() {
     let kept = world.run(&["cat", "latest:out/mine.txt"]);
     assert_eq!(kept.stdout, b"mine\n", "{kept:?}");
 }
+
+#[test]
+fn nothing_foreign_runs_as_somebody_else_and_nothing_of_the_users_is_replaced() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let there = World::new();
+    let tool = there.project.path("tool");
+    there.write("tool", "#!/bin/sh\n");
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o6755)).unwrap();
+    there.save("with a tool");
+    let place = exported(&there, "rappel", "x.rappel");
+    let here = World::new();
+    let one = imported(&here, &place, "rappel");
+    let id = one["id"].as_str().unwrap();
+    here.json(&["restore", id, "--confirm"]);
+    assert_eq!(here.project.path("tool").metadata().unwrap().mode() & 0o7777, 0o755);
+    // A file that only has the name of a checkpoint is the user's.
+    let caf = here.project.outside().join("caf");
+    std::fs::create_dir(&caf).unwrap();
+    std::fs::write(caf.join(format!("{id}.json")), "mine").unwrap();
+    let refused = here.run(&["export", id, "--format", "caf", "-o", caf.to_str().unwrap()]);
+    assert!(!refused.status.success());
+    assert_eq!(std::fs::read_to_string(caf.join(format!("{id}.json"))).unwrap(), "mine");
+}
+
+#[test]
+fn an_imported_id_hides_no_checkpoint_of_the_workspace() {
+    let world = World::new();
+    let own = world.save("own");
+    let begins = &own[..own.len() - 5];
+    let folder = world.project.outside().join("caf");
+    std::fs::create_dir(&folder).unwrap();
+    let document = format!(
+        r#"{{"version": "0.0.1", "id": "{begins}", "timestamp": 1738790400000, "execution_id": "e",
+        "agent_id": "a", "snapshot": {{"thought_chain": [], "context": {{"variables": {{}},
+        "state": {{}}, "history": []}}, "tool_state": {{"calls": [], "results": {{}}}},
+        "progress": {{"step_number": 0, "total_thoughts": 0, "total_tool_calls": 0}}}},
+        "metadata": {{"step_number": 0, "tokens_used": 0, "duration_ms": 0,
+        "checkpoint_reason": "manual"}}}}"#
+    );
+    std::fs::write(folder.join("one.json"), document).unwrap();
+    assert_eq!(world.json(&["show", begins])["id"], own.as_str());
+    world.json(&["import", folder.to_str().unwrap()]);
+    assert_eq!(world.run(&["show", begins]).status.code(), Some(2));
+    assert_eq!(world.json(&["show", &own])["id"], own.as_str());
+    assert_eq!(world.json(&["show", &format!("caf:{begins}")])["lineage"]["format"], "caf");
+}

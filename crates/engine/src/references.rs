@@ -21,7 +21,7 @@ impl Rappel {
         if let (Base::Id(id), 0) = (&reference.base, reference.back)
             && let Some(row) = self.store.checkpoint(id)?
         {
-            return self.of_here(row);
+            return self.exactly(row, reference);
         }
         let mut found = self.resolve_base(reference, files_only)?;
         for _ in 0..reference.back {
@@ -107,11 +107,26 @@ impl Rappel {
         })
     }
 
+    /// A checkpoint by its whole id. One of a lineage is not meant where the text is also the beginning
+    /// of an own one's id: what was imported must not hide what is here.
+    fn exactly(&self, row: CheckpointRow, reference: &Reference) -> Result<CheckpointRow> {
+        let own = self.workspace_id().filter(|id| *id != row.workspace);
+        if let Some(own) = own {
+            let text = row.id.as_str();
+            let mut all = self.store.look_up(|index| index.beginning(Some(own), text))?;
+            if !all.is_empty() {
+                all.push(row);
+                return Err(self.ambiguous(reference.to_string(), &all));
+            }
+        }
+        self.of_here(row)
+    }
+
     fn by_prefix(&self, text: &str, reference: &Reference) -> Result<CheckpointRow> {
         if let Ok(id) = text.parse()
             && let Some(row) = self.store.checkpoint(&id)?
         {
-            return self.of_here(row);
+            return self.exactly(row, reference);
         }
         let lineages = self.lineages()?.into_iter().map(|lineage| lineage.workspace);
         let histories: Vec<_> = self.workspace_id().into_iter().chain(lineages).collect();

@@ -209,10 +209,27 @@ pub fn write(checkpoints: &[Portable], place: &Path) -> Result<Written> {
     let mut paths = Vec::with_capacity(documents.len());
     for (document, name) in documents.iter().zip(names?) {
         let path = place.join(name);
+        check_target(&path, &document.id)?;
         let json = files::pretty(document, &path)?;
         paths.push(files::replace(&path, &json)?);
     }
     Ok(Written { paths, left_out: left_out(checkpoints) })
+}
+
+/// A file of that name is replaced only if it is the same checkpoint: it may be anybody's.
+fn check_target(path: &Path, id: &str) -> Result<()> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let is_same = files::read(path, FILE_MAX)
+        .ok()
+        .and_then(|bytes| from_bytes(&bytes).ok())
+        .is_some_and(|(known, _)| known.id == id);
+    if is_same {
+        return Ok(());
+    }
+    let reason = "it is there, and is no checkpoint of this id; it is not replaced".to_owned();
+    Err(Error::Refused { path: path.to_owned(), reason })
 }
 
 fn left_out(checkpoints: &[Portable]) -> Vec<String> {

@@ -185,7 +185,8 @@ impl State {
 /// Whether a file of git's folder only says what is there: nothing in it is ever run.
 fn is_harmless(path: &[u8]) -> bool {
     match role(path) {
-        Role::Head | Role::Refs | Role::Log | Role::Index | Role::LargeFile => true,
+        Role::Head | Role::Refs | Role::Log | Role::Index => true,
+        Role::LargeFile => path == b"lfs" || path.starts_with(b"lfs/objects"),
         Role::Operation | Role::Setup => false,
     }
 }

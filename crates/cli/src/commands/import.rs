@@ -24,7 +24,7 @@ Examples:
   rappel import ~/.lugh/checkpoints
   rappel import .loki
   rappel import session.json --format forge
-  rappel import .aiwg && rappel show aiwg:3
+  rappel import .aiwg/ralph-external/iterations/001
   rappel import checkpoints --json | jq .imported")]
 pub struct Args {
     /// The folder or file with the checkpoints

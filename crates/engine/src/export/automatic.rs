@@ -12,6 +12,7 @@ use rappel_store::index::CheckpointRow;
 use rappel_store::lock::Turn;
 use rappel_store::{disk, held, tree};
 use rappel_types::config::ExportConfig;
+use rappel_types::git_name::is_git;
 use rappel_types::path::escape_bytes;
 use rappel_types::{Reference, RelPath, Timestamp, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -182,6 +183,9 @@ impl Rappel {
         let Ok(inside) = RelPath::new(inside.as_os_str().as_bytes()) else {
             return refused("its name cannot be used");
         };
+        if inside.components().any(is_git) {
+            return refused("it is a folder of git's own");
+        }
         let newest = self.rows()?.into_iter().rev().find(|row| row.holds_files);
         let Some(newest) = newest else { return Ok(()) };
         let manifest = self.store.manifest(&newest)?;

@@ -52,6 +52,7 @@ pub(super) fn manifest(manifest: &mut Manifest, overlay: &Overlay<'_>) -> Result
     redact_values(&mut manifest.metadata);
     manifest.process.iter_mut().for_each(redact::value);
     let words = manifest.description.iter_mut().chain(&mut manifest.mid_operation);
+    let words = words.chain(&mut manifest.tags).chain(&mut manifest.environment);
     for words in words.chain(manifest.partial_reasons.iter_mut().map(|one| &mut one.reason)) {
         *words = redact::text(words).into_owned();
     }
@@ -204,8 +205,9 @@ pub(super) fn portable(portable: &mut Portable) -> Result<Vec<String>> {
             left_out.push(format!("{name}: {BY}: databases are not searched for secrets"));
         }
     }
-    if let Some(description) = &mut portable.description {
-        *description = redact::text(description).into_owned();
+    let words = portable.description.iter_mut().chain(&mut portable.environment);
+    for words in words.chain(&mut portable.tags) {
+        *words = redact::text(words).into_owned();
     }
     redact_values(&mut portable.metadata);
     portable.partial.extend(left_out.iter().cloned());

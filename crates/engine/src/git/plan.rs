@@ -12,8 +12,9 @@ use rappel_capture::git::{LACKS, Place, State, folder_of};
 use rappel_store::document::UndoGit;
 use rappel_store::sink::Source;
 use rappel_types::git::{GitPlan, RepositoryPlan, WorktreePart};
+use rappel_types::git_name::is_git;
 use rappel_types::manifest::PartialReason;
-use rappel_types::path::escape;
+use rappel_types::path::{escape, unescape};
 use rappel_types::plan::Conflict;
 use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
 
@@ -92,7 +93,12 @@ impl GitPlanned {
         for state in states {
             for part in std::mem::take(&mut state.part.worktrees) {
                 let WorktreePart { name, path: place, .. } = &part;
-                if !wish.worktrees.iter().any(|asked| asked == "all" || asked == name) {
+                if let Some(why) = refused_worktree(state, &part) {
+                    self.warnings
+                        .push(format!("the work tree {name} in {place} is left out: {why}"));
+                    continue;
+                }
+                if !wish.worktrees.iter().any(|asked| asked == name) {
                     self.warnings.push(format!(
                         "the work tree {name} was in {place}, where it came from; it is left out \
                          unless --worktree {name} is given"
@@ -111,6 +117,22 @@ impl GitPlanned {
                 state.part.worktrees.push(part);
             }
         }
+    }
+}
+
+/// Why a work tree of a checkpoint that came from elsewhere is never written: its name and its place
+/// are whatever somebody wrote there.
+fn refused_worktree(state: &State, part: &WorktreePart) -> Option<&'static str> {
+    let place = unescape(&part.path).unwrap_or_default();
+    let mut names = place.split(|byte| *byte == b'/');
+    let admin = RelPath::new([b"worktrees/", part.name.as_bytes(), b"/gitdir"].concat());
+    match admin.ok().map(|admin| state.files.contains_key(&admin)) {
+        _ if place.first() != Some(&b'/') => Some("its place is no absolute path"),
+        _ if names.any(|name| name == b".." || is_git(name)) => {
+            Some("its place lies in a folder of git's own")
+        }
+        Some(true) if !part.name.contains('/') => None,
+        _ => Some("git's own folder of it did not come along"),
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use rappel_formats::Form;
-use rappel_store::NewRecord;
 use rappel_store::bundle::{Bundle, Part};
+use rappel_store::{NewRecord, Writer, tree};
 use rappel_types::agents::SessionId;
 use rappel_types::manifest::{OriginPart, WorkspacePart};
 use rappel_types::path::escape_bytes;
-use rappel_types::{CheckpointId, Manifest, WorkspaceId};
+use rappel_types::{CheckpointId, Manifest, Node, WorkspaceId};
 
 use super::bundle::{self, Names};
 use super::{ImportProgress, Imported, any, is_taken, names};
@@ -93,6 +93,7 @@ impl Rappel {
             let mut manifest = bundle::manifest(original, sequence, &names)?;
             let digest = called.new.iter().find(|(id, _)| *id == manifest.id);
             manifest.origin = Some(origin_of(original, digest.map(|(_, digest)| digest.clone())));
+            harmless_modes(&writer, &mut manifest)?;
             writer.add(NewRecord::Manifest { manifest: Box::new(manifest), base: None })?;
             progress.taken.fetch_add(1, Ordering::Relaxed);
         }
@@ -176,6 +177,31 @@ impl Rappel {
         WorkspacePart { id, root, name: name.unwrap_or_default() }
     }
 }
+
+/// Files of others never run as somebody else: bits beyond the permissions are left out.
+fn harmless_modes(writer: &Writer<'_>, manifest: &mut Manifest) -> Result<()> {
+    let repositories = manifest.git.iter_mut().flat_map(|git| {
+        std::iter::once(&mut git.root).chain(git.nested.iter_mut().map(|nested| &mut nested.part))
+    });
+    let worktrees = repositories.flat_map(|part| &mut part.worktrees);
+    let parts = worktrees.filter_map(|worktree| worktree.files.as_mut());
+    for part in parts.chain(&mut manifest.files) {
+        let mut entries = tree::read(writer, &part.tree)?;
+        let mut is_changed = false;
+        for entry in &mut entries {
+            if let Node::File { mode, .. } | Node::Directory { mode } = &mut entry.node {
+                is_changed |= *mode & !PERMISSIONS != 0;
+                *mode &= PERMISSIONS;
+            }
+        }
+        if is_changed {
+            part.tree = tree::write(writer, &entries)?;
+        }
+    }
+    Ok(())
+}
+
+const PERMISSIONS: u32 = 0o777;
 
 /// An object's name in the place of a digest must not look like one: gc would keep what it names.
 fn digest_of(object: &str) -> String {

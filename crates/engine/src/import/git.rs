@@ -312,7 +312,8 @@ fn refused(what: &str, reason: String) -> Error {
 
 fn fill_lists(part: &mut RepositoryPart, git: &Git) {
     part.dirty_files.clone_from(&git.dirty_files);
-    part.staged.clone_from(&git.staged);
+    // The index that is restored is the commit's.
+    part.staged.clear();
     part.modified.clone_from(&git.modified);
     part.untracked.clone_from(&git.untracked);
     status::shorten(part);

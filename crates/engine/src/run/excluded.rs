@@ -35,8 +35,8 @@ impl Rappel {
     pub(crate) fn written_folders(&self) -> Vec<PathBuf> {
         let Written { folders, exports, .. } = self.written();
         let now = self.export_folder().and_then(|folder| folder.canonicalize().ok());
-        let named = exports.iter().filter_map(unescaped).filter(|one| Some(one) == now.as_ref());
-        folders.iter().filter_map(unescaped).chain(named).collect()
+        let named = exports.iter().filter_map(|text| unescaped(text)).filter(|one| Some(one) == now.as_ref());
+        folders.iter().filter_map(|text| unescaped(text)).chain(named).collect()
     }
 
     /// The databases that Rappel writes for other tools in this workspace, with the files that SQLite
@@ -113,7 +113,7 @@ impl Rappel {
     }
 }
 
-fn unescaped(text: &String) -> Option<PathBuf> {
+fn unescaped(text: &str) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(unescape(text)?)))
 }
 
