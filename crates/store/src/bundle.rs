@@ -5,7 +5,7 @@
 //! nothing in it is stored against a base, and no number or name in it is a home's. The same
 //! checkpoints give the same bytes. `docs/format.md` describes them.
 //!
-//! [`write`] makes one out of any source of objects. [`Bundle::open`] reads one that may be
+//! [`write()`] makes one out of any source of objects. [`Bundle::open`] reads one that may be
 //! anything: it gives nothing out before every byte was compared with its checksum, every object
 //! with its id, and every checkpoint with what it needs.
 

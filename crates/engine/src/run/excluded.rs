@@ -35,7 +35,10 @@ impl Rappel {
     pub(crate) fn written_folders(&self) -> Vec<PathBuf> {
         let Written { folders, exports, .. } = self.written();
         let now = self.export_folder().and_then(|folder| folder.canonicalize().ok());
-        let named = exports.iter().filter_map(|text| unescaped(text)).filter(|one| Some(one) == now.as_ref());
+        let named = exports
+            .iter()
+            .filter_map(|text| unescaped(text))
+            .filter(|one| Some(one) == now.as_ref());
         folders.iter().filter_map(|text| unescaped(text)).chain(named).collect()
     }
 
