@@ -154,7 +154,8 @@ def measure(rappel, root, runs, say):
             project.mkdir()
             (project / "rappel.toml").write_text("")
             environment = {**os.environ, "RAPPEL_HOME": str(root / f"{form}.{number}.home"), "HOME": str(root)}
-            cost, answer = run([rappel, "import", source, "--format", form, "--json"], project, environment)
+            what = files[0] if form == "forge" else source
+            cost, answer = run([rappel, "import", what, "--format", form, "--json"], project, environment)
             imported = json.loads(answer)["imported"]
             if imported != CHECKPOINTS:
                 raise SystemExit(f"{form}: {imported} of {CHECKPOINTS} checkpoints were imported: {answer[:600]}")
