@@ -143,9 +143,13 @@ impl Rappel {
         scratch: &Path,
         progress: &ImportProgress,
     ) -> Result<Imported> {
+        self.again_if_moved(|| self.try_arrivals(arrivals, scratch, progress))
+    }
+
+    /// Begins again where gc took something, or another process imported or saved for the first time.
+    fn again_if_moved(&self, mut import: impl FnMut() -> Result<Imported>) -> Result<Imported> {
         for _ in 0..ATTEMPTS {
-            match self.try_arrivals(arrivals, scratch, progress) {
-                // Gc took something, or another process imported or saved for the first time.
+            match import() {
                 Err(Error::Store(rappel_store::Error::Moved)) => {
                     self.recognised(workspace::recognise(&self.store, &self.evidence)?);
                 }

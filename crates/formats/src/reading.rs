@@ -51,7 +51,7 @@ impl Foreign {
     /// A file as JSON; `None` if nothing is there.
     pub(crate) fn json(&self, path: &RelPath, most: u64) -> Result<Option<Value>, String> {
         let Some(bytes) = self.bytes(path, most)? else { return Ok(None) };
-        let parsed = serde_json::from_slice(&bytes);
+        let parsed = crate::files::parse(&bytes);
         parsed.map(Some).map_err(|error| format!("{path} is no JSON: {error}"))
     }
 

@@ -449,3 +449,31 @@ impl Rappel {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_tree_of_others_is_never_written_into_gits_own_folders() {
+        let gitdir = RelPath::new("worktrees/a/gitdir").unwrap();
+        let node = rappel_types::Node::Directory { mode: 0o755 };
+        let state = State { files: [(gitdir, node)].into(), ..State::default() };
+        let refused = |name: &str, path: &str| {
+            let part = WorktreePart {
+                name: name.into(),
+                branch: None,
+                path: path.into(),
+                commit: None,
+                files: None,
+            };
+            refused_worktree(&state, &part).is_some()
+        };
+        assert!(!refused("a", "/srv/a"));
+        for path in [".git/hooks", "a", "", "/w/.git/hooks", "/w/.GIT/x", "/w/../etc"] {
+            assert!(refused("a", path), "{path:?}");
+        }
+        // Git knows nothing of it: no undo would take it away.
+        assert!(refused("b", "/srv/b") && refused("../../y", "/srv/y"));
+    }
+}

@@ -9,8 +9,7 @@ use rappel_formats::Form;
 use rappel_store::bundle::{Bundle, Part};
 use rappel_store::{NewRecord, Writer, tree};
 use rappel_types::agents::SessionId;
-use rappel_types::manifest::{OriginPart, WorkspacePart};
-use rappel_types::path::escape_bytes;
+use rappel_types::manifest::OriginPart;
 use rappel_types::{CheckpointId, Manifest, Node, WorkspaceId};
 
 use super::bundle::{self, Names};
@@ -35,16 +34,7 @@ impl Rappel {
     pub(super) fn import_bundle(&self, path: &Path, progress: &ImportProgress) -> Result<Imported> {
         let bundle = Bundle::open(path)?;
         progress.read.store(bundle.manifests().count() as u64, Ordering::Relaxed);
-        for _ in 0..super::ATTEMPTS {
-            match self.try_bundle(&bundle, progress) {
-                // Gc took something, or another process imported or saved for the first time.
-                Err(Error::Store(rappel_store::Error::Moved)) => {
-                    self.recognised(workspace::recognise(&self.store, &self.evidence)?);
-                }
-                other => return other,
-            }
-        }
-        Err(Error::Store(rappel_store::Error::Moved))
+        self.again_if_moved(|| self.try_bundle(&bundle, progress))
     }
 
     fn try_bundle(&self, bundle: &Bundle, progress: &ImportProgress) -> Result<Imported> {
@@ -168,13 +158,6 @@ impl Rappel {
             here = session_name(form, lineage, &format!("{id}.{number}"))?;
         }
         Ok(here)
-    }
-
-    fn workspace_part(&self, id: WorkspaceId) -> WorkspacePart {
-        use std::os::unix::ffi::OsStrExt;
-        let root = escape_bytes(self.root.as_os_str().as_bytes());
-        let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
-        WorkspacePart { id, root, name: name.unwrap_or_default() }
     }
 }
 

@@ -58,23 +58,20 @@ impl Rappel {
 
     /// From now on no save of this workspace captures that folder. It has to be there.
     pub(crate) fn exclude_written(&self, folder: &Path) -> Result<()> {
-        self.settle_workspace()?;
-        let folder =
-            std::fs::canonicalize(folder).map_err(crate::error::Error::io("open", folder))?;
-        let mut written = self.written();
-        if !add(&mut written.folders, &folder) {
-            return Ok(());
-        }
-        self.note_written(&Written { version: VERSION, ..written })
+        self.exclude(folder, |written| &mut written.folders)
     }
 
     /// The same for the folder of `[export]`, as long as `rappel.toml` names it.
     pub(crate) fn exclude_export(&self, folder: &Path) -> Result<()> {
+        self.exclude(folder, |written| &mut written.exports)
+    }
+
+    fn exclude(&self, folder: &Path, list: fn(&mut Written) -> &mut Vec<String>) -> Result<()> {
         self.settle_workspace()?;
         let folder =
             std::fs::canonicalize(folder).map_err(crate::error::Error::io("open", folder))?;
         let mut written = self.written();
-        if !add(&mut written.exports, &folder) {
+        if !add(list(&mut written), &folder) {
             return Ok(());
         }
         self.note_written(&Written { version: VERSION, ..written })

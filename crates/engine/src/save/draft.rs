@@ -36,9 +36,6 @@ impl Rappel {
         seen: &Seen,
         interrupted_restore: bool,
     ) -> Manifest {
-        let root = escape_bytes(self.root.as_os_str().as_bytes());
-        let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
-        let name = name.unwrap_or_default();
         let mut tags = options.tags.clone();
         tags.dedup();
         let partial_reasons = self.partial_reasons(seen);
@@ -55,7 +52,7 @@ impl Rappel {
             environment: self.environment(options),
             variables: self.variables(),
             session_id: options.session.clone(),
-            workspace: WorkspacePart { id, root, name },
+            workspace: self.workspace_part(id),
             facets: facets(seen, options),
             partial: !partial_reasons.is_empty(),
             partial_reasons,
@@ -71,6 +68,13 @@ impl Rappel {
             origin: None,
             cost: Cost::default(),
         }
+    }
+
+    /// The folder of this workspace, as a manifest of the history `id` names it.
+    pub(crate) fn workspace_part(&self, id: WorkspaceId) -> WorkspacePart {
+        let root = escape_bytes(self.root.as_os_str().as_bytes());
+        let name = self.root.file_name().map(|name| escape_bytes(name.as_bytes()));
+        WorkspacePart { id, root, name: name.unwrap_or_default() }
     }
 
     /// Why a checkpoint does not hold everything that it should.
