@@ -470,3 +470,37 @@ def the_rows_that_a_reset_of_a_database_takes_come_back(stage):
             world.rappel("restore", last["id"], "--confirm")
             after = world.tree(), server.sql(rows), server.sql("SELECT * FROM other")
             assert after == before, (step, before, after)
+
+
+@case(
+    needs={"mcp"},
+    build=[
+        {"do": [("find-mcp-tools", "save", "record", "restore", "recall")]},
+        {"do": [("mcp", "save", {"message": "it works", "tags": ["green"]})]},
+        {"do": [("mcp", "record", {"kind": "hypothesis", "text": "src is not needed"})]},
+        {"do": [("shell", "rm -rf src && echo broken > README.md")]},
+        {"do": [("mcp", "restore", {"checkpoint": "$saved"})]},
+        {"do": [("mcp", "restore", {"checkpoint": "$saved", "plan": "$plan"})]},
+        {"do": [("mcp", "recall", {})]},
+        {"say": "It works again."},
+    ],
+)
+def an_agent_goes_back_by_tools_alone(stage):
+    world, model = stage.world, stage.model
+    world.rappel("integrate", "claude", "--mcp")
+    before = world.tree()
+    session = stage.agent.ask("Try without src. (script: build)")
+    assert world.tree() == before
+    calls = [call for call in model.happened("build") if call.action == "mcp"]
+    assert [call.succeeded for call in calls] == [True] * 5, calls
+    save, record, plan, restore, recall = (call.result for call in calls)
+    assert "Nothing was changed yet" in plan, plan
+    assert "read these again" in restore and "src/words.py" in restore, restore
+    assert "src is not needed" in recall, recall
+    # The agent's own session heard all of it, and a restore did not end it before its time.
+    (run,) = world.sessions(session)
+    assert run["id"] in record, (run, record)
+    assert run["status"] == "completed", run
+    world.rappel("integrate", "claude", "--remove")
+    assert "mcp__rappel" not in (world.home / ".claude.json").read_text()
+    assert '"mcp"' not in (world.home / ".claude.json").read_text()

@@ -76,6 +76,11 @@ class Anthropic:
                     "prompt": arguments[0], "description": "A small task",
                     "subagent_type": "general-purpose",
                 }
+            case "find-mcp-tools":
+                names = ",".join(f"mcp__rappel__{name}" for name in arguments)
+                return "ToolSearch", {"query": f"select:{names}"}
+            case "mcp":
+                return f"mcp__rappel__{arguments[0]}", arguments[1]
             case "find-worktree-tools":
                 return "ToolSearch", {"query": "select:EnterWorktree,ExitWorktree"}
             case "enter-worktree":

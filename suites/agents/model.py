@@ -7,6 +7,9 @@ answered with the next turn of that step; a subagent's prompt works the same way
     do     calls, each a tuple of an action and its arguments; see `dialects.py` for the actions
     full   true: report a context that is nearly full, so that the agent compacts it
 
+In the arguments of a call of Rappel's tools, `$saved` stands for the checkpoint and `$plan` for the
+plan that an earlier answer named.
+
 The model also keeps what it was sent. `happened` is the independent record that the checks hold
 Rappel's journal against: every call that the model made, and what the agent said came of it.
 """
@@ -76,12 +79,30 @@ class Model:
             place = self.played.get(step, 0)
             self.played[step] = place + 1
             turns = self.steps.get(step, [])
-            turn = turns[place] if place < len(turns) else ENDED
+            turn = self.filled_in(turns[place] if place < len(turns) else ENDED)
             name = f"{step}_{place}"
             for number, (action, *arguments) in enumerate(turn.get("do", [])):
                 call_id = self.dialect.call_id(name, number)
                 self.calls[call_id] = Call(call_id, step, action, tuple(arguments))
             return turn, name
+
+    def filled_in(self, turn):
+        """A turn with what earlier answers named."""
+
+        def last(pattern):
+            found = [re.search(pattern, call.result) for call in self.calls.values()]
+            found = [one.group(1) for one in found if one]
+            return found[-1] if found else None
+
+        named = {"$saved": last(r"Saved: (chk_\w+)"), "$plan": last(r'plan = "(\w+)"')}
+
+        def fill(value):
+            if isinstance(value, dict):
+                return {name: fill(one) for name, one in value.items()}
+            return named.get(value, value) if isinstance(value, str) else value
+
+        calls = [tuple(fill(one) for one in call) for call in turn.get("do", [])]
+        return turn | {"do": calls} if calls else turn
 
     def happened(self, *steps):
         """The calls of these steps, in the order in which the model made them."""

@@ -38,9 +38,10 @@ const LINE: usize = 10_000;
 fn lines() -> (f64, f64) {
     let filled = |one: &str| one.repeat(LINE / one.len());
     let dense = [
-        filled("git status && "),
+        format!("{}ls", filled("git status && ")),
         filled("rm -rf build/x; "),
         filled("echo \"$HOME/a b\" | grep -v 'x' > out.txt; "),
+        filled("npm run build && docker compose exec db ls; python3 manage.py test\n"),
     ];
     let usual = [
         format!(

@@ -5,11 +5,11 @@
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rappel_capture::Result;
 use rappel_capture::files::{Cache, Environment, Request, Scanned, scan};
+use rappel_store::Cancel;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::sink::{Nothing, Scratch};
 use rappel_types::config::FilesConfig;
@@ -28,7 +28,7 @@ fn run(root: &Path, cache: Option<Cache>) -> Result<Scanned> {
         also: &[],
         first: None,
         maybe_changed: None,
-        cancel: &AtomicBool::new(false),
+        cancel: &Cancel::default(),
         progress: None,
     };
     scan(request, &Scratch::over(&Nothing))

@@ -7,10 +7,10 @@
 #![allow(clippy::disallowed_methods, reason = "it plays the program that uses the database")]
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rappel_capture::databases::sqlite::Database;
+use rappel_store::Cancel;
 use rappel_store::{Options, Store};
 use rappel_types::database::DatabasePart;
 
@@ -56,7 +56,7 @@ fn save(
     };
     let start = Instant::now();
     let run = store.begin()?;
-    let part = database.capture(&run, prior, &AtomicBool::new(false))?.part;
+    let part = database.capture(&run, prior, &Cancel::default())?.part;
     let captured = start.elapsed();
     let bytes = run.commit(|_| Ok(Vec::new()))?.new_bytes;
     let rows: u64 = part.row_counts.values().sum();

@@ -16,9 +16,10 @@ pub mod postgres;
 pub mod sql;
 pub mod sqlite;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rappel_store::Cancel;
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, DatabasePlan, Ticket};
 
@@ -79,7 +80,7 @@ pub struct How<'a> {
     /// Which names that come without their schema are found while it is loaded.
     pub names: Names,
     /// Set when the user wants to stop.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
 }
 
 /// Which names that come without their schema are found while a dump is loaded. The dump itself qualifies all of its
@@ -97,7 +98,7 @@ pub enum Names {
 #[derive(Debug, Clone, Copy)]
 pub struct Watch<'a> {
     /// Set when the user wants to stop.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
     /// How many bytes were read so far, over all databases.
     pub bytes: &'a AtomicU64,
 }
@@ -105,9 +106,8 @@ pub struct Watch<'a> {
 impl Watch<'static> {
     /// Nobody watches.
     pub fn nobody() -> Self {
-        static NEVER: AtomicBool = AtomicBool::new(false);
         static BYTES: AtomicU64 = AtomicU64::new(0);
-        Self { cancel: &NEVER, bytes: &BYTES }
+        Self { cancel: Cancel::never(), bytes: &BYTES }
     }
 }
 
@@ -115,10 +115,7 @@ impl Watch<'_> {
     /// Notes that so many more bytes were read; an error if the user wants to stop.
     pub fn read(&self, bytes: u64) -> Result<()> {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        match self.cancel.load(Ordering::Relaxed) {
-            true => Err(rappel_store::Error::Cancelled.into()),
-            false => Ok(()),
-        }
+        Ok(self.cancel.check()?)
     }
 }
 

@@ -27,9 +27,9 @@ mod stage;
 pub(crate) mod steps;
 pub(crate) mod writers;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use rappel_store::Cancel;
 use rappel_store::beneath::Root;
+use rappel_store::operation::Progress;
 use rappel_store::sink::Source;
 use rappel_types::{CheckpointId, Node, RelPath};
 
@@ -54,7 +54,9 @@ pub struct Job<'a> {
     /// Where the content of both checkpoints comes from.
     pub source: &'a dyn Source,
     /// Set when the user wants to stop.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
+    /// Told how far it is.
+    pub progress: &'a Progress,
     /// The repositories that a checkpoint holds.
     pub states: States<'a>,
     /// The databases that go the same way.
@@ -70,10 +72,7 @@ pub type Record<'a> = &'a mut dyn FnMut(&Outcome) -> rappel_store::Result<()>;
 
 impl Job<'_> {
     pub(crate) fn check_cancelled(&self) -> Result<()> {
-        if self.cancel.load(Ordering::Relaxed) {
-            return Err(rappel_store::Error::Cancelled.into());
-        }
-        Ok(())
+        Ok(self.cancel.check()?)
     }
 
     /// The root must still be where it was: a workspace that was moved or replaced while we work

@@ -183,7 +183,7 @@ fn ctrl_c_puts_everything_back() {
     let inner = scene.clone();
     disk.before(
         |op| matches!(op, rappel_store::disk::Op::Exchange { .. }),
-        move || inner.cancel.store(true, std::sync::atomic::Ordering::Relaxed),
+        move || inner.cancel.cancel(),
     );
     let disk: std::sync::Arc<dyn rappel_store::disk::Disk> = disk;
     let error = scene.apply(&scene.plan(&|_| true), &disk).unwrap_err();

@@ -11,6 +11,8 @@ use rappel_capture::databases::{
     Captured, DatabaseDrive, Held, Restoring, Result as DatabaseResult, Watch,
 };
 use rappel_capture::restore::{Job, Result, apply};
+use rappel_store::Cancel;
+use rappel_store::operation::CancelAnswer;
 use rappel_store::sink::{Sink, Source};
 use rappel_testing::Project;
 use rappel_types::Plan;
@@ -28,7 +30,7 @@ enum Stop {
 /// A database whose user stops the restore.
 struct Impatient {
     stop: Stop,
-    cancel: Arc<AtomicBool>,
+    cancel: Cancel,
     committed: Arc<AtomicBool>,
 }
 
@@ -47,14 +49,20 @@ impl Restoring for Impatient {
     }
 
     fn stage(&mut self, source: &dyn Source, target: &DatabasePart) -> DatabaseResult<()> {
-        self.cancel.store(self.stop == Stop::WhileLoading, Ordering::Relaxed);
+        if self.stop == Stop::WhileLoading {
+            assert_eq!(self.cancel.request(), CancelAnswer::Cancelling);
+        }
         source.get(&target.tree)?;
-        self.cancel.store(self.stop == Stop::Loaded, Ordering::Relaxed);
+        if self.stop == Stop::Loaded {
+            assert_eq!(self.cancel.request(), CancelAnswer::Cancelling);
+        }
         Ok(())
     }
 
     fn commit(&mut self) -> DatabaseResult<()> {
-        self.cancel.store(self.stop == Stop::Committing, Ordering::Relaxed);
+        if self.stop == Stop::Committing {
+            assert_eq!(self.cancel.request(), CancelAnswer::TooLate);
+        }
         self.committed.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -63,7 +71,7 @@ impl Restoring for Impatient {
 /// Restores a file and such a database. Also says whether that was committed.
 fn restored(stop: Stop) -> (Scene, Result<()>, bool) {
     let mut scene = Scene::new(Project::new().file("a", "1"), &Project::new().file("a", "2"));
-    let (cancel, committed) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (cancel, committed) = (Cancel::default(), Arc::<AtomicBool>::default());
     let digest = Digest::new([7; 32]);
     let target = DatabasePart {
         name: "app".into(),
@@ -89,8 +97,7 @@ fn restored(stop: Stop) -> (Scene, Result<()>, bool) {
         to: digest,
         ticket: None,
     };
-    let restoring =
-        Impatient { stop, cancel: Arc::clone(&cancel), committed: Arc::clone(&committed) };
+    let restoring = Impatient { stop, cancel: cancel.clone(), committed: Arc::clone(&committed) };
     let held = Held { plan: plan.clone(), target, restoring: Box::new(restoring) };
     scene.databases = DatabaseDrive::new(vec![(0, held)], false);
     let files = Plan { databases: vec![plan], ..scene.plan(&|_| true) };

@@ -7,9 +7,10 @@ mod restore_support;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rappel_capture::restore::{Scope, restore_beside, restore_to};
+use rappel_store::Cancel;
 use rappel_store::disk::{Disk, Op};
 use rappel_testing::{Failure, Fault, FaultDisk, MemoryStore, Project, memory_dir, snapshot};
 use rappel_types::{Content, Entry, Node};
@@ -25,7 +26,7 @@ fn everything_is_there_to_the_byte() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["absent", "absent/twice/deep"] {
         let to = folder.path().join(name);
-        let cancel = AtomicBool::new(false);
+        let cancel = Cancel::default();
         let outcome = restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel);
         if name == "absent" {
             let copied = outcome.unwrap();
@@ -81,7 +82,7 @@ fn a_large_file_that_the_workspace_has_is_cloned_and_no_other_content_is_believe
     let to = folder.path().join("to");
     let counting = Arc::new(Counting::default());
     let disk: Arc<dyn Disk> = counting.clone();
-    let (holder, cancel) = (Some(target.root()), AtomicBool::new(false));
+    let (holder, cancel) = (Some(target.root()), Cancel::default());
     restore_beside(holder, &to, &disk, &store, Some(&tree), &Scope::All, &cancel).unwrap();
     assert_eq!(snapshot(&to), wanted);
     let cloned = u64::from(can_clone(folder.path()));
@@ -104,7 +105,7 @@ fn a_part_of_it_brings_its_folders() {
     let tree = store.tree(&store.take(target.root(), &|_| true));
     let to = tempfile::tempdir().unwrap();
     let scope = Scope::Paths(vec![rel("a/b")]);
-    restore_to(to.path(), &real(), &store, Some(&tree), &scope, &AtomicBool::new(false)).unwrap();
+    restore_to(to.path(), &real(), &store, Some(&tree), &scope, &Cancel::default()).unwrap();
     assert_eq!(snapshot(to.path()).into_keys().collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
 }
 
@@ -115,7 +116,7 @@ fn a_file_in_the_place_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("f");
     std::fs::write(&to, "mine").unwrap();
-    let cancel = AtomicBool::new(false);
+    let cancel = Cancel::default();
     assert!(restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel).is_err());
     assert_eq!(read(&to), b"mine");
 }
@@ -130,7 +131,7 @@ fn a_stop_or_an_error_leaves_nothing_behind() {
         let to = folder.path().join("to");
         let disk = FaultDisk::in_memory(Fault::Fail { at, failure: Failure::NoSpace });
         let gate: Arc<dyn Disk> = disk.clone();
-        let cancel = AtomicBool::new(false);
+        let cancel = Cancel::default();
         match restore_to(&to, &gate, &store, Some(&tree), &Scope::All, &cancel) {
             Ok(_) => {
                 assert!(disk.count() < at);
@@ -149,7 +150,8 @@ fn a_stop_is_heard() {
     let tree = store.tree(&store.take(target.root(), &|_| true));
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("to");
-    let cancel = AtomicBool::new(true);
+    let cancel = Cancel::default();
+    cancel.cancel();
     assert!(restore_to(&to, &real(), &store, Some(&tree), &Scope::All, &cancel).is_err());
     assert!(!to.exists());
 }
@@ -171,7 +173,7 @@ fn hostile_trees_write_nothing_outside_and_no_git() {
     let tree = store.tree(&entries);
     let to = tempfile::tempdir().unwrap();
     let copied =
-        restore_to(to.path(), &real(), &store, Some(&tree), &Scope::All, &AtomicBool::new(false))
+        restore_to(to.path(), &real(), &store, Some(&tree), &Scope::All, &Cancel::default())
             .unwrap();
     assert_eq!(copied.warnings.len(), 2, "{copied:?}");
     let names: Vec<_> = snapshot(to.path()).into_keys().collect();

@@ -7,7 +7,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
@@ -17,6 +16,7 @@ use rappel_capture::agents::raw::{
     self, Captured, Care, Decision, Memo, Plan, Present, Standing, Why, decide,
 };
 use rappel_capture::files::stamp::{Stamp, Trust};
+use rappel_store::Cancel;
 use rappel_store::sink::{Role as Kind, Sink, Source};
 use rappel_store::{content, tree};
 use rappel_testing::MemoryStore;
@@ -69,14 +69,8 @@ impl Place {
     }
 
     fn capture(&self, names: &[&str], memo: Option<&Memo>) -> Captured {
-        raw::capture(
-            &self.store,
-            &self.transcripts(names),
-            memo,
-            Care::Growth,
-            &AtomicBool::new(false),
-        )
-        .unwrap()
+        raw::capture(&self.store, &self.transcripts(names), memo, Care::Growth, &Cancel::default())
+            .unwrap()
     }
 
     fn stored(&self, tree: &ObjectId) -> Vec<(String, u32, Vec<u8>)> {
@@ -184,20 +178,15 @@ fn what_is_unchanged_is_not_read_again() {
     let counting = Meddling::with(&place.store, || {});
     let transcripts = place.transcripts(&["1.jsonl", "2.jsonl"]);
     let second =
-        raw::capture(&counting, &transcripts, Some(&memo), Care::Growth, &AtomicBool::new(false))
+        raw::capture(&counting, &transcripts, Some(&memo), Care::Growth, &Cancel::default())
             .unwrap();
     assert_eq!(*counting.puts.lock().unwrap(), 1);
     let afresh = place.capture(&["1.jsonl", "2.jsonl"], None);
     assert_eq!(second.tree, afresh.tree);
     let nothing = Meddling::with(&place.store, || panic!("nothing is to be stored"));
-    let third = raw::capture(
-        &nothing,
-        &transcripts,
-        Some(&second.memo),
-        Care::Growth,
-        &AtomicBool::new(false),
-    )
-    .unwrap();
+    let third =
+        raw::capture(&nothing, &transcripts, Some(&second.memo), Care::Growth, &Cancel::default())
+            .unwrap();
     assert_eq!(third.tree, second.tree);
     let fewer = place.capture(&["2.jsonl"], Some(&second.memo));
     assert_eq!(fewer.tree, place.capture(&["2.jsonl"], None).tree);
@@ -209,8 +198,7 @@ fn a_file_too_young_to_be_believed_is_read_again() {
     let path = place.write_fresh("1.jsonl", "{\"a\":1}\n");
     let transcripts = place.transcripts(&["1.jsonl"]);
     let first =
-        raw::capture(&place.store, &transcripts, None, Care::Growth, &AtomicBool::new(false))
-            .unwrap();
+        raw::capture(&place.store, &transcripts, None, Care::Growth, &Cancel::default()).unwrap();
     // The same stamp is given again, as if the clock had not moved on.
     std::fs::write(&path, "{\"a\":2}\n").unwrap();
     let second = raw::capture(
@@ -218,7 +206,7 @@ fn a_file_too_young_to_be_believed_is_read_again() {
         &transcripts,
         Some(&first.memo),
         Care::Growth,
-        &AtomicBool::new(false),
+        &Cancel::default(),
     );
     assert_eq!(place.stored(&second.unwrap().tree)[0].2, b"{\"a\":2}\n");
 }
@@ -251,7 +239,7 @@ fn one_that_grows_while_it_is_read_is_taken_as_it_was() {
     });
     let transcripts = place.transcripts(&["1.jsonl"]);
     let captured =
-        raw::capture(&sink, &transcripts, None, Care::Growth, &AtomicBool::new(false)).unwrap();
+        raw::capture(&sink, &transcripts, None, Care::Growth, &Cancel::default()).unwrap();
     assert_eq!(place.stored(&captured.tree)[0].2, b"{\"a\":1}\n");
     let next = place.capture(&["1.jsonl"], Some(&captured.memo));
     assert_eq!(place.stored(&next.tree)[0].2, b"{\"a\":1}\n{\"a\":2}\n");
@@ -264,7 +252,7 @@ fn one_that_is_rewritten_while_it_is_read_is_read_again() {
     let sink = Meddling::with(&place.store, || std::fs::write(&path, "{\"b\":1}\n").unwrap());
     let transcripts = place.transcripts(&["1.jsonl"]);
     let captured =
-        raw::capture(&sink, &transcripts, None, Care::Growth, &AtomicBool::new(false)).unwrap();
+        raw::capture(&sink, &transcripts, None, Care::Growth, &Cancel::default()).unwrap();
     assert_eq!(place.stored(&captured.tree)[0].2, b"{\"b\":1}\n");
 }
 
@@ -279,8 +267,7 @@ fn what_cannot_be_taken_is_named_and_what_is_gone_is_not() {
     std::fs::remove_file(&linked).unwrap();
     symlink(place.at("1.jsonl"), linked).unwrap();
     let captured =
-        raw::capture(&place.store, &transcripts, None, Care::Growth, &AtomicBool::new(false))
-            .unwrap();
+        raw::capture(&place.store, &transcripts, None, Care::Growth, &Cancel::default()).unwrap();
     assert_eq!(captured.files, 1);
     let troubles: Vec<String> =
         captured.troubles.iter().map(|(path, _)| path.to_string()).collect();
@@ -294,8 +281,7 @@ fn a_home_that_went_away_is_named() {
     let transcripts = place.transcripts(&["1.jsonl"]);
     std::fs::remove_dir_all(place.folder.path().join(".claude")).unwrap();
     let captured =
-        raw::capture(&place.store, &transcripts, None, Care::Growth, &AtomicBool::new(false))
-            .unwrap();
+        raw::capture(&place.store, &transcripts, None, Care::Growth, &Cancel::default()).unwrap();
     assert_eq!((captured.files, captured.troubles.len()), (0, 1));
 }
 
@@ -303,12 +289,13 @@ fn a_home_that_went_away_is_named() {
 fn a_capture_can_be_stopped() {
     let place = Place::new();
     place.write("1.jsonl", "{}\n");
-    let stop = AtomicBool::new(true);
+    let stop = Cancel::default();
+    stop.cancel();
     let stopped =
         raw::capture(&place.store, &place.transcripts(&["1.jsonl"]), None, Care::Growth, &stop);
     assert!(matches!(stopped, Err(rappel_capture::Error::Cancelled)));
-    stop.store(false, Ordering::Relaxed);
-    let sink = Meddling::with(&place.store, || stop.store(true, Ordering::Relaxed));
+    let stop = Cancel::default();
+    let sink = Meddling::with(&place.store, || stop.cancel());
     let stopped = raw::capture(&sink, &place.transcripts(&["1.jsonl"]), None, Care::Growth, &stop);
     assert!(matches!(stopped, Err(rappel_capture::Error::Cancelled)));
 }
@@ -470,7 +457,7 @@ fn one_that_grew_costs_its_new_bytes() {
         settle(&path);
         let counting = Meddling::with(&place.store, || {});
         let transcripts = place.transcripts(&["1.jsonl"]);
-        let cancel = AtomicBool::new(false);
+        let cancel = Cancel::default();
         let memo = Memo::from_json(&serde_json::to_vec(&last.memo).unwrap()).unwrap();
         last = raw::capture(&counting, &transcripts, Some(&memo), Care::Growth, &cancel).unwrap();
         // A chunk has 64 KiB at least, and a line some 190 bytes.
@@ -550,7 +537,7 @@ fn a_change_in_the_middle_of_one_that_grew_is_noticed_in_turn_and_by_whoever_rea
     file.write_all(&bytes).unwrap();
     settle(&path);
     let transcripts = place.transcripts(&["1.jsonl"]);
-    let cancel = AtomicBool::new(false);
+    let cancel = Cancel::default();
     let taken = |memo: &Memo, care| {
         raw::capture(&place.store, &transcripts, Some(memo), care, &cancel).unwrap()
     };

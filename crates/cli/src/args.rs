@@ -171,6 +171,8 @@ commands! {
     Run(run),
     Guard(guard),
     Watch(watch),
+    Serve(serve),
+    Mcp(mcp),
     Hook(hook),
     #[command(hide = true)]
     Upkeep(upkeep),

@@ -106,7 +106,7 @@ impl Exit {
 /// The exit codes of the contract.
 fn code(kind: ErrorKind) -> u8 {
     match kind {
-        ErrorKind::Failed => 1,
+        ErrorKind::Failed | ErrorKind::Cancelled => 1,
         ErrorKind::Usage => 2,
         ErrorKind::NotFound => 3,
         ErrorKind::Confirmation => 4,
@@ -118,7 +118,8 @@ fn code(kind: ErrorKind) -> u8 {
 
 impl From<rappel::Error> for Failure {
     fn from(error: rappel::Error) -> Self {
-        Self { kind: error.kind(), message: error.to_string(), hint: error.hint() }
+        let hint = crate::face::advice::hint(&error.advice());
+        Self { kind: error.kind(), message: error.to_string(), hint }
     }
 }
 

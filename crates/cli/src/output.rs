@@ -8,7 +8,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use rappel_types::Advice;
 use serde::Serialize;
+
+use crate::face;
 
 use crate::errors::Result;
 use crate::pager::Pager;
@@ -81,6 +84,14 @@ impl Output {
         })
     }
 
+    /// Writes one of many JSON documents, on a line of its own.
+    pub fn answer_line(&self, value: &impl Serialize) -> Result<()> {
+        self.answer(|out| {
+            serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+            Ok(out.write_all(b"\n")?)
+        })
+    }
+
     /// Colours for stdout.
     pub fn paint(&self) -> Paint {
         self.stdout
@@ -103,6 +114,13 @@ impl Output {
     pub fn note(&self, text: &str) {
         if !self.json && !self.quiet {
             self.tell(&format!("{} {}", self.stderr.hint("note:"), clean(text)));
+        }
+    }
+
+    /// What the user can do next.
+    pub fn hint(&self, advice: &[Advice]) {
+        if let (Some(hint), false, false) = (face::advice::hint(advice), self.json, self.quiet) {
+            self.tell(&format!("{} {}", self.stderr.hint("hint:"), clean(&hint)));
         }
     }
 

@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
-use rappel::{Environment, ErrorKind, OpenOptions, Rappel, RestoreProgress, Surroundings};
+use rappel::{Environment, ErrorKind, OpenOptions, Operation, Rappel, Surroundings};
 use rappel_hooks::{VENDORS, Vendor};
+use rappel_types::Advice;
 use rappel_types::agents::SessionId;
 use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId, time};
 
@@ -33,9 +33,8 @@ pub struct Context<'a> {
     workspace: Option<String>,
     /// The flags that choose home and folder, to be repeated in commands that are suggested.
     chosen: Vec<String>,
-    cancel: Arc<AtomicBool>,
-    /// How far a restore is.
-    pub restoring: Arc<RestoreProgress>,
+    /// Stops what the command does, and knows how far it is.
+    pub operation: Operation,
 }
 
 impl<'a> Context<'a> {
@@ -71,15 +70,7 @@ impl<'a> Context<'a> {
         if let Some(named) = &workspace {
             chosen.extend(["--workspace".to_owned(), quote(named)]);
         }
-        Ok(Self {
-            output,
-            folder,
-            home,
-            workspace,
-            chosen,
-            cancel: Arc::default(),
-            restoring: Arc::default(),
-        })
+        Ok(Self { output, folder, home, workspace, chosen, operation: Operation::default() })
     }
 
     /// Opens the workspace that the current folder belongs to.
@@ -92,7 +83,7 @@ impl<'a> Context<'a> {
     /// Tells what there is to say about a workspace that was opened.
     pub fn warn(&self, opened: &Rappel) {
         for warning in opened.warnings() {
-            self.output.warning(&warning);
+            self.output.warning(&face::advice::sentence(&warning));
         }
         self.announce(opened);
     }
@@ -128,13 +119,14 @@ impl<'a> Context<'a> {
 
     #[allow(clippy::unused_self, reason = "opening is asked of the context")]
     fn open_with(&self, options: OpenOptions) -> Result<Rappel> {
-        let home = options.home.display().to_string();
+        let home = options.home.clone();
         Rappel::open(options).map_err(|error| {
-            let mut failure = Failure::from(error);
             // The system refused something in the home; whatever else fails has its own advice.
-            if failure.message.starts_with("cannot ") && failure.message.contains(&home) {
-                let advice = "choose another folder with --home or RAPPEL_HOME";
-                failure.hint.get_or_insert_with(|| advice.into());
+            let refused = error.refused_path().is_some_and(|path| path.starts_with(&home));
+            let mut failure = Failure::from(error);
+            if refused {
+                let advice = || face::advice::render(&Advice::ChooseHome);
+                failure.hint.get_or_insert_with(advice);
             }
             failure
         })
@@ -152,9 +144,9 @@ impl<'a> Context<'a> {
             trust: variable("RAPPEL_TRUST").and_then(|hash| hash.into_string().ok()),
             agents: surroundings(),
             zone: self.zone(),
-            cancel: self.cancel.clone(),
-            progress: self.restoring.clone(),
+            operation: self.operation.clone(),
             workspace: self.workspace.clone(),
+            words: Some(Arc::new(face::advice::render)),
             waiting: (!self.output.json).then(|| Arc::new(|who: &str| waiting(who)) as _),
             ..OpenOptions::new(self.root(), self.home()?)
         })
@@ -163,6 +155,11 @@ impl<'a> Context<'a> {
     /// The folder that the command works in.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether the user named the folder or the workspace.
+    pub fn names_workspace(&self) -> bool {
+        self.workspace.is_some() || self.chosen.iter().any(|word| word == "-C")
     }
 
     /// The workspace's root.
@@ -238,8 +235,7 @@ impl<'a> Context<'a> {
             home: self.home.clone(),
             workspace: None,
             chosen: self.chosen.clone(),
-            cancel: self.cancel.clone(),
-            restoring: self.restoring.clone(),
+            operation: self.operation.clone(),
         }
     }
 
@@ -277,9 +273,9 @@ impl<'a> Context<'a> {
             let _ = signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,
-                self.cancel.clone(),
+                self.operation.cancel.flag(),
             );
-            let _ = signal_hook::flag::register(signal, self.cancel.clone());
+            let _ = signal_hook::flag::register(signal, self.operation.cancel.flag());
         }
     }
 
@@ -520,7 +516,7 @@ pub fn exported() -> HashMap<String, String> {
 }
 
 /// An environment variable that says something.
-fn variable(name: &str) -> Option<OsString> {
+pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 

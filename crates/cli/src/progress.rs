@@ -1,12 +1,11 @@
 //! How far long work is, on a terminal, and only if it takes long enough to be asked about.
 
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rappel::{ImportProgress, Progress};
+use rappel::{Phase, Progress, Snapshot};
 use rappel_types::size::format_size;
 
 use crate::face::thousands;
@@ -16,84 +15,18 @@ use crate::process::Context;
 const PATIENCE: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(100);
 
-/// Does `work` and shows how far the scan is that it reports to `progress`.
-pub fn scan<T>(context: &Context, progress: &Progress, work: impl FnOnce() -> T) -> T {
-    watched(context, work, |bar| {
-        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let to_read = load(&progress.bytes_to_read);
-        let databases = load(&progress.database_bytes);
-        let files_done = load(&progress.bytes_read) >= to_read;
-        // Nobody knows beforehand how much a database will tell.
-        if databases > 0 && files_done {
-            bar.set_style(style("{spinner} {msg} ({elapsed})"));
-            bar.set_message(format!("Reading databases, {}", format_size(databases)));
-            return;
-        }
-        if to_read == 0 {
-            bar.set_message("Looking for changes");
-            return;
-        }
-        if bar.length().is_none() {
-            bar.set_style(style("{bar:30} {bytes}/{total_bytes}, {msg}"));
-        }
-        bar.set_length(to_read);
-        bar.set_position(load(&progress.bytes_read).min(to_read));
-        let (read, files) = (load(&progress.files_read), load(&progress.files_to_read));
-        bar.set_message(format!("{} of {} files", thousands(read), thousands(files)));
-    })
-}
-
-/// Does `work` and shows how far the restore is; `first` is what it does before anything is written.
-pub fn restore<T>(context: &Context, first: &'static str, work: impl FnOnce() -> T) -> T {
-    let progress = &context.restoring;
-    watched(context, work, |bar| {
-        let all = progress.files_to_write.load(Ordering::Relaxed);
-        if all == 0 {
-            match progress.database_bytes.load(Ordering::Relaxed) {
-                0 => bar.set_message(first),
-                read => bar.set_message(format!("{first}, {} of databases", format_size(read))),
-            }
-            return;
-        }
-        if bar.length().is_none() {
-            bar.set_style(style("{bar:30} {msg}"));
-        }
-        let written = progress.files_written.load(Ordering::Relaxed).min(all);
-        bar.set_length(all);
-        bar.set_position(written);
-        bar.set_message(format!("{} of {} files", thousands(written), thousands(all)));
-    })
-}
-
-/// Does `work` and shows how far the import is.
-pub fn import<T>(context: &Context, progress: &ImportProgress, work: impl FnOnce() -> T) -> T {
-    watched(context, work, |bar| {
-        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        match (load(&progress.read), load(&progress.taken)) {
-            (0, 0) => bar.set_message("Reading checkpoints"),
-            (read, 0) => bar.set_message(format!("{} checkpoints read", thousands(read))),
-            (_, taken) => bar.set_message(format!("{} checkpoints taken in", thousands(taken))),
-        }
-    })
-}
-
-/// Does `work` and shows what is being done.
-pub fn spinner<T>(context: &Context, message: &'static str, work: impl FnOnce() -> T) -> T {
-    watched(context, work, |bar| bar.set_message(message))
-}
-
-fn watched<T>(
-    context: &Context,
-    work: impl FnOnce() -> T,
-    update: impl Fn(&ProgressBar) + Send,
-) -> T {
+/// Does `work` and shows how far it is; `first` is what is shown until it has begun.
+pub fn watch<T>(context: &Context, first: &'static str, work: impl FnOnce() -> T) -> T {
+    let progress = &*context.operation.progress;
+    // What an earlier part of the command did says nothing about this one.
+    progress.begin(Phase::Starting, None);
     if !context.can_watch() {
         return work();
     }
     thread::scope(|scope| {
         let (working, stopped) = mpsc::channel::<()>();
         // Without a thread nothing is shown.
-        let _ = thread::Builder::new().spawn_scoped(scope, move || show(&stopped, &update));
+        let _ = thread::Builder::new().spawn_scoped(scope, move || show(&stopped, progress, first));
         let result = work();
         drop(working);
         result
@@ -101,15 +34,14 @@ fn watched<T>(
 }
 
 /// Draws until the other end is dropped.
-fn show(stopped: &Receiver<()>, update: &impl Fn(&ProgressBar)) {
+fn show(stopped: &Receiver<()>, progress: &Progress, first: &str) {
     let still_working = |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
     if !still_working(PATIENCE) {
         return;
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    bar.set_style(style("{spinner} {msg} ({elapsed})"));
     loop {
-        update(&bar);
+        draw(&bar, &progress.snapshot(), first);
         bar.tick();
         if !still_working(TICK) {
             break;
@@ -118,6 +50,82 @@ fn show(stopped: &Receiver<()>, update: &impl Fn(&ProgressBar)) {
     bar.finish_and_clear();
 }
 
+fn draw(bar: &ProgressBar, seen: &Snapshot, first: &str) {
+    bar.set_message(words(seen, first));
+    match seen.total.filter(|total| *total > 0) {
+        Some(total) => {
+            bar.set_style(style("{bar:30} {msg}"));
+            bar.set_length(total);
+            bar.set_position(seen.done);
+        }
+        None => bar.set_style(style("{spinner} {msg} ({elapsed})")),
+    }
+}
+
+/// What is being done, and how much of it is done, for people.
+fn words(seen: &Snapshot, first: &str) -> String {
+    let (doing, what) = match seen.phase {
+        Phase::Starting => (first, ""),
+        Phase::Looking => ("Looking for changes", ""),
+        Phase::ReadingFiles => ("Reading", "files"),
+        Phase::ReadingDatabases => ("Reading databases", ""),
+        Phase::Committing => ("Storing", ""),
+        Phase::Planning => ("Comparing", ""),
+        Phase::SavingPresent => ("Saving the present", ""),
+        Phase::LoadingDatabases => ("Loading", "databases"),
+        Phase::Staging => ("Writing", "files"),
+        Phase::Swapping => ("Putting in place", "entries"),
+        Phase::Verifying => ("Verifying", "entries"),
+        Phase::CommittingDatabases => ("Committing", "databases"),
+        Phase::Recording => ("Finishing", ""),
+        Phase::RollingBack => ("Taking back", "entries"),
+        Phase::ReadingPacks => ("Reading the store", ""),
+        Phase::CheckingObjects => ("Checking", "objects"),
+        Phase::CheckingCheckpoints => ("Checking", "checkpoints"),
+        Phase::Repairing => ("Repairing", ""),
+        Phase::Marking => ("Looking for what is needed", ""),
+        Phase::Copying => ("Freeing space", "packs"),
+        Phase::Deleting => ("Deleting", "checkpoints"),
+        Phase::ReadingCheckpoints => ("Reading checkpoints", "checkpoints"),
+        Phase::TakingIn => ("Taking in", "checkpoints"),
+        Phase::WritingOut => ("Writing", ""),
+    };
+    let bytes = match seen.bytes {
+        0 => String::new(),
+        bytes => format!(", {}", format_size(bytes)),
+    };
+    match (seen.total.filter(|total| *total > 0), seen.done) {
+        (Some(total), done) => {
+            let count = format!("{} of {} {what}", thousands(done), thousands(total));
+            format!("{doing} {}{bytes}", count.trim_end())
+        }
+        (None, 0) => format!("{doing}{bytes}"),
+        (None, done) => {
+            let count = format!("{doing}: {} {what}", thousands(done));
+            format!("{}{bytes}", count.trim_end())
+        }
+    }
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_is_done_and_how_much_of_it() {
+        let seen = |phase, done, total, bytes| words(&Snapshot { phase, done, total, bytes }, "A");
+        assert_eq!(seen(Phase::Starting, 0, None, 0), "A");
+        assert_eq!(seen(Phase::Looking, 0, None, 0), "Looking for changes");
+        let reading = seen(Phase::ReadingFiles, 1_200, Some(3_000), 5_000_000);
+        assert!(reading.starts_with("Reading 1,200 of 3,000 files, "), "{reading}");
+        let databases = seen(Phase::ReadingDatabases, 0, None, 5_000_000);
+        assert!(databases.starts_with("Reading databases, "), "{databases}");
+        let read = seen(Phase::ReadingCheckpoints, 12, None, 0);
+        assert_eq!(read, "Reading checkpoints: 12 checkpoints");
+        assert_eq!(seen(Phase::WritingOut, 2, Some(4), 0), "Writing 2 of 4");
+    }
 }

@@ -53,13 +53,30 @@ pub struct Range {
     pub to: Option<Reference>,
     /// Whether it was written with dots.
     pub dots: bool,
+    /// The whole text as the name of one checkpoint: an id may have dots.
+    whole: Option<Reference>,
+}
+
+impl Range {
+    /// The same, or the one checkpoint whose id the text is: an id wins over a range.
+    pub fn meant(&self, rappel: &rappel::Rappel) -> Self {
+        let Some(whole) = &self.whole else { return self.clone() };
+        match rappel.has_exactly(whole) {
+            true => Self { from: whole.clone(), to: None, dots: false, whole: None },
+            false => self.clone(),
+        }
+    }
 }
 
 /// `A` or `A..B`.
 pub fn range(text: &str) -> Result<Range, BadValue> {
-    let (from, to) = rappel_types::reference::split_range(text)
-        .map_err(|error| BadValue::new(&error, error.hint()))?;
-    Ok(Range { from, to, dots: text.contains("..") })
+    let dots = text.contains("..");
+    let whole = text.parse::<Reference>().ok().filter(|whole| dots && whole.is_id());
+    match (rappel_types::reference::split_range(text), whole) {
+        (Ok((from, to)), whole) => Ok(Range { from, to, dots, whole }),
+        (Err(_), Some(from)) => Ok(Range { from, to: None, dots: false, whole: None }),
+        (Err(error), None) => Err(BadValue::new(&error, error.hint())),
+    }
 }
 
 /// `REF:PATH`, the path as it was written.

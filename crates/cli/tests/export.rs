@@ -102,7 +102,7 @@ fn a_secret_stays_here_with_redact() {
     let to = file.to_str().unwrap();
     let output = world.run(&["export", "latest", "--redact", "-o", to]);
     assert!(output.status.success());
-    assert!(text(&output.stderr).contains("token.txt (left out by --redact: github token)"));
+    assert!(text(&output.stderr).contains("token.txt (left out by redaction: github token)"));
     let answer = world.json(&["export", "latest", "--redact", "-o", to]);
     assert!(answer["left_out"][0].as_str().unwrap().contains("token.txt"));
     let bundle = Bundle::open(&file).unwrap();
@@ -146,6 +146,10 @@ fn one_that_is_killed_at_any_step_leaves_the_old_file_or_the_new_one() {
     }
     assert!(killed > 4, "{killed} of {made:?}");
     assert!(world.run(&["verify"]).status.success());
+    // What they left beside it goes with the next one.
+    world.json(&["export", "2", "-o", to]);
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|one| one.unwrap().path()).collect();
+    assert_eq!(left, [file]);
 }
 
 #[test]

@@ -90,3 +90,15 @@ fn a_value_that_was_given_to_a_checkpoint_can_be_taken_away() {
     let again = world.run(&["tag", "latest", "--meta", "step="]);
     assert_eq!(again.status.code(), Some(3), "{again:?}");
 }
+
+#[test]
+fn a_text_where_a_rule_belongs_is_told_as_a_rule() {
+    let world = World::new();
+    world.save("before all");
+    world.write("rappel.toml", "[retention]\nsessions = \"1s\"\n");
+    let output = world.run(&["prune", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("a rule like { keep = \"1s\" }"), "{said}");
+    assert!(!said.contains("max"), "{said}");
+}

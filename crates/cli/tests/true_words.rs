@@ -37,7 +37,7 @@ fn a_reference_is_repeated_as_it_was_written() {
 fn only_what_is_alike_is_suggested() {
     let world = World::new();
     let (_, said) = told(&world, 3, &["show", "lates"]);
-    assert!(said.contains("hint: rappel save makes the first one"), "{said}");
+    assert!(said.contains("hint: rappel save makes the first checkpoint"), "{said}");
     let id = world.save("first");
     for slip in ["lates", "latets", "Latest"] {
         let (_, said) = told(&world, 3, &["restore", slip]);

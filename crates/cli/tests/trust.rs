@@ -93,6 +93,9 @@ impl Canary {
 
 /// Each command as it does most.
 const CALLS: &[(&str, &str)] = &[
+    // No address of this machine: it ends at once.
+    ("serve", "--host 203.0.113.1 --port 0"),
+    ("mcp", ""),
     ("save", "hello"),
     ("save", "--trigger session-end"),
     ("run", "-- true"),
@@ -252,7 +255,9 @@ fn what_is_not_allowed_is_a_partial_reason_and_status_and_doctor_say_so() {
     assert_eq!((code, &saved["partial"]), (0, &true.into()), "{saved}");
     assert_eq!(saved["facets"]["databases"], "failed");
     let reason = saved["partial_reasons"][0]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("state: ") && reason.contains("`rappel trust`"), "{reason}");
+    assert!(reason.starts_with("state: ") && reason.contains("you have not allowed"), "{reason}");
+    assert_eq!(saved["partial_reasons"][0]["database"], "state");
+    assert_eq!(saved["advice"][0]["kind"], "trust", "{saved}");
     assert_eq!(answer(world, &["save", "--require-complete"]).0, 1);
     let (code, status) = answer(world, &["status"]);
     assert_eq!((code, &status["state"]), (1, &"degraded".into()));
@@ -260,7 +265,7 @@ fn what_is_not_allowed_is_a_partial_reason_and_status_and_doctor_say_so() {
     assert!(status["hints"].to_string().contains("rappel trust"), "{status}");
     let (_, doctor) = answer(world, &["doctor"]);
     let checks = doctor["checks"].as_array().unwrap();
-    let bad = checks.iter().find(|one| one["hint"] == "rappel trust");
+    let bad = checks.iter().find(|one| one["hint"] == "rappel trust shows it and asks");
     assert!(bad.is_some_and(|one| one["ok"] == false), "{doctor}");
 
     world.trust();

@@ -1,7 +1,10 @@
 //! Taking over the history of a folder that was moved or renamed.
 
 use rappel_store::document;
+use rappel_types::Advice;
+use rappel_types::Remark;
 use rappel_types::{CheckpointId, WorkspaceId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -10,7 +13,7 @@ use crate::save::workspace_record;
 use crate::workspace::{self, Recognition};
 
 /// What was taken over.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Adopted {
     /// The workspace.
     pub workspace: WorkspaceId,
@@ -34,15 +37,13 @@ impl Rappel {
         if self.workspace_id() == Some(found.id) {
             return Err(Error::Nothing {
                 message: "this folder has that history already".into(),
-                hint: None,
+                advice: Vec::new(),
             });
         }
         if workspace::is_alive(&found) {
             return Err(Error::Usage {
                 message: format!("{} is still there and keeps its history", found.root),
-                hint: Some(
-                    "a copy of a folder begins a history of its own with `rappel save`".into(),
-                ),
+                advice: vec![Advice::SaveCopy],
             });
         }
         let left_behind = self.rows()?.into_iter().rev().map(|row| row.id).collect();
@@ -75,13 +76,11 @@ impl Rappel {
     }
 
     /// A history that this folder had before, or that of a folder around it: what became of it, in
-    /// a sentence with the command that leads there.
-    pub fn other_history(&self) -> Option<String> {
+    /// a sentence with what leads there.
+    pub fn other_history(&self) -> Option<Remark> {
         if let Recognition::New { moved_from: Some(moved), .. } = &*self.recognition() {
-            return Some(format!(
-                "this folder was {} before; `rappel adopt {}` takes over that history",
-                moved.root, moved.id
-            ));
+            let adopt = Advice::Adopt { workspace: Some(moved.id.to_string()) };
+            return Some(Remark::new(format!("this folder was {} before", moved.root), adopt));
         }
         let known = workspace::all(&self.store).ok()?;
         let (path, own) = (self.evidence.path(), self.workspace_id());
@@ -93,10 +92,9 @@ impl Rappel {
         };
         if let Some(old) = known.iter().rev().find(is_earlier) {
             let newest = self.store.look_up(|index| index.newest(old.id)).ok()??;
-            return Some(format!(
-                "an earlier folder at this place has a history (last: {}); `rappel adopt {}` takes it over",
-                newest.id, old.id
-            ));
+            let text =
+                format!("an earlier folder at this place has a history (last: {})", newest.id);
+            return Some(Remark::new(text, Advice::Adopt { workspace: Some(old.id.to_string()) }));
         }
         if own.is_some() {
             return None;
@@ -107,9 +105,7 @@ impl Rappel {
                 && workspace::is_alive(outer)
         };
         let outer = known.iter().filter(around).max_by_key(|outer| outer.root.len())?;
-        Some(format!(
-            "this folder lies in the workspace {root}; `rappel -C {root} list` shows its checkpoints",
-            root = outer.root
-        ))
+        let text = format!("this folder lies in the workspace {}", outer.root);
+        Some(Remark::new(text, Advice::OpenWorkspace { root: outer.root.clone() }))
     }
 }

@@ -9,12 +9,13 @@ mod culprit;
 mod memo;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use rappel_store::lock::Turn;
+use rappel_types::Advice;
 use rappel_types::bisect::{Answer, Contradiction, Next, next};
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Manifest, ObjectId, Reference};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use culprit::{Culprit, CulpritCall};
@@ -58,7 +59,7 @@ pub enum Ran {
 }
 
 /// A checkpoint that was tested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Tested {
     pub checkpoint: CheckpointId,
@@ -68,7 +69,7 @@ pub struct Tested {
 }
 
 /// The end of a search.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Bisected {
     pub good: CheckpointId,
@@ -99,7 +100,7 @@ impl Rappel {
             return Err(Error::Bisect {
                 kind: ErrorKind::Conflict,
                 message: "a bisect of this workspace is unfinished".into(),
-                hint: Some("rappel bisect --continue, or rappel bisect --abort".into()),
+                advice: vec![Advice::ContinueBisect],
             });
         }
         let candidates = self.bisect_candidates(&request.good, &request.bad)?;
@@ -133,7 +134,7 @@ impl Rappel {
     fn unfinished_bisect(&self) -> Result<Memo> {
         Memo::load(self)?.ok_or_else(|| Error::NotThere {
             message: "no bisect of this workspace is unfinished".into(),
-            hint: "rappel bisect GOOD BAD -- COMMAND".into(),
+            advice: Advice::BeginBisect,
         })
     }
 
@@ -162,7 +163,11 @@ impl Rappel {
                 Next::Contradiction(why) => {
                     let message = contradiction(why, &memo.candidates);
                     memo.remove(self)?;
-                    return Err(Error::Bisect { kind: ErrorKind::Failed, message, hint: None });
+                    return Err(Error::Bisect {
+                        kind: ErrorKind::Failed,
+                        message,
+                        advice: Vec::new(),
+                    });
                 }
             }
         }
@@ -181,7 +186,7 @@ impl Rappel {
         let stopped = |message: String| Error::Bisect {
             kind: ErrorKind::Failed,
             message,
-            hint: Some("rappel bisect --continue goes on, --abort gives up".into()),
+            advice: vec![Advice::ContinueBisect],
         };
         let ran = match self.restore_to(&reference, &folder, &RestoreOptions::default()) {
             Ok(_) => {
@@ -195,7 +200,7 @@ impl Rappel {
             }
             Err(error) => return Err(error),
         };
-        if self.options.cancel.load(Ordering::Relaxed) {
+        if self.cancel().is_cancelled() {
             return Err(stopped("stopped".into()));
         }
         match ran {
@@ -230,7 +235,7 @@ impl Rappel {
         if candidates.len() < 2 {
             return Err(Error::Usage {
                 message: format!("{} and {} hold the same", good.id, bad.id),
-                hint: None,
+                advice: Vec::new(),
             });
         }
         Ok(candidates)
@@ -242,7 +247,7 @@ impl Rappel {
         Turn::take(&Memo::path(self)?.with_extension("bisecting"))?.ok_or_else(|| Error::Bisect {
             kind: ErrorKind::Busy,
             message: "another bisect of this workspace is running".into(),
-            hint: None,
+            advice: Vec::new(),
         })
     }
 }
@@ -259,7 +264,7 @@ fn content_of(manifest: &Manifest) -> (Option<ObjectId>, Option<ObjectId>, Vec<S
 fn not_before(good: &CheckpointId, bad: &CheckpointId) -> Error {
     Error::Usage {
         message: format!("{bad} does not come from {good}"),
-        hint: Some("GOOD is the older one; rappel timeline shows what comes from what".into()),
+        advice: vec!["the good one is the older one".into(), Advice::ShowTimeline],
     }
 }
 

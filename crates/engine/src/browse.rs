@@ -6,12 +6,18 @@ use std::io::Write;
 use rappel_capture::databases::sqlite;
 use rappel_store::index::CheckpointRow;
 use rappel_store::{content, tree};
-use rappel_types::{Entry, Node, Reference, RelPath, Timestamp, Trigger, WorkspaceId};
+use rappel_types::Advice;
+use rappel_types::agents::SessionId;
+use rappel_types::{
+    CheckpointId, Entry, Node, Reference, RelPath, Timestamp, Trigger, WorkspaceId,
+};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::FoundEvent;
 use crate::ancestry::Ancestry;
 use crate::checkpoint::Checkpoint;
+use crate::cursor::Cursor;
 use crate::databases::sqlite_at;
 use crate::error::{Error, Result};
 use crate::lineage;
@@ -23,6 +29,8 @@ use crate::rappel::Rappel;
 pub struct ListFilter {
     /// At most so many; `None` is all.
     pub limit: Option<usize>,
+    /// Only those after the end of a former page: what [`Listing::next`] said there.
+    pub after: Option<Cursor>,
     /// Only with this tag.
     pub tag: Option<String>,
     /// Only for this reason.
@@ -73,12 +81,15 @@ pub(crate) fn is_folded(row: &CheckpointRow) -> bool {
 }
 
 /// Checkpoints, newest first.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Listing {
     /// How many there are, whatever the limit.
     pub total: usize,
-    /// The newest of them.
+    /// The newest of them, or those after the page asked for.
     pub checkpoints: Vec<Checkpoint>,
+    /// Where the next page begins, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// What `latest` means.
     pub latest: Option<String>,
     /// How many checkpoints of agent state alone belong to one of these, by its id.
@@ -131,6 +142,10 @@ impl Rappel {
             return Err(self.no_session(session));
         }
         let mut rows = self.rows_meant(filter)?;
+        let mut newest = BTreeMap::new();
+        for row in &rows {
+            newest.entry(row.workspace).or_insert(row.sequence);
+        }
         let reference = Reference::new(rappel_types::reference::Base::Latest);
         let latest = match rows.is_empty() {
             true => None,
@@ -148,6 +163,7 @@ impl Rappel {
         let mut listing = Listing {
             total: 0,
             checkpoints: Vec::new(),
+            next: None,
             latest,
             folded: BTreeMap::new(),
             folded_since: 0,
@@ -166,7 +182,16 @@ impl Rappel {
             listing.fold(&mut rows);
         }
         listing.total = rows.len();
-        for row in rows.iter().take(filter.limit.unwrap_or(usize::MAX)) {
+        let after = filter.after.as_ref();
+        let mut page: Vec<&CheckpointRow> =
+            rows.iter().filter(|row| after.is_none_or(|after| after.is_before(row))).collect();
+        if let Some(limit) = filter.limit.filter(|limit| *limit < page.len()) {
+            page.truncate(limit);
+            let by_time = filter.all_workspaces && !filter.deleted;
+            let next = Cursor::behind(after, &page, &newest, by_time);
+            listing.next = next.map(|next| next.to_string());
+        }
+        for row in page {
             listing.checkpoints.extend(self.view_readable(row, &mut listing.unreadable)?);
         }
         let shown = &listing.checkpoints;
@@ -295,6 +320,18 @@ impl Rappel {
         self.view(&self.resolve(reference, true)?)
     }
 
+    /// The newest checkpoint that holds something of a session.
+    pub fn newest_holding(&self, session: &SessionId) -> Result<Option<CheckpointId>> {
+        self.session(session)?;
+        let mut newest: Option<CheckpointRow> = None;
+        for hit in self.store.look_up(|index| index.held(session.as_str()))? {
+            let Ok(id) = hit.checkpoint.parse() else { continue };
+            let row = self.store.checkpoint(&id)?;
+            newest = newest.into_iter().chain(row).max_by_key(|row| row.birth);
+        }
+        Ok(newest.map(|row| row.id))
+    }
+
     /// Every path that a checkpoint holds, in order.
     pub fn files_of(&self, reference: &Reference) -> Result<Vec<Entry>> {
         let row = self.resolve(reference, true)?;
@@ -325,9 +362,19 @@ impl Rappel {
             }
             Node::Directory { .. } => Err(Error::Usage {
                 message: format!("{path} is a folder"),
-                hint: Some(format!("rappel show {} --files lists it", row.id)),
+                advice: vec![Advice::ShowFiles { checkpoint: row.id.to_string() }],
             }),
         }
+    }
+
+    /// How long a file is that a checkpoint holds; `None` where only writing it tells (a link, a
+    /// database).
+    pub fn length_of(&self, reference: &Reference, path: &RelPath) -> Result<Option<u64>> {
+        let row = self.resolve(reference, true)?;
+        Ok(match self.node_at(&row, path)? {
+            Some(Node::File { size, .. }) => Some(size),
+            _ => None,
+        })
     }
 
     pub(crate) fn node_at(&self, row: &CheckpointRow, path: &RelPath) -> Result<Option<Node>> {

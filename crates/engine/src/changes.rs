@@ -10,6 +10,7 @@ use rappel_store::sink::Source;
 use rappel_store::tree::{self, Change};
 use rappel_types::manifest::{PartialReason, Skipped};
 use rappel_types::{Facet, Manifest, Node, ObjectId, RelPath, WorkspaceId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::diff::Renamed;
@@ -18,7 +19,7 @@ use crate::rappel::Rappel;
 use crate::save::{CapturedFiles, parent_of};
 
 /// Paths that differ. Folders count only where nothing in them tells the story.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct FilesDiff {
     /// Only in the second.
     pub added: Vec<RelPath>,

@@ -6,6 +6,7 @@ use rappel_store::document::Label;
 use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_types::Manifest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use crate::lineage::LineageView;
 use crate::rappel::Rappel;
 
 /// A checkpoint with everything known about it. Its JSON is the one of `save` and `show`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// What it holds; message, tags and metadata include the labels given since.
     #[serde(flatten)]

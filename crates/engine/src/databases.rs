@@ -20,6 +20,8 @@ use rappel_capture::databases::{Captured, Error as DatabaseError, Fingerprint, W
 use rappel_store::document::UndoDatabase;
 use rappel_store::held;
 use rappel_store::sink::Sink;
+use rappel_types::Advice;
+use rappel_types::Remark;
 use rappel_types::config::DatabaseUrl;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 use rappel_types::manifest::PartialReason;
@@ -34,7 +36,7 @@ pub(crate) use candidates::check_names;
 pub(crate) use found::Found;
 use memo::{Memo, Remembered};
 pub(crate) use plan::{
-    ALLOW_UNSAVED, DatabaseWish, DatabasesPlanned, Holding, Holdings, not_loaded, plan_databases,
+    DatabaseWish, DatabasesPlanned, Holding, Holdings, not_loaded, plan_databases,
 };
 pub(crate) use present::{PresentDatabases, not_captured};
 pub(crate) use recover::Fates;
@@ -84,7 +86,8 @@ impl CapturedDatabases {
 
     fn fail(&mut self, name: &str, reason: &str) {
         let reason = format!("{name}: {reason}");
-        self.partial.push(PartialReason { facet: Facet::Databases, path: None, reason });
+        let database = Some(name.to_owned());
+        self.partial.push(PartialReason { facet: Facet::Databases, path: None, database, reason });
     }
 
     /// What two looks gave, as one.
@@ -411,30 +414,26 @@ fn read_held<'h>(
 
 /// The databases that were to be held and could not be read ([`CapturedDatabases::fail`] says so).
 fn lacking(manifest: &Manifest) -> impl Iterator<Item = &str> {
-    let reasons = manifest.partial_reasons.iter().filter(|one| one.facet == Facet::Databases);
-    reasons.filter_map(|one| Some(one.reason.split_once(": ")?.0))
+    manifest.partial_reasons.iter().filter_map(PartialReason::database)
 }
 
 /// Whether a database was to be held and could not be read ([`CapturedDatabases::fail`] says so).
 pub(crate) fn could_not_hold(manifest: &Manifest, name: &str) -> bool {
-    let about = |reason: &PartialReason| {
-        let rest = reason.reason.strip_prefix(name);
-        reason.facet == Facet::Databases && rest.is_some_and(|rest| rest.starts_with(": "))
-    };
     manifest.databases.iter().all(|part| part.name != name)
-        && manifest.partial_reasons.iter().any(about)
+        && lacking(manifest).any(|lacks| lacks == name)
 }
 
 /// A sentence for each database below paths that are asked for: files come back by their path, databases by their name.
-pub(crate) fn left_alone_below(manifest: &Manifest, paths: &[RelPath]) -> Vec<String> {
+pub(crate) fn left_alone_below(manifest: &Manifest, paths: &[RelPath]) -> Vec<Remark> {
     let found: BTreeMap<_, _> =
         paths.iter().flat_map(|path| history::below(manifest, path)).collect();
     let id = &manifest.id;
     found
         .values()
         .map(|part| {
-            let name = &part.name;
-            format!("{name} is a database and is left alone; rappel restore {id} --database {name} brings it back")
+            let (checkpoint, name) = (id.to_string(), part.name.clone());
+            let text = format!("{name} is a database and is left alone");
+            Remark::new(text, Advice::RestoreDatabase { checkpoint, name })
         })
         .collect()
 }
@@ -454,9 +453,10 @@ pub(crate) fn refuse_as_file(manifest: &Manifest, path: &RelPath) -> Result<()> 
     let (id, name) = (&manifest.id, &part.name);
     Err(Error::Usage {
         message: format!("{path} is a database, which {id} holds as such and not as a file"),
-        hint: Some(format!(
-            "rappel restore {id} --database {name}; with --to DIR it is written there instead"
-        )),
+        advice: vec![Advice::RestoreOrWriteDatabase {
+            checkpoint: id.to_string(),
+            name: name.clone(),
+        }],
     })
 }
 

@@ -11,10 +11,12 @@ use rappel_store::beneath::Root;
 use rappel_store::content;
 use rappel_store::sink::Scratch;
 use rappel_store::tree::{self, Change};
+use rappel_types::Advice;
 use rappel_types::agents::SessionId;
 use rappel_types::git::GitPart;
 use rappel_types::manifest::{PartialReason, Skipped};
 use rappel_types::{Facet, FacetState, Manifest, Node, ObjectId, Reference, RelPath, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::changes::{FilesDiff, summarise, take_out_unheld};
@@ -36,7 +38,7 @@ const TEXT_MAX: u64 = 1 << 20;
 pub const FILES_NOT_COMPARED: &str = "files were not compared";
 
 /// How one thing was and is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Moved<T> {
     /// In the first state.
     pub from: T,
@@ -73,7 +75,7 @@ impl DiffOptions {
 }
 
 /// What differs between two states.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Diff {
     /// The first state's checkpoint.
     pub from: String,
@@ -178,7 +180,7 @@ impl Rappel {
         if options.only.contains(&Facet::Process) {
             return Err(Error::Usage {
                 message: "what a process used is kept with a checkpoint, and not compared".into(),
-                hint: Some("rappel show REF --json | jq .process".into()),
+                advice: vec![Advice::ShowProcess],
             });
         }
         let files_only = options.only != [Facet::Agents];

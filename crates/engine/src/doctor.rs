@@ -5,10 +5,12 @@ use std::process::{Command, Stdio};
 use rappel_capture::databases::Error as DatabaseError;
 use rappel_store::beneath::Root;
 use rappel_store::home::Footing;
+use rappel_types::Advice;
 use rappel_types::Facet;
 use rappel_types::config::DatabaseUrl;
 use rappel_types::database::DatabaseKind;
 use rappel_types::size::format_size;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::databases::not_restorable;
@@ -17,7 +19,7 @@ use crate::hook::{Integration, IntegrationState};
 use crate::rappel::Rappel;
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Check {
     /// What.
     pub name: &'static str,
@@ -26,6 +28,9 @@ pub struct Check {
     /// What was found.
     pub found: String,
     /// What to do if it is not fine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Advice>,
+    /// The same in the words of a face. The engine leaves it out.
     pub hint: Option<String>,
 }
 
@@ -35,16 +40,17 @@ impl Check {
         let found = format!("{} ({}): {}", one.agent, one.place, one.state);
         match one.state.is_bad() || one.state == IntegrationState::Incomplete {
             false => Self::fine("integration", found),
-            true => Self::bad("integration", found, &format!("rappel integrate {}", one.agent)),
+            true => Self::bad("integration", found, Advice::Integrate { agent: one.agent.clone() }),
         }
     }
 
     fn fine(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, ok: true, found: found.into(), hint: None }
+        Self { name, ok: true, found: found.into(), advice: Vec::new(), hint: None }
     }
 
-    fn bad(name: &'static str, found: impl Into<String>, hint: &str) -> Self {
-        Self { name, ok: false, found: found.into(), hint: Some(hint.into()) }
+    fn bad(name: &'static str, found: impl Into<String>, advice: impl Into<Advice>) -> Self {
+        let advice = vec![advice.into()];
+        Self { name, ok: false, found: found.into(), advice, hint: None }
     }
 }
 
@@ -56,14 +62,14 @@ impl Rappel {
         checks.push(match home.footing()? {
             Footing::Firm => Check::fine("home's disk", "local"),
             Footing::Fleeting(kind) => {
-                Check::bad("home's disk", format!("{kind} does not last"), "set RAPPEL_HOME")
+                Check::bad("home's disk", format!("{kind} does not last"), Advice::ChooseHome)
             }
         });
         let free = home.free_space()?;
         checks.push(if free >= self.config.store.min_free {
             Check::fine("free space", format_size(free))
         } else {
-            Check::bad("free space", format_size(free), "rappel delete and rappel gc --now")
+            Check::bad("free space", format_size(free), Advice::FreeSpace)
         });
         // An empty commit goes the whole way: lock, log, sync, index.
         checks.push(
@@ -82,31 +88,36 @@ impl Rappel {
         });
         let damage = self.store.damage();
         checks.push(match damage.first() {
-            None if self.store.damage_seen() => Check::bad("log", "damaged", "rappel verify"),
-            None => Check::fine("log", "no damage seen (rappel verify reads all of it)"),
-            Some(first) => Check::bad("log", first.clone(), "rappel verify"),
+            None if self.store.damage_seen() => Check::bad("log", "damaged", Advice::Verify),
+            None => {
+                Check { advice: vec![Advice::VerifyAll], ..Check::fine("log", "no damage seen") }
+            }
+            Some(first) => Check::bad("log", first.clone(), Advice::Verify),
         });
         let root = Root::open(&self.root, self.options.disk.clone())?;
         checks.push(match root.is_still_there() {
             true => Check::fine("workspace", self.root.display().to_string()),
-            false => Check::bad("workspace", "it was replaced", "run rappel again"),
+            false => Check::bad("workspace", "it was replaced", Advice::OpenAgain),
         });
         checks.push(match git_version() {
             Some(version) => Check::fine("git", version),
             None => Check::bad("git", "not found", "install git to capture repositories"),
         });
         checks.extend(self.damaged_packs()?.into_iter().map(|found| {
-            Check::bad("repository", found, "rappel restore latest --only git --dry-run")
+            let advice = Advice::RestoreGit { checkpoint: None, plan_only: true };
+            Check::bad("repository", found, advice)
         }));
         checks.extend(self.check_databases()?);
         let restores = self.open_intents()?.len();
         let damaged = self.damaged_intents()?.len();
         checks.push(match (restores, damaged) {
             (0, 0) => Check::fine("restores", "none unfinished"),
-            (count, 0) => Check::bad("restores", format!("{count} unfinished"), "rappel recover"),
+            (count, 0) => {
+                Check::bad("restores", format!("{count} unfinished"), Advice::ShowUnfinished)
+            }
             (_, damaged) => {
                 let found = format!("{damaged} interrupted, with a plan that cannot be read");
-                Check::bad("restores", found, "rappel recover")
+                Check::bad("restores", found, Advice::ShowUnfinished)
             }
         });
         Ok(checks)
@@ -147,6 +158,7 @@ impl Rappel {
                 name: "database",
                 ok: false,
                 found,
+                advice: Vec::new(),
                 hint: None,
             }));
         }
@@ -155,27 +167,29 @@ impl Rappel {
 
     /// A database that cannot be had, and what to do, where its error does not say it itself.
     fn unreadable(&self, name: &str, error: &DatabaseError) -> Check {
-        let hint = self.advice(name, error);
-        Check { name: "database", ok: false, found: format!("{name}: {error}"), hint }
+        let advice = self.advice(name, error);
+        let found = format!("{name}: {error}");
+        Check { name: "database", ok: false, found, advice, hint: None }
     }
 
-    fn advice(&self, name: &str, error: &DatabaseError) -> Option<String> {
-        let words = match error {
-            DatabaseError::Refused { hint, .. } => return hint.clone(),
-            DatabaseError::Untrusted(_) => return Some("rappel trust".into()),
-            other => other.to_string(),
-        };
-        let config = self.config.databases.iter().find(|config| config.name == name);
-        match config.map(|config| &config.url) {
-            Some(DatabaseUrl::Variable(variable)) if self.variable(variable).is_none() => {
-                Some(format!("set {variable} in .env"))
-            }
-            _ if words.contains("install ") => None,
-            Some(DatabaseUrl::Variable(variable)) => {
-                Some(format!("correct {variable}, or start its server"))
-            }
-            _ => Some("correct its address in rappel.toml, or start its server".into()),
+    fn advice(&self, name: &str, error: &DatabaseError) -> Vec<Advice> {
+        match error {
+            DatabaseError::Refused { advice, .. } => return advice.clone(),
+            DatabaseError::Untrusted(_) => return vec![Advice::Trust],
+            // The error says which program to install.
+            DatabaseError::NoProgram(_) => return Vec::new(),
+            _ => {}
         }
+        let config = self.config.databases.iter().find(|config| config.name == name);
+        vec![match config.map(|config| &config.url) {
+            Some(DatabaseUrl::Variable(variable)) if self.variable(variable).is_none() => {
+                Advice::plain(format!("set {variable} in .env"))
+            }
+            Some(DatabaseUrl::Variable(variable)) => {
+                Advice::plain(format!("correct {variable}, or start its server"))
+            }
+            _ => Advice::plain("correct its address in rappel.toml, or start its server"),
+        }]
     }
 }
 

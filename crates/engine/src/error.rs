@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use rappel_types::Timestamp;
+use rappel_types::advice::{Listed, NameOf};
 use rappel_types::agents::Illegal;
 use rappel_types::plan::Conflict;
+use rappel_types::{Advice, Timestamp};
 
 /// Shorthand for this crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,6 +27,8 @@ pub enum ErrorKind {
     Damage,
     /// Something changed under us, or a restore is unfinished.
     Conflict,
+    /// The user stopped it. Nothing of it is left.
+    Cancelled,
 }
 
 impl ErrorKind {
@@ -39,6 +42,7 @@ impl ErrorKind {
             Self::Busy => "busy",
             Self::Damage => "damage",
             Self::Conflict => "conflict",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -192,7 +196,7 @@ pub enum Error {
         /// What.
         message: String,
         /// What is.
-        hint: String,
+        advice: Advice,
     },
     /// A search for the first bad checkpoint cannot begin, go on or end.
     #[error("{message}")]
@@ -202,7 +206,7 @@ pub enum Error {
         /// Why.
         message: String,
         /// The next step.
-        hint: Option<String>,
+        advice: Vec<Advice>,
     },
     /// A question about time says nothing of the time.
     #[error("name a moment")]
@@ -227,7 +231,7 @@ pub enum Error {
         /// Why.
         message: String,
         /// What to do instead.
-        hint: Option<String>,
+        advice: Vec<Advice>,
     },
     /// The plan is no longer the one that was confirmed.
     #[error("the plan has changed: it was {expected}, now it is {found}")]
@@ -274,7 +278,7 @@ pub enum Error {
         /// Why.
         message: String,
         /// What to do instead.
-        hint: Option<String>,
+        advice: Vec<Advice>,
     },
     /// Stored bytes are damaged.
     #[error("{message}")]
@@ -308,7 +312,7 @@ fn let_go_words(at: Option<Timestamp>) -> String {
 
 fn describe(conflicts: &[Conflict]) -> String {
     let shown: Vec<_> =
-        conflicts.iter().take(5).map(|c| format!("{}: {}", c.path, c.reason)).collect();
+        conflicts.iter().take(5).map(|c| format!("{}: {}", c.name(), c.reason)).collect();
     match conflicts.len() {
         0 => "something changed meanwhile".into(),
         count if count > 5 => format!("{} (and {} more)", shown.join("; "), count - 5),
@@ -365,6 +369,14 @@ impl Error {
         Self::AfterSaving { cause: Box::new(self), safety: safety.clone() }
     }
 
+    /// The path at which the system refused something.
+    pub fn refused_path(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Io { path, .. } | Self::Store(rappel_store::Error::Io { path, .. }) => Some(path),
+            _ => None,
+        }
+    }
+
     /// What it is about, whatever was saved before.
     pub fn cause(&self) -> &Self {
         match self {
@@ -384,6 +396,7 @@ impl Error {
             Self::Restoring { .. } => ErrorKind::Busy,
             Self::StateFile(rappel_formats::Error::Store(error)) => store_kind(error),
             Self::Database { error, .. } => database_kind(error),
+            Self::Capture(rappel_capture::Error::Cancelled) => ErrorKind::Cancelled,
             Self::Capture(error) if error.is_conflict() => ErrorKind::Conflict,
             Self::Capture(
                 rappel_capture::Error::UnsuitableRoot { .. }
@@ -427,6 +440,22 @@ impl Error {
         }
     }
 
+    /// Whether the work stopped because it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        use rappel_store::Error::Cancelled;
+        match self {
+            Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
+                matches!(error, Cancelled)
+            }
+            Self::AfterSaving { cause, .. } => cause.is_cancelled(),
+            Self::Restore(error) => matches!(restore_cause(error), Some(Cancelled)),
+            Self::Database { error: rappel_capture::databases::Error::Store(error), .. } => {
+                matches!(error, Cancelled)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it concerns only what could not be read just now, so that whoever looks at many
     /// checkpoints can go on with the next.
     pub(crate) fn is_unreadable(&self) -> bool {
@@ -435,137 +464,139 @@ impl Error {
     }
 
     /// What to do next, if there is something.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoCheckpoint { nearest, .. } => Some(match nearest.as_deref() {
-                None => "rappel save makes the first one".into(),
-                Some([]) => "rappel list shows which there are".into(),
+    pub fn advice(&self) -> Vec<Advice> {
+        use rappel_capture::restore::Error as Restore;
+        let one = match self {
+            Self::NoCheckpoint { nearest, .. } => match nearest.as_deref() {
+                None => Advice::SaveFirst,
+                Some([]) => Advice::ListCheckpoints { filter: Listed::All },
                 Some(alike) => {
-                    format!("did you mean {}? rappel list shows them all", alike.join(" or "))
+                    Advice::DidYouMean { what: NameOf::Checkpoint, names: alike.to_vec() }
                 }
-            }),
-            Self::Deleted { checkpoint } => Some(format!("rappel undelete {checkpoint}")),
-            Self::Lost { checkpoint } => {
-                Some(format!("rappel delete {checkpoint} lets go of it for good"))
-            }
-            Self::NotDeleted { deleted, .. } if deleted.is_empty() => {
-                Some("none can be brought back; rappel list shows those that are there".into())
-            }
+            },
+            Self::Deleted { checkpoint } => Advice::Undelete { id: checkpoint.to_string() },
+            Self::Lost { checkpoint } => Advice::DeleteLost { checkpoint: checkpoint.to_string() },
             Self::NotDeleted { deleted, .. } => {
-                Some(format!("rappel list --deleted shows them: {}", deleted.join(", ")))
+                Advice::ListCheckpoints { filter: Listed::Deleted { some: deleted.clone() } }
             }
-            Self::ATag { reference, tagged } => Some(format!(
-                "rappel list --tag {reference} shows what has it; the newest: {}",
-                tagged.join(", ")
-            )),
-            Self::AMessage { checkpoints, .. } => Some(format!(
+            Self::ATag { reference, tagged } => {
+                let (tag, newest) = (reference.clone(), tagged.clone());
+                Advice::ListCheckpoints { filter: Listed::Tagged { tag, newest } }
+            }
+            Self::AMessage { checkpoints, .. } => Advice::plain(format!(
                 "a checkpoint goes by its id or number; this message has {}",
                 checkpoints.join(", ")
             )),
             Self::AlmostATag { tag, .. } => {
-                Some(format!("did you mean the tag {tag}? rappel list --tag {tag} shows what has it"))
+                Advice::DidYouMean { what: NameOf::Tag, names: vec![tag.clone()] }
             }
-            Self::Pinned { checkpoint } => Some(format!("rappel unpin {checkpoint}")),
-            Self::Ambiguous { .. } => Some("give more letters of the id".into()),
-            Self::NoPath { checkpoint, .. } => {
-                Some(format!("rappel show {checkpoint} --files lists what it holds"))
-            }
-            Self::NoWorkspace { .. } => {
-                Some("rappel list --all-workspaces shows which there are".into())
-            }
-            Self::NotThere { hint, .. } => Some(hint.clone()),
+            Self::Pinned { checkpoint } => Advice::Unpin { checkpoint: checkpoint.to_string() },
+            Self::Ambiguous { .. } => Advice::plain("give more letters of the id"),
+            Self::NoPath { checkpoint, .. } => Advice::ShowFiles { checkpoint: checkpoint.clone() },
+            Self::NoWorkspace { .. } => Advice::ListWorkspaces,
+            Self::NotThere { advice, .. } => advice.clone(),
             Self::Elsewhere { workspace, .. } => {
-                Some(format!("add --workspace {workspace} to look there"))
+                Advice::NameWorkspace { workspace: workspace.to_string() }
             }
-            Self::NoFolder { .. } => Some(
-                "rappel restore REF --to DIR writes one of them to a new folder; rappel adopt takes \
-                 the history over to a folder that was moved"
-                    .into(),
-            ),
-            Self::NoSession { session, let_go: Some(_), .. } => Some(format!(
-                "rappel undelete {session} brings it back for a day; rappel session start begins a \
-                 new one"
-            )),
-            Self::NoSession { nearest: None, .. } => Some("rappel session list shows them".into()),
+            Self::NoFolder { .. } => {
+                let adopt = Advice::Adopt { workspace: None };
+                return vec![Advice::RestoreTo { checkpoint: None }, adopt];
+            }
+            Self::NoSession { session, let_go: Some(_), .. } => {
+                Advice::UndeleteSession { session: session.clone() }
+            }
+            Self::NoSession { nearest: None, .. } => Advice::ListSessions,
             Self::NoSession { nearest: Some(nearest), .. } => {
-                Some(format!("did you mean {nearest}? rappel session list shows them all"))
+                Advice::DidYouMean { what: NameOf::Session, names: vec![nearest.clone()] }
             }
-            Self::IllegalEvent { session, illegal: Illegal::Ended(_) } => Some(format!(
-                "a session that ended stays as it is; rappel session start --parent {session} begins a new one"
-            )),
+            Self::IllegalEvent { session, illegal: Illegal::Ended(_) } => {
+                Advice::ContinueSession { parent: session.clone() }
+            }
             Self::IllegalEvent { session, .. } => {
-                Some(format!("rappel at now --session {session} shows what there is"))
+                Advice::ShowSessionState { session: session.clone() }
             }
-            Self::InvalidQuery => Some(
-                "give a time (`rappel at \"2 hours ago\"`), --sequence N, --event N, --checkpoint REF or --tag T".into(),
-            ),
-            Self::Config(_) => Some("correct rappel.toml, or restore it from a checkpoint".into()),
-            Self::Usage { hint, .. }
-            | Self::Nothing { hint, .. }
-            | Self::Bisect { hint, .. } => hint.clone(),
-            Self::PlanChanged { .. } => Some("look at the new plan with --dry-run".into()),
-            Self::ForeignWorkspace { .. } => {
-                Some("rappel adopt OLD_ROOT takes over the history of a moved folder".into())
+            Self::InvalidQuery => Advice::NameMoment,
+            Self::Config(_) => {
+                Advice::plain("correct rappel.toml, or restore it from a checkpoint")
             }
-            Self::Restore(
-                rappel_capture::restore::Error::Unfinished { .. }
-                | rappel_capture::restore::Error::Interrupted { .. },
-            ) => Some("rappel recover --finish or rappel recover --rollback".into()),
-            Self::PastReturn { .. }
-            | Self::Restore(rappel_capture::restore::Error::MustFinish { .. }) => {
-                Some(
-                    "rappel recover --finish, and then rappel undo if that is wanted; --skip databases \
-                     finishes without those that cannot be restored"
-                        .into(),
-                )
+            Self::Usage { advice, .. }
+            | Self::Nothing { advice, .. }
+            | Self::Bisect { advice, .. } => return advice.clone(),
+            Self::PlanChanged { .. } => Advice::PlanAgain,
+            Self::ForeignWorkspace { .. } => Advice::Adopt { workspace: None },
+            Self::Restore(Restore::Unfinished { .. } | Restore::Interrupted { .. }) => {
+                Advice::Recover { finish: true, rollback: true }
             }
-            Self::Restore(rappel_capture::restore::Error::NotEmpty { .. }) => {
-                Some("name a folder that does not exist yet".into())
+            Self::PastReturn { .. } | Self::Restore(Restore::MustFinish { .. }) => {
+                Advice::FinishRestore
             }
-            Self::InTheWay { conflicts } => Some(way_out(conflicts)),
-            Self::AfterSaving { cause, .. } => cause.hint(),
-            Self::Damaged { .. } => Some(VERIFY.into()),
-            Self::DamagedIntent { .. } => Some(
-                "rappel recover --set-aside saves what is there now and takes that file out of the \
-                 way; rappel list --trigger pre-restore has what was there before"
-                    .into(),
-            ),
+            Self::Restore(Restore::NotEmpty { .. }) => {
+                Advice::plain("name a folder that does not exist yet")
+            }
+            Self::InTheWay { conflicts } => {
+                let each = advice_of(conflicts);
+                return if each.is_empty() { way_out(conflicts) } else { each };
+            }
+            Self::Changed { conflicts } => return advice_of(conflicts),
+            Self::AfterSaving { cause, .. } => return cause.advice(),
+            Self::Damaged { .. } => Advice::Verify,
+            Self::DamagedIntent { .. } => Advice::SetAsideIntent,
             Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
-                store_hint(error)
+                return store_advice(error);
             }
-            Self::Restore(error) if error.is_git_busy() => Some(
-                "try again when git has ended; if no git is running, delete that file"
-                    .into(),
+            Self::Restore(error) if error.is_git_busy() => Advice::plain(
+                "try again when git has ended; if no git is running, delete that file",
             ),
-            Self::Restore(error) => match restore_cause(error) {
-                Some(cause) => store_hint(cause),
-                None => database_cause(error).and_then(database_hint),
-            },
-            Self::Database { error, .. } => database_hint(error),
-            Self::Restoring { .. } => Some("try again when it has ended".into()),
-            Self::Io { source, .. } if is_about_open_files(source) => Some(OPEN_FILES.into()),
-            _ => None,
-        }
+            Self::Restore(error) => {
+                return match restore_cause(error) {
+                    Some(cause) => store_advice(cause),
+                    None => database_cause(error).map(database_advice).unwrap_or_default(),
+                };
+            }
+            Self::Database { error, .. } => return database_advice(error),
+            Self::Restoring { .. } => Advice::plain("try again when it has ended"),
+            Self::Io { source, .. } if is_about_open_files(source) => more_open_files(),
+            _ => return Vec::new(),
+        };
+        vec![one]
     }
 }
 
-/// What to do about what is in the way of a restore.
-pub fn way_out(conflicts: &[Conflict]) -> String {
-    let about = |words: &str| conflicts.iter().any(|one| one.reason.contains(words));
-    let text = match conflicts.iter().all(Conflict::is_about_a_database) {
-        true if about(crate::databases::ALLOW_UNSAVED) => {
-            "--allow-unsaved NAME restores a command without saving what it holds now; \
-             --skip databases leaves it alone"
+/// What to do about what is in the way of a restore, for a face that has shown the conflicts of its
+/// plan, each with its own advice.
+pub fn way_out(conflicts: &[Conflict]) -> Vec<Advice> {
+    let mut advice = advice_of(conflicts);
+    // What a conflict advises is said with it, but for what this restore needs to be told at once.
+    advice.retain(|one| matches!(one, Advice::AllowUnsaved { .. }));
+    match conflicts.iter().all(Conflict::is_about_a_database) {
+        true if advice.is_empty() => vec![Advice::SeeToEach],
+        true => {
+            advice.push(Advice::SkipDatabases);
+            advice
         }
-        true => "see to what is said of each, or leave them alone with --skip databases",
-        false => "move it aside, or leave it out with --path or --skip",
-    };
-    text.into()
+        false => vec![Advice::MoveAside],
+    }
 }
 
-const VERIFY: &str = "rappel verify tells which checkpoints are hurt";
+/// All that conflicts advise, each once.
+fn advice_of(conflicts: &[Conflict]) -> Vec<Advice> {
+    let mut all: Vec<Advice> = Vec::new();
+    for advice in conflicts.iter().flat_map(|one| &one.advice) {
+        if !all.contains(advice) {
+            all.push(advice.clone());
+        }
+    }
+    all
+}
 
-const OPEN_FILES: &str = "let the process open more files: ulimit -n 1024";
+/// A sentence of advice where there is something to say.
+pub(crate) fn plain_if(any: bool, say: impl FnOnce() -> String) -> Vec<Advice> {
+    any.then(|| Advice::plain(say())).into_iter().collect()
+}
+
+fn more_open_files() -> Advice {
+    Advice::plain("let the process open more files: ulimit -n 1024")
+}
 
 /// Whether the system refused because too many files are open.
 fn is_about_open_files(error: &std::io::Error) -> bool {
@@ -590,7 +621,11 @@ fn restore_cause(error: &rappel_capture::restore::Error) -> Option<&rappel_store
 }
 
 fn restore_kind(error: &rappel_capture::restore::Error) -> ErrorKind {
+    use rappel_capture::restore::Error as Restore;
+    // One that was stopped and could not be taken back is unfinished.
+    let is_unfinished = matches!(error, Restore::Interrupted { .. } | Restore::MustFinish { .. });
     match restore_cause(error) {
+        Some(rappel_store::Error::Cancelled) if is_unfinished => ErrorKind::Failed,
         Some(cause) => store_kind(cause),
         None if error.is_git_busy() => ErrorKind::Busy,
         None if error.is_conflict() => ErrorKind::Conflict,
@@ -615,15 +650,14 @@ fn database_cause(
     }
 }
 
-/// Adds to the hint of a database that could not be loaded where its rows are.
+/// Adds to the advice about a database that could not be loaded where its rows are.
 fn say_where(error: &mut rappel_capture::restore::Error, checkpoint: &rappel_types::CheckpointId) {
     use rappel_capture::databases::Error as Database;
     use rappel_capture::restore::Error as Restore;
     match error {
         Restore::RolledBack { cause, .. } => say_where(cause, checkpoint),
-        Restore::Database { error: Database::Refused { hint, .. }, .. } => {
-            let rows = format!("rappel restore {checkpoint} --to DIR writes the dump there");
-            *hint = Some(hint.take().map_or(rows.clone(), |hint| format!("{hint}; {rows}")));
+        Restore::Database { error: Database::Refused { advice, .. }, .. } => {
+            advice.push(Advice::WriteDump { checkpoint: checkpoint.to_string() });
         }
         _ => {}
     }
@@ -639,44 +673,37 @@ fn database_kind(error: &rappel_capture::databases::Error) -> ErrorKind {
     }
 }
 
-fn database_hint(error: &rappel_capture::databases::Error) -> Option<String> {
+/// What to do about a database that cannot be had.
+pub(crate) fn database_advice(error: &rappel_capture::databases::Error) -> Vec<Advice> {
     use rappel_capture::databases::Error as Database;
     match error {
-        Database::Busy(_) => Some(
-            "end what holds it (--terminate-connections does that where a server is in between); --skip databases leaves it alone".into(),
-        ),
-        Database::Refused { hint, .. } => hint.clone(),
-        Database::Untrusted(_) => {
-            Some("rappel trust shows it and asks; --skip databases leaves it alone".into())
-        }
-        Database::Store(error) => store_hint(error),
-        _ => None,
+        Database::Busy(_) => vec![Advice::TerminateConnections, Advice::SkipDatabases],
+        Database::Refused { advice, .. } => advice.clone(),
+        Database::Untrusted(_) => vec![Advice::Trust, Advice::SkipDatabases],
+        Database::Store(error) => store_advice(error),
+        _ => Vec::new(),
     }
 }
 
-fn store_hint(error: &rappel_store::Error) -> Option<String> {
+fn store_advice(error: &rappel_store::Error) -> Vec<Advice> {
     use rappel_store::Error as Store;
-    let hint = match error {
-        Store::Busy { .. } => "try again in a moment",
-        Store::InTheWay { .. } => "move the folder away; Rappel makes the file anew",
-        Store::Newer { .. } => "update rappel",
-        Store::NoSpace { .. } => {
-            "free some space, or `rappel delete` old checkpoints and `rappel gc --now`"
-        }
-        Store::ReadOnly { .. } => {
-            "make it writable again, or choose another folder with --home or RAPPEL_HOME"
-        }
-        Store::Unsuitable { .. } => "choose another folder with --home or RAPPEL_HOME",
-        Store::Damaged(_) | Store::Missing(_) => VERIFY,
-        Store::Io { source, .. } if is_about_open_files(source) => OPEN_FILES,
-        _ => return None,
-    };
-    Some(hint.into())
+    vec![match error {
+        Store::Busy { .. } => Advice::TryAgain,
+        Store::InTheWay { .. } => Advice::plain("move the folder away; Rappel makes the file anew"),
+        Store::Newer { .. } => Advice::Update,
+        Store::NoSpace { .. } => Advice::FreeSpace,
+        Store::ReadOnly { .. } => Advice::MakeHomeWritable,
+        Store::Unsuitable { .. } => Advice::ChooseHome,
+        Store::Damaged(_) | Store::Missing(_) => Advice::Verify,
+        Store::Io { source, .. } if is_about_open_files(source) => more_open_files(),
+        _ => return Vec::new(),
+    }]
 }
 
 fn store_kind(error: &rappel_store::Error) -> ErrorKind {
     match error {
         rappel_store::Error::Busy { .. } => ErrorKind::Busy,
+        rappel_store::Error::Cancelled => ErrorKind::Cancelled,
         error if error.is_damage() => ErrorKind::Damage,
         _ => ErrorKind::Failed,
     }

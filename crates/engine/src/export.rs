@@ -19,7 +19,10 @@ use std::path::{Path, PathBuf};
 use rappel_formats::Form;
 use rappel_store::disk;
 use rappel_store::index::CheckpointRow;
+use rappel_store::operation::Phase;
+use rappel_types::Advice;
 use rappel_types::{CheckpointId, Reference};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -68,7 +71,7 @@ impl ExportOptions {
 }
 
 /// What was written out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Exported {
     /// The files and folders.
     pub paths: Vec<PathBuf>,
@@ -83,6 +86,7 @@ pub struct Exported {
 impl Rappel {
     /// Writes checkpoints out. Each file is whole or not there.
     pub fn export(&self, options: &ExportOptions) -> Result<Exported> {
+        self.go_on()?;
         let rows = self.chosen(&options.checkpoints)?;
         let place = match &options.place {
             Some(place) => place.clone(),
@@ -107,7 +111,7 @@ impl Rappel {
         if options.form != Form::Rappel || options.sqlite.is_some() {
             return Err(Error::Usage {
                 message: "only a bundle can be written to a stream".into(),
-                hint: Some("--format rappel".into()),
+                advice: vec![Advice::ChooseFormat { forms: vec![Form::Rappel.to_string()] }],
             });
         }
         let rows = self.chosen(&options.checkpoints)?;
@@ -128,7 +132,7 @@ impl Rappel {
                 let home = variable("LUGH_HOME").or_else(|| Some(user?.join(".lugh")));
                 let home = home.ok_or_else(|| Error::Usage {
                     message: "there is no home folder to write Lugh's checkpoints to".into(),
-                    hint: Some("-o PATH, or set LUGH_HOME".into()),
+                    advice: vec![Advice::NamePlace { variable: Some("LUGH_HOME".into()) }],
                 })?;
                 home.join("checkpoints")
             }
@@ -153,7 +157,10 @@ impl Rappel {
                     if first.workspace == last.workspace && first.sequence > last.sequence {
                         return Err(Error::Usage {
                             message: format!("{from} is later than {to}"),
-                            hint: Some(format!("{to}..{from}")),
+                            advice: vec![Advice::SwapRange {
+                                from: to.to_string(),
+                                to: from.to_string(),
+                            }],
                         });
                     }
                     let all =
@@ -167,13 +174,13 @@ impl Rappel {
         rows.sort_by_key(|row| row.sequence);
         rows.dedup_by(|a, b| a.id == b.id);
         let Some(first) = rows.first() else {
-            let hint = Some("rappel export latest".into());
-            return Err(Error::Usage { message: "no checkpoint is named".into(), hint });
+            let advice = vec![Advice::NameExport];
+            return Err(Error::Usage { message: "no checkpoint is named".into(), advice });
         };
         if let Some(other) = rows.iter().find(|row| row.workspace != first.workspace) {
             return Err(Error::Usage {
                 message: format!("{} and {} are of two histories", first.id, other.id),
-                hint: Some("export them one by one".into()),
+                advice: vec!["export them one by one".into()],
             });
         }
         Ok(rows)
@@ -193,7 +200,9 @@ impl Rappel {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let left_out = disk::replace_by_stream(self.store.disk(), &path, |out| {
-            self.write_bundle(rows, options.redact, Some(folder), out)
+            let left_out = self.write_bundle(rows, options.redact, Some(folder), out)?;
+            self.cancel().close()?;
+            Ok(left_out)
         });
         let left_out = left_out.map_err(|error| bundle::at(error, &path))?;
         Ok(exported(rows, Form::Rappel, vec![path], left_out))
@@ -207,6 +216,7 @@ impl Rappel {
         place: &Path,
     ) -> Result<Exported> {
         let (portables, mut left_out) = self.portables(rows, form, options.redact)?;
+        self.cancel().close()?;
         let written = rappel_formats::write(form, &portables, place)?;
         left_out.extend(written.left_out);
         Ok(exported(rows, form, written.paths, left_out))
@@ -221,6 +231,7 @@ impl Rappel {
     ) -> Result<(Vec<rappel_formats::Portable>, Vec<String>)> {
         let mut left_out = Vec::new();
         let mut portables = Vec::with_capacity(rows.len());
+        self.progress().begin(Phase::WritingOut, Some(rows.len() as u64));
         for row in rows {
             self.go_on()?;
             let mut portable = self.portable(row)?;
@@ -230,6 +241,7 @@ impl Rappel {
                 left_out.extend(out.into_iter().map(|what| format!("{}: {what}", row.id)));
             }
             portables.push(portable);
+            self.progress().add(Phase::WritingOut, 1, 0);
         }
         Ok((portables, left_out))
     }

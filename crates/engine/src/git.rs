@@ -85,8 +85,8 @@ impl CapturedGit {
     /// A repository that never held still may not fit the files.
     pub fn say_if_moved(&mut self) {
         if self.captured.moved {
-            let reason = "it kept changing while it was being captured".into();
-            let reason = PartialReason { facet: Facet::Git, path: None, reason };
+            let reason = "it kept changing while it was being captured";
+            let reason = PartialReason::new(Facet::Git, None, reason);
             self.captured.partial.push(reason);
         }
     }
@@ -161,7 +161,7 @@ impl Rappel {
 
     /// The objects of a repository that no checkpoint knows, taken while the files are read.
     pub(crate) fn early_objects(&self, id: WorkspaceId, sink: &dyn Sink) -> Option<State> {
-        let (environment, cancel) = (&self.options.environment, &self.options.cancel);
+        let (environment, cancel) = (&self.options.environment, self.cancel());
         git::early::objects(&self.root, environment, &|| self.others(id), cancel, sink)
     }
 
@@ -218,7 +218,7 @@ impl Rappel {
                 extra: &git::Extra::look(&self.root, &scanned.rules, databases)?,
                 objects,
                 worktree: &worktree,
-                cancel: &self.options.cancel,
+                cancel: self.cancel(),
             },
             sink,
         )?;

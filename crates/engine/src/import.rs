@@ -15,19 +15,20 @@ mod take;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rappel_formats::form::{Reading, Skipped};
 use rappel_formats::portable::Files;
 use rappel_formats::{Form, Portable};
 use rappel_store::bundle::Bundle;
 use rappel_store::index::Index;
+use rappel_store::operation::Phase;
 use rappel_store::record::Kind;
 use rappel_store::{NewRecord, Writer};
+use rappel_types::Advice;
 use rappel_types::agents::AgentsPart;
 use rappel_types::path::escape_bytes;
-use rappel_types::{CheckpointId, Manifest, ObjectId, WorkspaceId};
+use rappel_types::{CheckpointId, Manifest, ObjectId, Timestamp, WorkspaceId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::{ImportedSession, session_name};
@@ -51,21 +52,10 @@ pub struct ImportOptions {
     pub path: PathBuf,
     /// Their form; it is found out otherwise.
     pub form: Option<Form>,
-    /// Told how far it is.
-    pub progress: Arc<ImportProgress>,
-}
-
-/// Counters that a running import keeps up to date.
-#[derive(Debug, Default)]
-pub struct ImportProgress {
-    /// Checkpoints that were read.
-    pub read: AtomicU64,
-    /// Checkpoints that were taken in.
-    pub taken: AtomicU64,
 }
 
 /// What came of an import.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Imported {
     /// How many checkpoints are new.
     pub imported: u64,
@@ -98,7 +88,7 @@ impl Rappel {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::NotThere {
                     message: format!("{} does not exist", options.path.display()),
-                    hint: "rappel import takes the folder or file with the checkpoints".into(),
+                    advice: Advice::NameImport,
                 });
             }
             other => other.map_err(Error::io("open", &options.path))?,
@@ -107,12 +97,13 @@ impl Rappel {
         let form = options.form.or_else(ours).or_else(|| rappel_formats::detect(&path));
         let form = form.ok_or_else(|| unrecognised(&path))?;
         if form == Form::Rappel {
-            return self.import_bundle(&path, &options.progress);
+            return self.import_bundle(&path);
         }
         let scratch = Scratch::new(self.store.home())?;
+        self.progress().begin(Phase::ReadingCheckpoints, None);
         let mut progress = |count: u64| {
-            options.progress.read.store(count, Ordering::Relaxed);
-            match self.options.cancel.load(Ordering::Relaxed) {
+            self.progress().reach(Phase::ReadingCheckpoints, count);
+            match self.cancel().is_cancelled() {
                 true => Err(rappel_formats::Error::Stopped),
                 false => Ok(()),
             }
@@ -124,7 +115,7 @@ impl Rappel {
         };
         let (place, checkpoints) = (found.place, found.checkpoints);
         let arrivals = Arrivals { form, place, checkpoints };
-        let mut imported = self.take_arrivals(&arrivals, scratch.path(), &options.progress)?;
+        let mut imported = self.take_arrivals(&arrivals, scratch.path())?;
         imported.skipped.splice(..0, found.skipped);
         Ok(imported)
     }
@@ -134,16 +125,11 @@ impl Rappel {
         self.require_folder()?;
         self.store.require_writable()?;
         let scratch = Scratch::new(self.store.home())?;
-        self.take_arrivals(arrivals, scratch.path(), &ImportProgress::default())
+        self.take_arrivals(arrivals, scratch.path())
     }
 
-    fn take_arrivals(
-        &self,
-        arrivals: &Arrivals,
-        scratch: &Path,
-        progress: &ImportProgress,
-    ) -> Result<Imported> {
-        self.again_if_moved(|| self.try_arrivals(arrivals, scratch, progress))
+    fn take_arrivals(&self, arrivals: &Arrivals, scratch: &Path) -> Result<Imported> {
+        self.again_if_moved(|| self.try_arrivals(arrivals, scratch))
     }
 
     /// Begins again where gc took something, or another process imported or saved for the first time.
@@ -159,12 +145,7 @@ impl Rappel {
         Err(Error::Store(rappel_store::Error::Moved))
     }
 
-    fn try_arrivals(
-        &self,
-        arrivals: &Arrivals,
-        scratch: &Path,
-        progress: &ImportProgress,
-    ) -> Result<Imported> {
+    fn try_arrivals(&self, arrivals: &Arrivals, scratch: &Path) -> Result<Imported> {
         let identified = self.identify();
         let writer = self.store.begin()?;
         let mut skipped = Vec::new();
@@ -186,10 +167,11 @@ impl Rappel {
         let mut run = Run::begin(self, writer, &identified, arrivals, &taken)?;
         run.bundles = bundles;
         run.forked = order::forked(&ordered);
+        self.progress().begin(Phase::TakingIn, Some(taken.len() as u64));
         for (portable, taken) in taken {
             self.go_on()?;
             run.take(portable, taken, scratch)?;
-            progress.taken.fetch_add(1, Ordering::Relaxed);
+            self.progress().add(Phase::TakingIn, 1, 0);
         }
         let imported = Imported { skipped, ..run.commit(&identified)? };
         if let (true, true, Some(document)) =
@@ -225,10 +207,7 @@ impl Rappel {
 
     /// Fails if somebody wants no more.
     pub(crate) fn go_on(&self) -> Result<()> {
-        match self.options.cancel.load(Ordering::Relaxed) {
-            true => Err(cancelled()),
-            false => Ok(()),
-        }
+        Ok(self.cancel().check()?)
     }
 }
 
@@ -236,6 +215,8 @@ impl Rappel {
 #[derive(Debug, Clone)]
 struct Known {
     id: CheckpointId,
+    created_at: Timestamp,
+    sequence: u64,
     lineage: WorkspaceId,
     digest: String,
     tree: Option<ObjectId>,
@@ -254,14 +235,13 @@ struct Run<'r> {
     form: Form,
     /// The lineages that were there when it began; none may come meanwhile.
     before: Vec<Lineage>,
-    of: WorkspaceId,
     lineage: Lineage,
     /// Whether the lineage's record has to be written.
     is_news: bool,
     /// The number of the lineage's last checkpoint when the import began.
     last: u64,
-    /// The lineage's newest checkpoint.
-    newest: Option<Known>,
+    /// The lineage's checkpoints by their times; of one time, by their numbers.
+    by_time: BTreeMap<(Timestamp, u64), Known>,
     /// By their ids there, the newest last.
     known: HashMap<String, Vec<Known>>,
     made: Vec<CheckpointId>,
@@ -287,23 +267,21 @@ impl<'r> Run<'r> {
         let known = rappel.known_of(&before, form)?;
         let place = escape_bytes(arrivals.place.as_os_str().as_bytes());
         let (lineage, is_news) = choose_lineage(&before, &known, taken, (form, of, place));
-        let (last, newest) = rappel.store.look_up(|index| {
-            Ok((index.last_sequence(lineage.workspace)?, index.newest(lineage.workspace)?))
-        })?;
-        let newest = newest.and_then(|row| {
-            let all = known.values().flatten();
-            all.into_iter().find(|known| known.id == row.id).cloned()
-        });
+        let last = rappel.store.look_up(|index| index.last_sequence(lineage.workspace))?;
+        let here = known.values().flatten().filter(|known| known.lineage == lineage.workspace);
+        let mut by_time: BTreeMap<(Timestamp, u64), Known> = BTreeMap::new();
+        for known in here {
+            by_time.insert((known.created_at, known.sequence), known.clone());
+        }
         Ok(Self {
             rappel,
             writer,
             form,
             before,
-            of,
             lineage,
             is_news,
             last,
-            newest,
+            by_time,
             known,
             made: Vec::new(),
             names: HashSet::new(),
@@ -336,13 +314,15 @@ impl<'r> Run<'r> {
     fn add(&mut self, portable: &Portable, manifest: Manifest, taken: Taken) -> Result<()> {
         let known = Known {
             id: manifest.id.clone(),
+            created_at: manifest.created_at,
+            sequence: manifest.sequence,
             lineage: self.lineage.workspace,
             digest: taken.digest,
             tree: manifest.files.as_ref().map(|files| files.tree),
         };
         self.made.push(manifest.id.clone());
         self.writer.add(NewRecord::Manifest { manifest: Box::new(manifest), base: None })?;
-        self.newest = Some(known.clone());
+        self.by_time.insert((known.created_at, known.sequence), known.clone());
         self.known.entry(portable.id.clone()).or_default().push(known);
         Ok(())
     }
@@ -390,11 +370,15 @@ impl<'r> Run<'r> {
     }
 
     /// The checkpoint that one follows in the lineage: the one that it names, if that is here; else
-    /// the one before it.
+    /// the one before it in time, because an older one may be imported later.
     fn parent_of(&self, portable: &Portable) -> Option<&Known> {
         let named = portable.parent.as_ref().and_then(|parent| self.known.get(parent));
         let here = |known: &&Known| known.lineage == self.lineage.workspace;
-        named.and_then(|all| all.iter().rev().find(here)).or(self.newest.as_ref())
+        let before = || {
+            let mut earlier = self.by_time.range(..=(portable.created_at, u64::MAX));
+            earlier.next_back().map(|(_, known)| known)
+        };
+        named.and_then(|all| all.iter().rev().find(here)).or_else(before)
     }
 
     /// The name of a checkpoint in this home.
@@ -411,7 +395,7 @@ impl<'r> Run<'r> {
         for session in self.sessions.values_mut() {
             session.end(&self.writer, self.rappel.now())?;
         }
-        let Self { rappel, writer, before, of, lineage, is_news, last, made, sessions, .. } = self;
+        let Self { rappel, writer, before, lineage, is_news, last, made, sessions, .. } = self;
         let sessions: Vec<(String, u64)> =
             sessions.values().map(|one| (one.id().to_string(), one.before())).collect();
         let imported = made.len() as u64;
@@ -430,12 +414,13 @@ impl<'r> Run<'r> {
         }
         writer.commit(|moment| {
             let index = &mut *moment.index;
-            let moved = identified.begins && workspace::is_known_by_now(index, &rappel.evidence)?
-                || lineages_in(index, of)? != before
-                || index.last_sequence(lineage.workspace)? != last
-                || any(&made, |id| is_taken(index, id))?
+            let moved = rappel.has_moved(index, identified, (&before, &lineage, last), &made)?
                 || any(&sessions, |(id, last)| Ok(index.last_event(id)?.unwrap_or(0) != *last))?;
-            if moved { Err(rappel_store::Error::Moved) } else { Ok(records) }
+            if moved {
+                return Err(rappel_store::Error::Moved);
+            }
+            rappel.cancel().close()?;
+            Ok(records)
         })?;
         tracing::info!(imported, known, lineage = %lineage.workspace, "imported");
         Ok(Imported { imported, known, skipped, lineage: Some(lineage) })
@@ -443,6 +428,22 @@ impl<'r> Run<'r> {
 }
 
 impl Rappel {
+    /// Whether what an import was made for is no longer so, under the lock of its commit: the
+    /// workspace has begun meanwhile, its lineages or the lineage's last number are others, or a
+    /// name is taken.
+    fn has_moved(
+        &self,
+        index: &mut Index,
+        identified: &Identified,
+        (before, lineage, last): (&[Lineage], &Lineage, u64),
+        names: &[CheckpointId],
+    ) -> rappel_store::Result<bool> {
+        Ok(identified.begins && workspace::is_known_by_now(index, &self.evidence)?
+            || lineages_in(index, identified.id)? != before
+            || index.last_sequence(lineage.workspace)? != last
+            || any(names, |id| is_taken(index, id))?)
+    }
+
     /// What the lineages of a form hold, by the ids that their checkpoints had.
     fn known_of(&self, lineages: &[Lineage], form: Form) -> Result<HashMap<String, Vec<Known>>> {
         let mut found: HashMap<String, Vec<Known>> = HashMap::new();
@@ -457,7 +458,8 @@ impl Rappel {
                 let Some(origin) = manifest.origin else { continue };
                 let tree = manifest.files.map(|files| files.tree);
                 let (lineage, digest) = (lineage.workspace, origin.digest);
-                let known = Known { id: row.id, lineage, digest, tree };
+                let (created_at, sequence) = (manifest.created_at, row.sequence);
+                let known = Known { id: row.id, created_at, sequence, lineage, digest, tree };
                 found.entry(origin.id).or_default().push(known);
             }
         }
@@ -522,9 +524,9 @@ fn cancelled() -> Error {
 }
 
 fn unrecognised(path: &Path) -> Error {
-    let forms: Vec<&str> = Form::ALL.iter().map(|form| form.as_str()).collect();
+    let forms = Form::ALL.iter().map(ToString::to_string).collect();
     Error::Usage {
         message: format!("{} holds no checkpoints in a form that is known", path.display()),
-        hint: Some(format!("say which form it is: --format {}", forms.join(", "))),
+        advice: vec![Advice::ChooseFormat { forms }],
     }
 }

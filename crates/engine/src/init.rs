@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use rappel_store::sink::Scratch;
 use rappel_types::config::commented_template;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::STATE_FOLDERS as CAPTURED;
@@ -16,7 +17,7 @@ use crate::rappel::Rappel;
 const STATE_FOLDERS: [&str; 6] = [".loki", ".aiwg", ".claude", ".codex", ".gemini", ".caf"];
 
 /// What `init` found and wrote.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Initialised {
     /// The file that was written.
     pub path: PathBuf,
@@ -58,7 +59,7 @@ impl Rappel {
         let mut file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::Usage {
                 message: format!("{} exists already", path.display()),
-                hint: Some("edit it, or remove it first".into()),
+                advice: vec!["edit it, or remove it first".into()],
             },
             _ => Error::io("create", &path)(error),
         })?;

@@ -1,9 +1,8 @@
 //! Messages, tags, pins and metadata, given to checkpoints after they were made.
 
-use std::collections::BTreeMap;
-
 use rappel_store::document::{DOCUMENT_VERSION, Label};
 use rappel_store::record::Kind;
+use rappel_types::Advice;
 use rappel_types::{Reference, slip};
 use serde_json::Value;
 
@@ -22,40 +21,34 @@ impl Rappel {
         self.label(reference, &Label { add: tags.to_vec(), ..Label::default() })
     }
 
-    /// Gives tags and metadata to a checkpoint and takes tags away, all in one. A value of `null`
-    /// takes that value away. A tag to take away
-    /// that it does not have is an error: it was perhaps meant for another checkpoint.
-    pub fn relabel(
-        &self,
-        reference: &Reference,
-        add: &[String],
-        remove: &[String],
-        metadata: &BTreeMap<String, Value>,
-    ) -> Result<Checkpoint> {
+    /// Gives tags, metadata and a message to a checkpoint, takes tags away and pins it, all in one.
+    /// A value of `null` takes that value away. A tag to take away that it does not have is an error:
+    /// it was perhaps meant for another checkpoint.
+    pub fn relabel(&self, reference: &Reference, label: &Label) -> Result<Checkpoint> {
+        let Label { add, remove, metadata, .. } = label;
         check_tags(add)?;
         let checkpoint = self.view(&self.resolve(reference, false)?)?;
         let has = &checkpoint.manifest.tags;
         if let Some(missing) = remove.iter().find(|tag| !has.contains(tag)) {
-            let hint = match slip::nearest(missing, has.iter().map(String::as_str)) {
-                Some(meant) => format!("did you mean {meant}?"),
+            let advice = match slip::nearest(missing, has.iter().map(String::as_str)) {
+                Some(meant) => Advice::did_you_mean(meant),
                 None if has.is_empty() => "it has no tags".into(),
-                None => format!("its tags are {}", has.join(", ")),
+                None => format!("its tags are {}", has.join(", ")).into(),
             };
             let message = format!("{} has no tag {missing:?}", checkpoint.manifest.id);
-            return Err(Error::NotThere { message, hint });
+            return Err(Error::NotThere { message, advice });
         }
         let values = &checkpoint.manifest.metadata;
         let gone = |(key, value): &(&String, &Value)| value.is_null() && !values.contains_key(*key);
         if let Some((missing, _)) = metadata.iter().find(gone) {
-            let hint = match slip::nearest(missing, values.keys().map(String::as_str)) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!("rappel show {} lists its values", checkpoint.manifest.id),
+            let advice = match slip::nearest(missing, values.keys().map(String::as_str)) {
+                Some(meant) => Advice::did_you_mean(meant),
+                None => Advice::ShowValues { checkpoint: checkpoint.manifest.id.to_string() },
             };
             let message = format!("{} has no value {missing:?}", checkpoint.manifest.id);
-            return Err(Error::NotThere { message, hint });
+            return Err(Error::NotThere { message, advice });
         }
-        let (add, remove, metadata) = (add.to_vec(), remove.to_vec(), metadata.clone());
-        self.label(reference, &Label { add, remove, metadata, ..Label::default() })
+        self.label(reference, label)
     }
 
     /// Gives a checkpoint another message. An empty message takes the present one away.
@@ -88,7 +81,7 @@ pub fn check_tags(tags: &[String]) -> Result<()> {
         if odd {
             return Err(Error::Usage {
                 message: format!("{tag:?} cannot be a tag"),
-                hint: Some("a tag has no spaces or commas and at most 100 letters".into()),
+                advice: vec!["a tag has no spaces or commas and at most 100 letters".into()],
             });
         }
     }

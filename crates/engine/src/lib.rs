@@ -263,16 +263,21 @@
 mod adopt;
 mod agents;
 mod ancestry;
+pub mod answers;
 mod bisect;
 mod browse;
 mod changes;
 mod checkpoint;
+mod cursor;
 mod databases;
+mod destructive;
 mod diff;
 mod doctor;
 mod error;
+pub mod events;
 mod export;
 mod git;
+mod home;
 pub mod hook;
 mod import;
 mod init;
@@ -283,7 +288,6 @@ mod log;
 mod mistaken;
 mod operation;
 mod patch;
-mod progress;
 mod prune;
 mod rappel;
 mod recover;
@@ -291,6 +295,7 @@ mod references;
 mod replay;
 mod report;
 mod restore;
+mod rollback;
 mod run;
 mod save;
 mod status;
@@ -306,13 +311,15 @@ pub use agents::{
     AgentState, AgentStats, BoardBelief, BoardDependency, BoardEvidence, BoardGap, BoardHypothesis,
     BoardVerification, Connected, ConnectedError, CrashedSession, ExecutionStats, Found,
     FoundEvent, Notice, Recorded, RecoveryPoint, RecoveryStep, SessionStart, SessionView, StateAt,
-    TemporalQuery, ToolStats, UnfinishedCall, at_json, process_id, process_started, resume_command,
+    TemporalQuery, ToolStats, UnfinishedCall, process_id, process_started, resume_command,
     state_json,
 };
 pub use bisect::{BisectRequest, Bisected, Candidate, Culprit, CulpritCall, Ran, Tested};
 pub use browse::{ListFilter, Listing};
 pub use changes::FilesDiff;
 pub use checkpoint::Checkpoint;
+pub use cursor::Cursor;
+pub use destructive::{Commit, DestructiveCommand, LeftOut, SavedBefore};
 pub use diff::{
     AgentsCompared, DatabaseDiff, Diff, DiffOptions, FILES_NOT_COMPARED, FileText, GitDiff, Moved,
     NestedDiff, RefDiff, Renamed, RepositoryDiff, SessionDiff, TableDiff,
@@ -320,24 +327,25 @@ pub use diff::{
 pub use doctor::Check;
 pub use error::{Error, ErrorKind, Result, way_out};
 pub use export::{ExportFailure, ExportOptions, ExportRange, Exported, LokiWritten};
-pub use import::{Arrivals, ImportOptions, ImportProgress, Imported};
+pub use home::{Home, KnownWorkspace, Workspace};
+pub use import::{Arrivals, ImportOptions, Imported};
 pub use init::Initialised;
 pub use labels::check_tags;
 pub use lineage::{Lineage, LineageView};
 pub use log::{FileChange, FileLog};
-pub use operation::{Commit, LeftOut, Operation, SavedBefore};
 pub use patch::{Choice, PathHunks};
-pub use progress::RestoreProgress;
 pub use prune::{FirstDeletion, Full, PruneReport, Retention};
-pub use rappel::{OpenOptions, Rappel, Variables};
+pub use rappel::{OpenOptions, Rappel, Variables, Words};
 pub use rappel_capture::agents::locate::Surroundings;
-pub use rappel_capture::files::{Environment, Progress};
+pub use rappel_capture::files::Environment;
 pub use rappel_capture::restore::copy_out::Copied;
 pub use rappel_formats as formats;
 pub use rappel_formats::Form;
 pub use rappel_formats::loki::Listed as LokiListed;
 pub use rappel_store::ambient;
+pub use rappel_store::document::Label;
 pub use rappel_store::gc::GcReport;
+pub use rappel_store::operation::{Cancel, CancelAnswer, Operation, Phase, Progress, Snapshot};
 pub use rappel_store::verify::{Hurt, RepairReport, VerifyReport};
 pub use rappel_types as types;
 pub use rappel_types::duration::format_duration;
@@ -345,6 +353,7 @@ pub use recover::{RecoverOptions, Recovered, SetAside, Unfinished, UnfinishedRes
 pub use replay::{AgentAt, FilesAt, Replay, ReplayPosition};
 pub use report::{Changed, PromptReport, Report, Totals};
 pub use restore::{Done, KeptFile, RestoreOptions, RestoreReport, ShownAction, Summary};
+pub use rollback::RolledBack;
 pub use run::{
     Captured, CheckpointData, CheckpointSummary, Finished, MemorySamples, OnCheckpoint, OomCounter,
     Periodic, PeriodicEvent, PeriodicOptions, ProcessMemory, RunSession, RunStart, RunTotals,
@@ -352,7 +361,9 @@ pub use run::{
 };
 pub use save::{Overtaken, SaveOptions, Saved};
 pub use status::{DayStats, Health, LastSaved, Stats, Status, WorkspaceStats};
-pub use timeline::{Timeline, TimelineEntry, TimelineOptions};
+pub use timeline::{
+    ChangedFiles, PagedEntry, Timeline, TimelineEntry, TimelineOptions, TimelinePage,
+};
 pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, TrustState, Wanted};
 pub use undo::{IgnoredFiles, PromptStep, Step};
 pub use upkeep::UpkeepDue;

@@ -7,6 +7,7 @@ use rappel_store::index::{CheckpointRow, Index};
 use rappel_store::record::Kind;
 use rappel_types::manifest::OriginPart;
 use rappel_types::{CheckpointId, Manifest, WorkspaceId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use crate::workspace;
 const CANDIDATES: usize = 10;
 
 /// A history that came from elsewhere.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Lineage {
     /// Its workspace record.
     pub workspace: WorkspaceId,
@@ -30,7 +31,7 @@ pub struct Lineage {
 }
 
 /// Where a checkpoint came from, as its JSON says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct LineageView {
     /// The workspace record of its lineage.
     pub workspace: WorkspaceId,
@@ -86,6 +87,12 @@ pub(crate) fn all_in(index: &mut Index) -> rappel_store::Result<Vec<WorkspaceId>
     Ok(records.filter_map(Lineage::of_record).map(|lineage| lineage.workspace).collect())
 }
 
+/// Puts the checkpoints of a lineage in the order of their times. They are numbered in the order in
+/// which they were imported, which may be another one.
+fn by_time(rows: &mut [CheckpointRow]) {
+    rows.sort_by_key(|row| (row.created_at, row.sequence));
+}
+
 /// Checkpoints that come workspace by workspace, as one history for each.
 pub(crate) fn apart(rows: &[CheckpointRow]) -> Vec<Vec<CheckpointRow>> {
     let of_one = |a: &CheckpointRow, b: &CheckpointRow| a.workspace == b.workspace;
@@ -129,12 +136,24 @@ impl Rappel {
 
     /// The workspace's checkpoints and those of each of its lineages, oldest first.
     pub(crate) fn histories(&self) -> Result<Vec<Vec<CheckpointRow>>> {
-        let mut histories = vec![self.rows()?];
+        let mut own = self.rows()?;
+        if self.is_lineage()? {
+            by_time(&mut own);
+        }
+        let mut histories = vec![own];
         for lineage in self.lineages()? {
             let id = Some(lineage.workspace);
-            histories.push(self.store.look_up(|index| index.checkpoints(id))?);
+            let mut rows = self.store.look_up(|index| index.checkpoints(id))?;
+            by_time(&mut rows);
+            histories.push(rows);
         }
         Ok(histories)
+    }
+
+    /// Whether this is a lineage itself, opened by the name of its record.
+    fn is_lineage(&self) -> Result<bool> {
+        let Some(id) = self.workspace_id() else { return Ok(false) };
+        Ok(self.store.look_up(all_in)?.contains(&id))
     }
 
     /// The checkpoints of the lineages of a form that had this id there.

@@ -1,6 +1,7 @@
 //! The history of one file, or of a database in one: which checkpoint has it changed, and which session and tool call did that.
 
 use rappel_types::{RelPath, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::FoundEvent;
@@ -12,7 +13,7 @@ use crate::rappel::Rappel;
 const DOING: [&str; 4] = ["tool", "tool-started", "command", "code"];
 
 /// The history of a file or folder, newest first.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct FileLog {
     /// Which.
     pub path: RelPath,
@@ -25,7 +26,7 @@ pub struct FileLog {
 }
 
 /// A checkpoint that has a file otherwise than the one that it follows.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct FileChange {
     /// The checkpoint.
     pub checkpoint: String,

@@ -10,9 +10,12 @@ use std::collections::{HashMap, HashSet};
 
 use rappel_store::gc::GcOptions;
 use rappel_store::index::CheckpointRow;
+use rappel_store::operation::Phase;
+use rappel_types::Advice;
 use rappel_types::agents::SessionId;
-use rappel_types::retention::{self, Candidate, Decision, Policy, Reason, SessionDecision};
+use rappel_types::retention::{self, Candidate, Decision, Policy, Reason, Rules, SessionDecision};
 use rappel_types::{CheckpointId, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
@@ -23,7 +26,7 @@ pub use automatic::{FirstDeletion, Full, Retention};
 const CENTURY_MS: i64 = 36_500 * 24 * 3_600_000;
 
 /// What a policy would delete, and what came of that.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct PruneReport {
     /// How many checkpoints the workspace has.
     pub total: usize,
@@ -70,12 +73,31 @@ impl Rappel {
         match broken.or_else(|| unknown.cloned()) {
             Some(problem) => Err(Error::Usage {
                 message: format!("{problem}; nothing is pruned by rules that may not be yours"),
-                hint: Some(
-                    "correct rappel.toml, or say what stays: --keep-last, --keep-days".into(),
-                ),
+                advice: vec![Advice::SayWhatStays],
             }),
             None => Ok(&self.config.retention),
         }
+    }
+
+    /// The policy of `rappel.toml`, or in its place so many of the newest, or so many days; applied to
+    /// manual checkpoints too if that is asked for.
+    pub fn policy(
+        &self,
+        keep_last: Option<u64>,
+        keep_days: Option<u64>,
+        include_manual: bool,
+    ) -> Result<Policy> {
+        const DAY_MS: u64 = 24 * 3_600_000;
+        if keep_last.is_some() || keep_days.is_some() {
+            let within = keep_days.map(|days| days.saturating_mul(DAY_MS));
+            return Ok(Policy::Newest { last: keep_last, within, include_manual });
+        }
+        Ok(match self.retention()?.clone() {
+            Policy::Rules(rules) if include_manual => {
+                Policy::Rules(Rules { include_manual: true, ..rules })
+            }
+            policy => policy,
+        })
     }
 
     /// What a policy would delete in this workspace, with the space that it frees. With `now` a
@@ -109,9 +131,11 @@ impl Rappel {
     /// back for a day, unless `now`. A checkpoint that was pinned, or that a restore needs, since
     /// the plan was made stays; so does a session that went on.
     pub fn prune(&self, plan: PruneReport, now: bool) -> Result<PruneReport> {
+        self.cancel().reopen();
         let needed = self.needed_by_steps()?;
         let mut going: Vec<CheckpointRow> = Vec::new();
         for id in &plan.deleted {
+            self.cancel().check()?;
             let Some(row) = self.store.checkpoint(id)? else { continue };
             let stays = needed.contains(id) || self.view(&row).is_ok_and(|one| one.pinned);
             if !stays {
@@ -120,6 +144,8 @@ impl Rappel {
         }
         let created = going.iter().map(|row| Timestamp::from_millis(row.created_at));
         let noted = self.days_worked(&[]).into_iter().chain(created);
+        self.cancel().close()?;
+        self.progress().begin(Phase::Deleting, Some(going.len() as u64));
         self.note_days(retention::one_per_day(noted, &self.options.zone));
         self.store.delete(&going, now)?;
         let let_go = self.let_go(&plan.let_go, now)?;
@@ -146,6 +172,7 @@ impl Rappel {
                 dry_run: true,
                 roots,
                 without: without.to_vec(),
+                progress: Some(&|step| self.at_gc(step)),
                 without_sessions: sessions.iter().map(ToString::to_string).collect(),
                 ..GcOptions::default()
             };

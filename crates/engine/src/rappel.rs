@@ -1,7 +1,6 @@
 //! The facade: one open workspace and its history.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +11,20 @@ use rappel_store::ambient::{Clock, SystemClock};
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::held;
 use rappel_store::index::CheckpointRow;
-use rappel_store::{Store, document};
+use rappel_store::lock::Patience;
+use rappel_store::operation::Operation;
+use rappel_store::{Keeper, Store, document};
+use rappel_types::Advice;
 use rappel_types::{Config, WorkspaceId};
+use rappel_types::{Remark, Remarks};
 
 use crate::agents::{self, Connected, LiveSessions, Notice};
 use crate::error::{Error, Result};
 use crate::knowledge;
-use crate::progress::RestoreProgress;
 use crate::workspace::{self, Evidence, Recognition};
+
+/// Advice in the words of a face.
+pub type Words = Arc<dyn Fn(&rappel_types::Advice) -> String + Send + Sync>;
 
 /// How a workspace is opened. Everything the library would otherwise have to ask the process for
 /// comes in here.
@@ -52,10 +57,13 @@ pub struct OpenOptions {
     pub lock_limit: Duration,
     /// Told when that takes a while, and who is waited for.
     pub waiting: Option<rappel_store::lock::Told>,
-    /// Set to make long work stop.
-    pub cancel: Arc<AtomicBool>,
-    /// Told how far a restore is.
-    pub progress: Arc<RestoreProgress>,
+    /// How a face words advice, for texts that the engine composes: what an agent is told.
+    pub words: Option<Words>,
+    /// Stops long work, and knows how far it is. A workspace is opened for one operation.
+    pub operation: Operation,
+    /// What other operations of this process share with this one. See [`crate::Home`].
+    #[doc(hidden)]
+    pub keeper: Option<Keeper>,
     /// The workspace that is meant, by its id or by the folder that it was last seen in, instead of
     /// the one at `root`. Where its folder is gone, its history can be read.
     pub workspace: Option<String>,
@@ -82,8 +90,9 @@ impl OpenOptions {
             disk: Arc::new(RealDisk),
             lock_limit: Duration::from_secs(30),
             waiting: None,
-            cancel: Arc::default(),
-            progress: Arc::default(),
+            words: None,
+            operation: Operation::default(),
+            keeper: None,
             workspace: None,
             ends_days: false,
             detached: false,
@@ -216,7 +225,7 @@ impl Rappel {
         match known.filter(|known| known.lineage_of.is_some()) {
             Some(lineage) => Err(Error::Usage {
                 message: format!("{} is a lineage and no folder", lineage.root),
-                hint: Some("leave out --workspace, and name the checkpoint as FORMAT:ID".into()),
+                advice: vec![Advice::NameInLineage],
             }),
             None if self.is_gone => Err(Error::NoFolder { root: self.root.clone() }),
             None => Ok(()),
@@ -240,8 +249,8 @@ impl Rappel {
 
     /// What people should be warned of before anything else: a `rappel.toml` that cannot be read,
     /// damage in the store.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+    pub fn warnings(&self) -> Remarks {
+        let mut warnings = Remarks::default();
         if let Some(problem) = &self.config_problem {
             warnings.push(format!("{problem} (the rules of the last checkpoint are used)"));
         }
@@ -250,7 +259,7 @@ impl Rappel {
             warnings.push(format!("{problem}; nothing can be saved"));
         }
         if self.store.damage_seen() {
-            warnings.push("the store is damaged; `rappel verify` tells what is hurt".into());
+            warnings.push(Remark::new("the store is damaged", Advice::Verify));
         }
         warnings
     }
@@ -337,8 +346,14 @@ impl Rappel {
         self.options.detached
     }
 
-    pub(crate) fn now(&self) -> rappel_types::Timestamp {
+    /// The present time.
+    pub fn now(&self) -> rappel_types::Timestamp {
         self.options.clock.now()
+    }
+
+    /// The zone in which times without an offset are meant.
+    pub fn zone(&self) -> &jiff::tz::TimeZone {
+        &self.options.zone
     }
 }
 
@@ -348,16 +363,21 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 pub(crate) fn open_store(options: &OpenOptions) -> Result<Store> {
-    Ok(Store::open(
-        &options.home,
-        rappel_store::Options {
-            disk: options.disk.clone(),
-            clock: options.clock.clone(),
-            lock_limit: options.lock_limit,
-            waiting: options.waiting.clone(),
-            ..Default::default()
-        },
-    )?)
+    if let Some(keeper) = &options.keeper {
+        let (limit, told) = (options.lock_limit, options.waiting.clone());
+        return Ok(keeper.open(Patience { limit, told })?);
+    }
+    Ok(Store::open(&options.home, store_options(options))?)
+}
+
+pub(crate) fn store_options(options: &OpenOptions) -> rappel_store::Options {
+    rappel_store::Options {
+        disk: options.disk.clone(),
+        clock: options.clock.clone(),
+        lock_limit: options.lock_limit,
+        waiting: options.waiting.clone(),
+        ..Default::default()
+    }
 }
 
 pub(crate) fn read_config(root: &Path) -> Result<Config> {

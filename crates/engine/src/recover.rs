@@ -6,9 +6,12 @@ use rappel_store::beneath::Root;
 use rappel_store::document::{Undo, UndoKind};
 use rappel_store::record::Kind;
 use rappel_store::tree;
+use rappel_types::Advice;
+use rappel_types::Remarks;
 use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Plan, RelPath, Timestamp, Trigger, WorkspaceId};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -20,7 +23,7 @@ use crate::restore::{KeptFile, describe, kept_files, mixed, restored_databases};
 use crate::save::SaveOptions;
 
 /// What is unfinished in a home.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 pub struct Unfinished {
     /// Restores.
     pub restores: Vec<UnfinishedRestore>,
@@ -33,7 +36,7 @@ pub struct Unfinished {
 }
 
 /// What became of damaged intents.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct SetAside {
     /// Where their files are now.
     pub files: Vec<String>,
@@ -44,7 +47,7 @@ pub struct SetAside {
 }
 
 /// A restore that was interrupted.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct UnfinishedRestore {
     /// Its intent.
     pub id: String,
@@ -94,7 +97,7 @@ impl RecoverOptions {
 }
 
 /// How an unfinished restore was ended.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Recovered {
     /// Its intent.
     pub id: String,
@@ -111,7 +114,7 @@ pub struct Recovered {
     /// Displaced files that were kept.
     pub kept: Vec<KeptFile>,
     /// What people should know.
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
 }
 
 impl Rappel {
@@ -163,7 +166,7 @@ impl Rappel {
         let damaged = self.damaged_intents()?;
         if damaged.is_empty() {
             let message = "no restore is unfinished here whose plan cannot be read".into();
-            return Err(Error::Nothing { message, hint: None });
+            return Err(Error::Nothing { message, advice: Vec::new() });
         }
         let rows = self.rows()?;
         let before = rows.iter().rev().find(|row| row.trigger == Trigger::PreRestore.as_str());
@@ -201,7 +204,7 @@ impl Rappel {
         if skip_databases && !finish {
             return Err(Error::Usage {
                 message: "databases can only be left out of a restore that is finished".into(),
-                hint: Some("rappel recover --finish --skip databases".into()),
+                advice: vec![Advice::FinishWithoutDatabases],
             });
         }
         self.store.require_writable()?;
@@ -215,11 +218,11 @@ impl Rappel {
             return match open.first() {
                 Some(other) => Err(Error::Usage {
                     message: format!("the unfinished restore is of {}", other.header.root),
-                    hint: Some(format!("rappel -C {} recover", other.header.root)),
+                    advice: vec![Advice::RecoverElsewhere { root: other.header.root.clone() }],
                 }),
                 None => Err(Error::Nothing {
                     message: "no restore is unfinished here".into(),
-                    hint: None,
+                    advice: Vec::new(),
                 }),
             };
         };
@@ -238,7 +241,7 @@ impl Rappel {
         }
         let (fates, mut warnings) = match skip_databases {
             true => Fates::without_the_rest(intent),
-            false => (self.fates_of(intent)?, Vec::new()),
+            false => (self.fates_of(intent)?, Remarks::default()),
         };
         if skip_databases {
             // What was never begun is nothing that `undo` has to take back.
@@ -265,7 +268,8 @@ impl Rappel {
         let job = Job {
             root: &root,
             source: self.source(),
-            cancel: &self.options.cancel,
+            cancel: self.cancel(),
+            progress: self.progress(),
             states: &states,
             databases: &databases,
         };

@@ -34,6 +34,16 @@ impl Rappel {
         Ok(found)
     }
 
+    /// Whether a reference is the whole id of a checkpoint of this workspace or of a lineage of it.
+    pub fn has_exactly(&self, reference: &Reference) -> bool {
+        let Ok(row) = self.resolve(reference, false) else { return false };
+        match &reference.base {
+            Base::Id(id) => reference.back == 0 && row.id == *id,
+            Base::Imported { .. } => reference.back == 0,
+            _ => false,
+        }
+    }
+
     /// The same for what is asked of agents: checkpoints with files are meant, as everywhere, where there are any.
     pub(crate) fn resolve_remembered(&self, reference: &Reference) -> Result<CheckpointRow> {
         self.resolve(reference, true).or_else(|_| self.resolve(reference, false))
@@ -73,7 +83,7 @@ impl Rappel {
             }
             Base::At(when) => {
                 let at = when.resolve_end(self.now(), &self.options.zone).map_err(|error| {
-                    Error::Usage { message: error.to_string(), hint: Some(error.hint()) }
+                    Error::Usage { message: error.to_string(), advice: vec![error.hint().into()] }
                 })?;
                 match newest(Meant { until: Some(at.as_millis()), ..meant })? {
                     Some(row) => Ok(row),

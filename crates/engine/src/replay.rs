@@ -5,14 +5,17 @@ mod position;
 
 use rappel_store::index::CheckpointRow;
 use rappel_store::tree;
+use rappel_types::Advice;
 use rappel_types::agents::replay::{self, FILES, FilesChanged, Step};
-use rappel_types::agents::{Event, SessionId, SessionPart, SessionStatus};
+use rappel_types::agents::{Event, SessionId, SessionPart, SessionStatus, ShownState};
 use rappel_types::{
     CheckpointId, Entry, Manifest, ObjectId, Reference, RelPath, Timestamp, Trigger,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::{StateAt, TemporalQuery};
+use crate::answers::ReplayStep;
 use crate::changes::summarise;
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
@@ -63,7 +66,7 @@ impl Seen {
 }
 
 /// A session as it stood at a step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct AgentAt {
     pub id: SessionId,
@@ -169,11 +172,32 @@ impl Replay<'_> {
         number.checked_sub(1).and_then(|place| self.steps.get(place)).ok_or_else(|| {
             Error::NotThere {
                 message: format!("there is no step {number}"),
-                hint: match self.steps.len() {
+                advice: match self.steps.len() {
                     0 => "nothing was recorded, and no file changed".into(),
-                    last => format!("steps are 1 to {last}"),
+                    last => format!("steps are 1 to {last}").into(),
                 },
             }
+        })
+    }
+
+    /// A step with what else is asked for: the agents there, so many items of what the session knew,
+    /// the files.
+    pub fn answer(
+        &self,
+        number: usize,
+        agents: bool,
+        memory: Option<u64>,
+        files: bool,
+    ) -> Result<ReplayStep<'_>> {
+        let step = self.step(number)?;
+        let memory = memory.map(|most| self.state_at(number, most)).transpose()?;
+        let files = files.then(|| self.files_at(number)).transpose()?;
+        Ok(ReplayStep {
+            replay: self.into(),
+            step,
+            agents: agents.then(|| self.agents_at(number)).transpose()?,
+            memory: memory.map(|found| found.map(|found| ShownState::from(&found.state))),
+            files: files.map(|found| found.map(Into::into)),
         })
     }
 
@@ -257,7 +281,7 @@ fn session_of<'m>(
     if let Some(named) = named {
         return find(named.as_str()).map(Some).ok_or_else(|| Error::NotThere {
             message: format!("{} holds no session {named}", manifest.id),
-            hint: format!("rappel show {} tells what it holds", manifest.id),
+            advice: Advice::ShowCheckpoint { checkpoint: manifest.id.to_string() },
         });
     }
     // The one that asked for the checkpoint; else the one in which something happened last.

@@ -8,9 +8,11 @@ mod changed;
 use std::collections::{HashMap, HashSet};
 
 use rappel_store::index::CheckpointRow;
+use rappel_types::Advice;
 use rappel_types::agents::report::{FailedCall, Turn, Turns, turns};
 use rappel_types::agents::{Lineage, SessionId, SessionPosition, TokenCount};
 use rappel_types::{CheckpointId, Manifest, Timestamp, Trigger};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use changed::Changed;
@@ -20,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
 /// What a session did.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Report {
     pub session: SessionView,
@@ -42,7 +44,7 @@ pub struct Report {
 }
 
 /// One prompt and what came of it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct PromptReport {
     /// What the journal tells.
     #[serde(flatten)]
@@ -56,8 +58,9 @@ pub struct PromptReport {
 }
 
 /// A session's numbers, with those of the sessions below it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
+#[schemars(rename = "ReportTotals")]
 pub struct Totals {
     pub prompts: u64,
     pub tool_calls: u64,
@@ -87,7 +90,7 @@ impl Rappel {
             None => all.iter().find(|view| is_top_level(view, &all)).cloned().ok_or_else(|| {
                 Error::NotThere {
                     message: "no session was recorded in this workspace".into(),
-                    hint: "rappel integrate claude, or rappel session start".into(),
+                    advice: Advice::RecordSessions,
                 }
             })?,
         };

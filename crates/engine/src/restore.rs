@@ -1,5 +1,6 @@
 //! Going back: planning a restore, showing it, carrying it out.
 
+mod counted;
 mod options;
 mod planning;
 mod present;
@@ -11,7 +12,6 @@ mod turn;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rappel_capture::databases::Names;
@@ -23,6 +23,7 @@ use rappel_store::beneath::Root;
 use rappel_store::disk::Disk;
 use rappel_store::document::{DOCUMENT_VERSION, Undo, UndoDatabase, UndoKind};
 use rappel_store::index::CheckpointRow;
+use rappel_store::operation::Phase;
 use rappel_store::record::Kind;
 use rappel_store::tree;
 use rappel_types::manifest::FilesPart;
@@ -34,11 +35,11 @@ use rappel_types::{
 
 use crate::agents::{AgentsPlanned, AgentsWish, Notice, positions_now};
 use crate::databases::{DatabaseWish, DatabasesPlanned, check_names, not_loaded, refuse_as_file};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain_if};
 use crate::git::{GitPlanned, GitWish, states_in, touched};
-use crate::progress::Counted;
 use crate::rappel::Rappel;
 use crate::save::new_document;
+use counted::Counted;
 pub use options::RestoreOptions;
 use planning::check_worktrees;
 pub(crate) use present::Present;
@@ -167,13 +168,13 @@ impl Rappel {
                 return Err(Error::NoPath { checkpoint, path: path.to_string() });
             }
         }
-        let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
-        if options.paths.is_empty() {
-            let count = files.map_or(0, |files| files.count);
-            progress.files_to_write.store(count, Ordering::Relaxed);
-        }
-        let disk: &Arc<dyn Disk> = &(Arc::new(Counted { disk, progress }) as Arc<dyn Disk>);
-        let cancel = &self.options.cancel;
+        let known = options.paths.is_empty() && options.wants(Facet::Files);
+        let count = files.map_or(0, |files| files.count);
+        self.progress().begin(Phase::WritingOut, known.then_some(count));
+        let progress = Arc::clone(&self.options.operation.progress);
+        let disk = Counted { disk: self.options.disk.clone(), progress };
+        let disk: &Arc<dyn Disk> = &(Arc::new(disk) as Arc<dyn Disk>);
+        let cancel = self.cancel();
         // Nothing of the files is as good as a list of no paths.
         let scope = match options.wants(Facet::Files) {
             true => options.scope(),
@@ -255,7 +256,12 @@ impl Rappel {
             }
             other => other,
         };
-        went.map_err(|error| error.with_rows_in(&target.manifest.id))
+        let mut report = went.map_err(|error| error.with_rows_in(&target.manifest.id))?;
+        if self.cancel().came_too_late() {
+            let late = "the restore could not be cancelled any more, and was carried out";
+            report.warnings.push(late.to_owned());
+        }
+        Ok(report)
     }
 
     fn go_with(
@@ -266,6 +272,8 @@ impl Rappel {
         names: Names,
     ) -> Result<RestoreReport> {
         let start = Instant::now();
+        self.cancel().reopen();
+        self.cancel().check()?;
         let workspace = self.require_known()?;
         let _turn = self.turn_to_restore(workspace)?;
         self.refuse_if_unfinished()?;
@@ -274,9 +282,8 @@ impl Rappel {
         {
             return Err(Error::Stepped);
         }
-        let (disk, progress) = (self.options.disk.clone(), self.options.progress.clone());
         // Opened first, so that a folder swapped in while the present is saved is noticed.
-        let root = Root::open(&self.root, Arc::new(Counted { disk, progress }))?;
+        let root = Root::open(&self.root, self.options.disk.clone())?;
         match self.prepare(target, limit, course, names)? {
             Prepared::Nothing(planned) => self.did_nothing(target, limit, course, *planned, start),
             Prepared::Ready(ready) => {
@@ -340,9 +347,6 @@ impl Rappel {
             }
             _ => Vec::new(),
         };
-        let counts = plan.counts();
-        let to_write = &self.options.progress.files_to_write;
-        to_write.store(counts.create + counts.overwrite, Ordering::Relaxed);
         tracing::debug!(
             checkpoint = %target.manifest.id,
             %safety,
@@ -351,12 +355,13 @@ impl Rappel {
             "the present is saved and the restore is planned"
         );
         let states = |checkpoint: &CheckpointId| self.states_for_restore(checkpoint);
-        let mut made = Vec::new();
+        let mut made = rappel_types::Remarks::default();
         let drive = self.drive_of(held, &mut made)?;
         let job = Job {
             root: &root,
             source: self.source(),
-            cancel: &self.options.cancel,
+            cancel: self.cancel(),
+            progress: self.progress(),
             states: &states,
             databases: &drive,
         };
@@ -437,7 +442,7 @@ impl Rappel {
         let Some(unknown) = allowed.find(|name| !known.contains(name)) else { return Ok(()) };
         Err(Error::Usage {
             message: format!("there is no database {unknown:?} to be restored on another machine"),
-            hint: (!known.is_empty()).then(|| format!("there is {}", known.join(", "))),
+            advice: plain_if(!known.is_empty(), || format!("there is {}", known.join(", "))),
         })
     }
 
@@ -621,7 +626,7 @@ impl Target {
     pub fn files(&self) -> Result<&FilesPart> {
         self.manifest.files.as_ref().ok_or_else(|| Error::Usage {
             message: format!("{} holds no files", self.manifest.id),
-            hint: None,
+            advice: Vec::new(),
         })
     }
 }

@@ -15,6 +15,6 @@ pub use exit::{OomCounter, describe_exit};
 pub use memory::{MemorySamples, ProcessMemory, memory_of_tree};
 pub use periodic::{Captured, Finished, OnCheckpoint, Periodic, PeriodicEvent, PeriodicOptions};
 pub use rappel_formats::aiwg::{CheckpointData, CheckpointSummary, latest_in, summary_of};
-pub(crate) use session::{RUN_FAILED, RunLock};
+pub(crate) use session::RunLock;
 pub use session::{RunSession, RunStart, RunTotals};
 pub use tail::{Stream, Tail};

@@ -15,17 +15,19 @@ mod shared;
 
 use std::time::Duration;
 
-use rappel_capture::files::Progress;
 use rappel_capture::restore::Intent;
 use rappel_store::NewRecord;
 use rappel_store::document;
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
+use rappel_types::Advice;
+use rappel_types::Remarks;
 use rappel_types::{Facet, Trigger};
 
 use crate::checkpoint::Checkpoint;
 use crate::databases::Holdings;
 use crate::error::{Error, Result};
+use crate::labels::check_tags;
 use crate::rappel::{Rappel, read_config};
 use crate::workspace;
 pub(crate) use begin::Identified;
@@ -43,29 +45,41 @@ const ASK_FIRST_COMMIT: u64 = 3;
 const CAPTURED: [Facet; 5] =
     [Facet::Files, Facet::Git, Facet::Databases, Facet::Agents, Facet::Knowledge];
 
+/// How long a save by hand waits for tool calls that are running.
+const WAIT: Duration = Duration::from_secs(2);
+
 /// What came of a save.
 #[derive(Debug, Clone)]
 pub struct Saved {
     /// The checkpoint; its `created` is false if it existed already.
     pub checkpoint: Checkpoint,
     /// What the user should know besides.
-    pub notes: Vec<String>,
+    pub notes: Remarks,
+    /// What to do about what the checkpoint lacks.
+    pub advice: Vec<Advice>,
     /// How long it was waited for tool calls that were running.
     pub waited: Duration,
 }
 
 impl Rappel {
-    /// Makes a checkpoint of the workspace, or returns the one that already says all of it.
-    pub fn save(&self, options: &SaveOptions) -> Result<Saved> {
-        self.save_with_progress(options, None)
+    /// A save that a person or a program asks for. Tags must be writable, the session must be known,
+    /// and a save by hand waits a moment for tool calls that are running.
+    pub fn save_asked_for(&self, options: &SaveOptions) -> Result<Saved> {
+        check_tags(&options.tags)?;
+        if let Some(session) = &options.session {
+            match session.parse() {
+                Ok(session) => self.session(&session)?,
+                Err(_) => return Err(self.no_session(session)),
+            };
+        }
+        let by_hand = (options.trigger() == Trigger::Manual).then_some(WAIT);
+        let options = SaveOptions { wait: options.wait.or(by_hand), ..options.clone() };
+        self.save(&options)
     }
 
-    /// As [`Rappel::save`], telling `progress` how far it is.
-    pub fn save_with_progress(
-        &self,
-        options: &SaveOptions,
-        progress: Option<&Progress>,
-    ) -> Result<Saved> {
+    /// Makes a checkpoint of the workspace, or returns the one that already says all of it.
+    pub fn save(&self, options: &SaveOptions) -> Result<Saved> {
+        self.cancel().reopen();
         let tags = self.take_boards(options)?;
         let tagged;
         let options = match tags.is_empty() {
@@ -78,10 +92,12 @@ impl Rappel {
         };
         if self.is_detached() {
             let options = SaveOptions { only: Some([Facet::Agents].into()), ..options.clone() };
-            return self.save_holding(&options, progress, &mut Holdings::default());
+            return self.save_holding(&options, &mut Holdings::default());
         }
-        let saved = self.save_in_turn(options, progress)?;
-        self.write_new_ones_out();
+        let saved = self.save_in_turn(options)?;
+        if !options.export_later {
+            self.write_new_ones_out();
+        }
         Ok(saved)
     }
 
@@ -89,14 +105,13 @@ impl Rappel {
     pub(crate) fn save_holding(
         &self,
         options: &SaveOptions,
-        progress: Option<&Progress>,
         holdings: &mut Holdings,
     ) -> Result<Saved> {
         self.require_folder()?;
         self.check_request(options)?;
         let mut distrust_cache = options.anew;
         for _ in 0..3 {
-            match self.try_save(options, progress, holdings, distrust_cache) {
+            match self.try_save(options, holdings, distrust_cache) {
                 // Gc took something that the cache still believed in, or somebody else began this
                 // folder's history: look at everything anew.
                 Err(Error::Store(rappel_store::Error::Moved)) => {
@@ -121,7 +136,7 @@ impl Rappel {
             read_config(&self.root)?;
             return Err(Error::Usage {
                 message: "rappel.toml could not be read when the workspace was opened".into(),
-                hint: Some("open the workspace again".into()),
+                advice: vec![Advice::OpenAgain],
             });
         }
         if !options.wants(Facet::Files)
@@ -129,7 +144,9 @@ impl Rappel {
         {
             return Err(Error::Usage {
                 message: "knowledge is kept together with the files".into(),
-                hint: Some("--only files,knowledge".into()),
+                advice: vec![Advice::AlsoCapture {
+                    facets: vec![Facet::Files.to_string(), Facet::Knowledge.to_string()],
+                }],
             });
         }
         if !CAPTURED.iter().any(|facet| options.wants(*facet)) {
@@ -137,7 +154,7 @@ impl Rappel {
                 message:
                     "there is nothing to capture: this version captures files, git, databases, agents and knowledge"
                         .into(),
-                hint: Some("leave out --only and --skip".into()),
+                advice: vec![Advice::AskForAllFacets],
             });
         }
         Ok(())
@@ -146,13 +163,13 @@ impl Rappel {
     fn try_save(
         &self,
         options: &SaveOptions,
-        progress: Option<&Progress>,
         holdings: &mut Holdings,
         distrust_cache: bool,
     ) -> Result<Saved> {
         let begun = self.begin_save(options, distrust_cache)?;
-        match self.prepare_save(begun, options, progress, holdings)? {
+        match self.prepare_save(begun, options, holdings)? {
             Prepared::Existing(saved) => {
+                self.cancel().check()?;
                 self.end_day_in_turn(options);
                 Ok(*saved)
             }

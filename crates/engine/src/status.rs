@@ -11,9 +11,11 @@ use rappel_types::database::DatabaseKind;
 use rappel_types::git::GitPart;
 use rappel_types::reference::Base;
 use rappel_types::size::{format_size, thousands};
+use rappel_types::{Advice, Remarks};
 use rappel_types::{
     CheckpointId, Facet, FacetState, Manifest, Reference, RelPath, Timestamp, Trigger,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::{AgentStats, CrashedSession};
@@ -25,7 +27,6 @@ use crate::error::{Error, Result};
 use crate::hook::Integration;
 use crate::prune::Retention;
 use crate::rappel::Rappel;
-use crate::run::RUN_FAILED;
 use crate::save::parent_of;
 use crate::watch::{Watch, watch_of};
 use crate::workspace;
@@ -36,7 +37,7 @@ const LOOKED_AT: usize = 100;
 const UNSAVED_MS: i64 = 3_600_000;
 
 /// How well the workspace is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// Everything is as it should be.
@@ -48,7 +49,7 @@ pub enum Health {
 }
 
 /// The answer of `rappel status`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Status {
     /// In a word.
     pub state: Health,
@@ -57,7 +58,12 @@ pub struct Status {
     /// Why it is not better.
     pub reasons: Vec<String>,
     /// What to do about it.
+    pub advice: Vec<Advice>,
+    /// The same in the words of a face. The engine leaves it empty.
     pub hints: Vec<String>,
+    /// Other things to know, in the words of a face those of `hints`, too.
+    #[serde(skip)]
+    pub remarks: Remarks,
     /// What `latest` means.
     pub latest: Option<String>,
     /// When that was.
@@ -91,7 +97,7 @@ pub struct Status {
     pub sessions: Vec<String>,
     /// Those of them whose process is gone.
     pub crashed_sessions: Vec<CrashedSession>,
-    /// The integrations of agents, see [`Rappel::judge_integrations`].
+    /// The integrations of agents, as far as a face looked for them.
     pub integrations: Vec<Integration>,
     /// How retention goes.
     pub retention: Option<Retention>,
@@ -100,7 +106,7 @@ pub struct Status {
 }
 
 /// What the history costs.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 pub struct Stats {
     /// Checkpoints in the home.
     pub checkpoints: usize,
@@ -126,7 +132,7 @@ pub struct Stats {
 }
 
 /// One workspace's share.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct WorkspaceStats {
     pub id: String,
@@ -137,7 +143,7 @@ pub struct WorkspaceStats {
 }
 
 /// One day's share.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct DayStats {
     pub checkpoints: usize,
@@ -145,7 +151,7 @@ pub struct DayStats {
 }
 
 /// The newest checkpoint with files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct LastSaved {
     pub checkpoint: String,
@@ -175,7 +181,9 @@ impl Rappel {
             state: Health::Protected,
             since: None,
             reasons: Vec::new(),
+            advice: Vec::new(),
             hints: Vec::new(),
+            remarks: Remarks::default(),
             latest: latest.as_ref().map(|row| row.id.to_string()),
             latest_at: latest.as_ref().map(|row| Timestamp::from_millis(row.created_at)),
             based_on: newest
@@ -203,28 +211,29 @@ impl Rappel {
         let restores = self.open_intents()?.len();
         status.restores = restores;
         if restores > 0 {
-            status.worsen(Health::Degraded, "a restore is unfinished", "rappel recover");
+            status.worsen(Health::Degraded, "a restore is unfinished", Advice::ShowUnfinished);
         }
         if let Some(failure) = self.hook_failure(status.latest_at) {
-            let reason = match failure.message.starts_with(RUN_FAILED) {
-                true => failure.message,
-                false => format!("a hook failed: {}", failure.message),
-            };
-            status.worsen(Health::Degraded, &reason, "rappel doctor");
+            let what = if failure.of_run { "run" } else { "hook" };
+            let reason = format!("a {what} failed: {}", failure.message);
+            status.worsen(Health::Degraded, &reason, Advice::Doctor);
         }
         self.judge_unprotected(&mut status, self.unprotected_databases());
         for name in self.untrusted() {
             let reason = format!(
                 "database {name} is not captured: you have not allowed what rappel.toml runs or reaches for it"
             );
-            status.worsen(Health::Degraded, &reason, "rappel trust");
+            status.worsen(Health::Degraded, &reason, Advice::Trust);
         }
         if let Some(failure) = self.export_failure() {
             let reason = format!("checkpoints are not written out: {}", failure.message);
-            let hint = failure.hint.as_deref().unwrap_or("look at [export] in rappel.toml");
-            status.worsen(Health::Degraded, &reason, hint);
+            let advice = match failure.advice.is_empty() {
+                true => vec![Advice::plain("look at [export] in rappel.toml")],
+                false => failure.advice,
+            };
+            status.worsen(Health::Degraded, &reason, advice);
         }
-        status.hints.extend(self.missing_knowledge());
+        status.remarks.extend(self.missing_knowledge());
         match &newest {
             Some(row) => {
                 let judged = self.store.manifest(row).map_err(Error::from).and_then(|manifest| {
@@ -238,8 +247,12 @@ impl Rappel {
                             true => Health::Degraded,
                             false => Health::Unprotected,
                         };
-                        let hint = error.hint().unwrap_or_else(|| "rappel verify".into());
-                        status.worsen(state, &format!("{} cannot be read: {error}", row.id), &hint);
+                        let advice = match error.advice() {
+                            none if none.is_empty() => vec![Advice::Verify],
+                            advice => advice,
+                        };
+                        let reason = format!("{} cannot be read: {error}", row.id);
+                        status.worsen(state, &reason, advice);
                     }
                     other => other?,
                 }
@@ -247,15 +260,13 @@ impl Rappel {
             None => status.worsen(
                 Health::Unprotected,
                 "there is no checkpoint with files yet",
-                "rappel save",
+                Advice::Save,
             ),
         }
         if !status.crashed_sessions.is_empty() {
-            status
-                .hints
-                .push("rappel recover tells how a crashed session is taken up again".into());
+            status.advise(Advice::ResumeSessions);
         }
-        status.hints.extend(self.other_history());
+        status.remarks.extend(self.other_history());
         Ok(status)
     }
 
@@ -278,12 +289,12 @@ impl Rappel {
 
     fn judge_home(&self, status: &mut Status) -> Result<()> {
         if let Err(problem) = self.store.require_writable() {
-            let hint = "make the home writable again";
-            status.worsen(Health::Degraded, &format!("{problem}; nothing can be saved"), hint);
+            let advice = Advice::plain("make the home writable again");
+            status.worsen(Health::Degraded, &format!("{problem}; nothing can be saved"), advice);
         }
         if let Footing::Fleeting(kind) = self.store.home().footing()? {
             let reason = format!("the home is on {kind}, which does not last");
-            status.worsen(Health::Degraded, &reason, "choose another folder with RAPPEL_HOME");
+            status.worsen(Health::Degraded, &reason, Advice::ChooseHome);
         }
         let min_free = self.config.store.min_free;
         if status.free_bytes < min_free {
@@ -292,7 +303,7 @@ impl Rappel {
                 format_size(status.free_bytes),
                 format_size(min_free)
             );
-            status.worsen(Health::Degraded, &reason, "rappel delete and rappel gc --now");
+            status.worsen(Health::Degraded, &reason, Advice::FreeSpace);
         }
         if let Some(full) = status.retention.as_ref().and_then(|state| state.full) {
             let reason = format!(
@@ -300,26 +311,27 @@ impl Rappel {
                 format_size(full.bytes),
                 format_size(full.max_bytes)
             );
-            let hint = "raise [store] max_size, or unpin and delete what you do not need";
-            status.worsen(Health::Degraded, &reason, hint);
+            let advice = "raise [store] max_size, or unpin and delete what you do not need";
+            status.worsen(Health::Degraded, &reason, Advice::plain(advice));
         }
         let lost = self.lost_packs()?;
         if !lost.is_empty() {
             let reason = format!("damaged: {lost} is missing or cut off");
-            status.worsen(Health::Degraded, &reason, "rappel verify");
+            status.worsen(Health::Degraded, &reason, Advice::Verify);
         }
         for damage in self.store.damage() {
-            status.worsen(Health::Degraded, &format!("damaged: {damage}"), "rappel verify");
+            status.worsen(Health::Degraded, &format!("damaged: {damage}"), Advice::Verify);
         }
         if self.store.damage().is_empty() && self.store.damage_seen() {
-            status.worsen(Health::Degraded, "the store is damaged", "rappel verify");
+            status.worsen(Health::Degraded, "the store is damaged", Advice::Verify);
         }
         if let Some(problem) = &self.config_problem {
-            status.worsen(Health::Degraded, &problem.to_string(), "correct rappel.toml");
+            let advice = Advice::plain("correct rappel.toml");
+            status.worsen(Health::Degraded, &problem.to_string(), advice);
         }
         for damaged in self.intents().list()?.damaged {
             let reason = format!("damaged: {}: {}", damaged.path.display(), damaged.reason);
-            status.worsen(Health::Degraded, &reason, "rappel recover");
+            status.worsen(Health::Degraded, &reason, Advice::ShowUnfinished);
         }
         Ok(())
     }
@@ -327,11 +339,8 @@ impl Rappel {
     /// Databases that were found and that no checkpoint would hold.
     fn judge_unprotected(&self, status: &mut Status, found: Vec<Found>) {
         for one in found {
-            let hint = match self.root.join("rappel.toml").exists() {
-                true => "add it to rappel.toml",
-                false => "rappel init",
-            };
-            status.worsen(Health::Degraded, &one.note(), hint);
+            let note = one.note();
+            status.worsen(Health::Degraded, &note.text, note.advice);
         }
     }
 
@@ -347,7 +356,7 @@ impl Rappel {
         status.databases_not_looked_at = databases.not_looked_at;
         for (name, reason) in databases.failed {
             let reason = format!("database {name} cannot be looked at: {reason}");
-            status.worsen(Health::Degraded, &reason, "rappel doctor");
+            status.worsen(Health::Degraded, &reason, Advice::Doctor);
         }
         let mut holds_git = manifest.id.clone();
         let then = match manifest.state_of(Facet::Git) {
@@ -363,8 +372,9 @@ impl Rappel {
         for reason in
             then.iter().flat_map(|part| self.lost_repositories(part, &now.scanned.repositories))
         {
-            let hint = format!("rappel restore {holds_git} --only git --dry-run");
-            status.worsen(Health::Degraded, &format!("git: {reason}"), &hint);
+            let checkpoint = Some(holds_git.to_string());
+            let advice = Advice::RestoreGit { checkpoint, plan_only: true };
+            status.worsen(Health::Degraded, &format!("git: {reason}"), advice);
         }
         let (unsaved_git, unreadable) = self.git_since(then.as_ref(), &now, &scratch)?;
         status.unsaved_git = unsaved_git;
@@ -372,7 +382,7 @@ impl Rappel {
             let place = one.path.map(|path| format!("{path}: ")).unwrap_or_default();
             let reason = format!("git: {place}{}", one.reason);
             if !status.reasons.contains(&reason) {
-                status.worsen(Health::Degraded, &reason, "rappel restore latest --dry-run");
+                status.worsen(Health::Degraded, &reason, Advice::PlanLatest);
             }
         }
         let mut changes = tree::diff(&scratch, &files.tree, &now.tree)?;
@@ -389,7 +399,7 @@ impl Rappel {
                 count => format!("{} changed paths are unsaved", thousands(count as u64)),
             };
             status.since = Some(Timestamp::from_millis(oldest + UNSAVED_MS));
-            status.worsen(Health::Degraded, &reason, "rappel save");
+            status.worsen(Health::Degraded, &reason, Advice::Save);
         }
         Ok(())
     }
@@ -475,11 +485,17 @@ impl Rappel {
 }
 
 impl Status {
-    pub(crate) fn worsen(&mut self, state: Health, reason: &str, hint: &str) {
+    pub(crate) fn worsen(&mut self, state: Health, reason: &str, advice: impl Into<Vec<Advice>>) {
         self.state = self.state.max(state);
         self.reasons.push(reason.to_owned());
-        if !self.hints.iter().any(|known| known == hint) {
-            self.hints.push(hint.to_owned());
+        for one in advice.into() {
+            self.advise(one);
+        }
+    }
+
+    pub(crate) fn advise(&mut self, advice: Advice) {
+        if !self.advice.contains(&advice) {
+            self.advice.push(advice);
         }
     }
 }
@@ -490,7 +506,7 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
             status.worsen(
                 Health::Degraded,
                 &format!("{facet} could not be captured"),
-                "rappel show latest",
+                Advice::ShowLatest,
             );
         }
     }
@@ -501,20 +517,20 @@ fn judge_manifest(status: &mut Status, manifest: &Manifest) {
             count => format!(" (and {} more)", count - 1),
         };
         let reason = format!("the last checkpoint is partial: {place}: {}{more}", first.reason);
-        status.worsen(Health::Degraded, &reason, "rappel show latest");
+        status.worsen(Health::Degraded, &reason, Advice::ShowLatest);
     }
     for part in &manifest.databases {
-        let hint = match part.kind {
+        let advice = match part.kind {
             DatabaseKind::Command => "correct `restore` in rappel.toml, and save again",
             _ => "connect as a role that may restore it, or grant that",
         };
         for reason in not_restorable(std::slice::from_ref(part)) {
-            status.worsen(Health::Degraded, &reason, hint);
+            status.worsen(Health::Degraded, &reason, Advice::plain(advice));
         }
     }
     if manifest.interrupted_restore {
         let reason = format!("{} was made in the middle of a restore", manifest.id);
-        status.worsen(Health::Degraded, &reason, "rappel save");
+        status.worsen(Health::Degraded, &reason, Advice::Save);
     }
 }
 

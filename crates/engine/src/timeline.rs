@@ -2,6 +2,7 @@
 
 use rappel_store::index::CheckpointRow;
 use rappel_types::{Timestamp, Trigger};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::browse::is_folded;
@@ -19,7 +20,7 @@ pub struct TimelineOptions {
 }
 
 /// The graph, newest first.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Timeline {
     /// How many checkpoints there are in it, whatever the limit.
     pub total: usize,
@@ -32,7 +33,7 @@ pub struct Timeline {
 }
 
 /// A checkpoint in the graph.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct TimelineEntry {
     /// Its id.
     pub id: String,
@@ -68,67 +69,148 @@ pub struct TimelineEntry {
     pub lineage: Option<LineageView>,
 }
 
+/// A page of the graph, for a face that draws it bit by bit.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct TimelinePage {
+    /// How many checkpoints there are in the graph.
+    pub total: usize,
+    /// Those of this page, newest first.
+    pub checkpoints: Vec<PagedEntry>,
+    /// How many of agent state alone or of single tool calls are newer than all of these.
+    pub folded_since: usize,
+    /// Those that cannot be read: they are in the graph without a name.
+    pub unreadable: Vec<String>,
+    /// The checkpoint after which the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// A checkpoint in a page of the graph.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
+pub struct PagedEntry {
+    /// Its place in the graph.
+    #[serde(flatten)]
+    pub entry: TimelineEntry,
+    /// Whether it may not be pruned.
+    pub pinned: bool,
+    /// How many files changed since its parent; `null` if it holds no files.
+    pub changed: Option<ChangedFiles>,
+}
+
+/// How many files changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct ChangedFiles {
+    pub added: u64,
+    pub modified: u64,
+    pub deleted: u64,
+}
+
 impl Rappel {
     /// The checkpoints of this workspace as a graph, and those of its lineages beside them.
     pub fn timeline(&self, options: &TimelineOptions) -> Result<Timeline> {
+        let page = self.timeline_page(options, None)?;
+        Ok(Timeline {
+            total: page.total,
+            checkpoints: page.checkpoints.into_iter().map(|one| one.entry).collect(),
+            folded_since: page.folded_since,
+            unreadable: page.unreadable,
+        })
+    }
+
+    /// The part of the graph behind the checkpoint `after`, or its beginning. The columns are those
+    /// of the whole graph, so that pages fit together.
+    pub fn timeline_page(
+        &self,
+        options: &TimelineOptions,
+        after: Option<&str>,
+    ) -> Result<TimelinePage> {
         let ancestry = self.joined_ancestry()?;
         let current = self.head(&self.rows()?)?.map(|row| row.id);
         let shown = |row: &CheckpointRow| {
             options.all || !is_folded(row) || current.as_ref() == Some(&row.id)
         };
-        let mut timeline = Timeline {
+        let mut page = TimelinePage {
             total: ancestry.rows().iter().filter(|row| shown(row)).count(),
             checkpoints: Vec::new(),
             folded_since: 0,
             unreadable: Vec::new(),
+            next: None,
         };
         let mut lanes = Lanes::default();
         let mut shown_of = Vec::new();
         let limit = options.limit.unwrap_or(usize::MAX);
+        let mut begun = after.is_none();
         for row in &lineage::merge(lineage::apart(ancestry.rows())) {
             if !shown(row) {
                 // It belongs to the next newer one of its own history.
-                let newer = timeline.checkpoints.iter_mut().rev();
+                let newer = page.checkpoints.iter_mut().rev();
                 match newer.zip(shown_of.iter().rev()).find(|(_, of)| **of == row.workspace) {
-                    Some((newer, _)) => newer.folded += 1,
-                    None => timeline.folded_since += 1,
+                    Some((newer, _)) => newer.entry.folded += 1,
+                    None => page.folded_since += usize::from(after.is_none()),
                 }
                 continue;
             }
-            if timeline.checkpoints.len() >= limit {
+            if page.checkpoints.len() >= limit {
+                page.next = page.checkpoints.last().map(|one| one.entry.id.clone());
                 break;
             }
-            shown_of.push(row.workspace);
             let parent = ancestry.parent(row, shown).map(|row| row.id.to_string());
-            let Place { lane, joins, passing } = lanes.place(row.id.as_str(), parent.clone());
-            let view = self.view_readable(row, &mut timeline.unreadable)?;
-            let (manifest, lineage) =
-                view.map(|checkpoint| (checkpoint.manifest, checkpoint.lineage)).unzip();
-            let git = manifest.as_ref().and_then(|manifest| manifest.git.as_ref());
-            let branch = git.and_then(|git| git.root.branch.clone());
-            let (description, tags, session_id) = manifest
-                .map(|manifest| (manifest.description, manifest.tags, manifest.session_id))
-                .unwrap_or_default();
-            timeline.checkpoints.push(TimelineEntry {
-                id: row.id.to_string(),
-                sequence: row.sequence,
-                parent,
-                created_at: Timestamp::from_millis(row.created_at),
-                trigger: row.trigger.clone(),
-                description,
-                tags,
-                session_id,
-                branch,
-                holds_files: row.holds_files,
-                current: current.as_ref() == Some(&row.id),
-                folded: 0,
-                lane,
-                joins,
-                passing,
-                lineage: lineage.flatten(),
-            });
+            let place = lanes.place(row.id.as_str(), parent.clone());
+            if !begun {
+                begun = after == Some(row.id.as_str());
+                continue;
+            }
+            shown_of.push(row.workspace);
+            let is_current = current.as_ref() == Some(&row.id);
+            let entry = self.paged_entry(row, parent, place, is_current, &mut page.unreadable)?;
+            page.checkpoints.push(entry);
         }
-        Ok(timeline)
+        Ok(page)
+    }
+
+    /// A row with what its manifest says.
+    fn paged_entry(
+        &self,
+        row: &CheckpointRow,
+        parent: Option<String>,
+        Place { lane, joins, passing }: Place,
+        current: bool,
+        unreadable: &mut Vec<String>,
+    ) -> Result<PagedEntry> {
+        let view = self.view_readable(row, unreadable)?;
+        let pinned = view.as_ref().is_some_and(|checkpoint| checkpoint.pinned);
+        let (manifest, lineage) =
+            view.map(|checkpoint| (checkpoint.manifest, checkpoint.lineage)).unzip();
+        let git = manifest.as_ref().and_then(|manifest| manifest.git.as_ref());
+        let branch = git.and_then(|git| git.root.branch.clone());
+        let files = manifest.as_ref().and_then(|manifest| manifest.files.as_ref());
+        let changed = files.map(|files| ChangedFiles {
+            added: files.added,
+            modified: files.modified,
+            deleted: files.deleted,
+        });
+        let (description, tags, session_id) = manifest
+            .map(|manifest| (manifest.description, manifest.tags, manifest.session_id))
+            .unwrap_or_default();
+        let entry = TimelineEntry {
+            id: row.id.to_string(),
+            sequence: row.sequence,
+            parent,
+            created_at: Timestamp::from_millis(row.created_at),
+            trigger: row.trigger.clone(),
+            description,
+            tags,
+            session_id,
+            branch,
+            holds_files: row.holds_files,
+            current,
+            folded: 0,
+            lane,
+            joins,
+            passing,
+            lineage: lineage.flatten(),
+        };
+        Ok(PagedEntry { entry, pinned, changed })
     }
 }
 
@@ -136,9 +218,9 @@ impl TimelineEntry {
     /// What it is called: its own words, or what made it.
     pub fn title(&self) -> Option<&str> {
         let trigger: Option<Trigger> = self.trigger.parse().ok();
-        let automatic = |words: &&str| !words.starts_with("Auto: ");
+        let own = |words: &&str| trigger.is_none_or(|trigger| !trigger.names_itself(words));
         let label = trigger.filter(|trigger| *trigger != Trigger::Manual).map(Trigger::label);
-        self.description.as_deref().filter(automatic).or(label)
+        self.description.as_deref().filter(own).or(label)
     }
 }
 

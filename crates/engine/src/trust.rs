@@ -17,7 +17,6 @@ mod patterns;
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use rappel_capture::databases::command::Command;
 use rappel_capture::databases::postgres::{Address, Tools};
@@ -26,6 +25,7 @@ use rappel_store::lock::Turn;
 use rappel_store::{content, disk, tree};
 use rappel_types::config::{CommandConfig, Config, DatabaseConfig, DatabaseUrl};
 use rappel_types::{Manifest, Node, RelPath};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use decisions::Decisions;
@@ -42,7 +42,7 @@ const EXPORT: &str = "[export]";
 const SCRIPT_MAX: u64 = 64 << 20;
 
 /// What the workspace's `rappel.toml` would run or reach, as it is now.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Trust {
     /// The hash of all of it, which `RAPPEL_TRUST` may name. `None` if there is nothing.
     pub hash: Option<String>,
@@ -53,7 +53,7 @@ pub struct Trust {
 }
 
 /// One thing, and whether it is allowed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Asked {
     /// What.
     #[serde(flatten)]
@@ -65,7 +65,7 @@ pub struct Asked {
 }
 
 /// Whether something is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustState {
     /// There is nothing that needs it.
@@ -143,15 +143,13 @@ impl Gate {
             _ => "rappel.toml runs programs for it, and you have".to_owned(),
         };
         let said = match (&self.decisions, state) {
-            (Err(error), _) => format!("{error}; `rappel trust` asks you again"),
-            (_, TrustState::Refused) => {
-                format!("{what} refused that; `rappel trust` asks you again")
-            }
+            (Err(error), _) => error.to_string(),
+            (_, TrustState::Refused) => format!("{what} refused that"),
             _ if self.named.is_some() => {
                 let hash = hash_of_all(&self.all);
-                format!("{what} not allowed that: RAPPEL_TRUST is not {hash}; see `rappel trust`")
+                format!("{what} not allowed that: RAPPEL_TRUST is not {hash}")
             }
-            _ => format!("{what} not allowed that; see `rappel trust`"),
+            _ => format!("{what} not allowed that"),
         };
         Err(DatabaseError::Untrusted(said))
     }
@@ -376,7 +374,7 @@ impl Rappel {
     fn turn_to_decide(&self, path: &Path) -> Result<Turn> {
         let mut turn = None;
         let try_once = || -> Result<bool> {
-            if self.options.cancel.load(Ordering::Relaxed) {
+            if self.cancel().is_cancelled() {
                 return Err(rappel_store::Error::Cancelled.into());
             }
             turn = Turn::take(path)?;

@@ -14,10 +14,12 @@ use rappel_store::document::{Undo, UndoDatabase, UndoGit, UndoKind, UndoSession}
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
+use rappel_types::Advice;
 use rappel_types::database::Digest;
 use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Entry, Facet, Manifest, ObjectId, Reference, RelPath, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::AgentsWish;
@@ -31,7 +33,8 @@ pub use prompt::{IgnoredFiles, PromptStep};
 use steps::Past;
 
 /// What an undo or redo would do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+#[schemars(rename = "UndoStep")]
 pub struct Step {
     /// In a few words: which of the meanings it is.
     pub description: String,
@@ -133,7 +136,7 @@ impl Rappel {
         if newest.is_none() {
             return Err(Error::NotThere {
                 message: "there is nothing to undo yet".into(),
-                hint: "rappel save makes the first checkpoint".into(),
+                advice: Advice::SaveFirst,
             });
         }
         let mut until = u64::MAX;
@@ -252,7 +255,7 @@ impl Rappel {
         }
         Err(Error::Nothing {
             message: "there is nothing further back to go to".into(),
-            hint: Some("rappel list shows all checkpoints; rappel restore REF goes to any".into()),
+            advice: vec![Advice::RestoreAny],
         })
     }
 
@@ -299,12 +302,15 @@ impl Rappel {
         let Some(Past { undo: last, restored, birth, .. }) =
             self.with_steps(|steps| steps.undone(u64::MAX))?
         else {
-            return Err(Error::Nothing { message: "there is nothing to redo".into(), hint: None });
+            return Err(Error::Nothing {
+                message: "there is nothing to redo".into(),
+                advice: Vec::new(),
+            });
         };
         let Some(row) = self.store.checkpoint(&last.from)? else {
             return Err(Error::Nothing {
                 message: format!("{}, which redo would go to, was deleted", last.from),
-                hint: Some(format!("rappel undelete {} brings it back", last.from)),
+                advice: vec![Advice::Undelete { id: last.from.to_string() }],
             });
         };
         let description = match &restored {
@@ -375,12 +381,10 @@ impl Rappel {
             _ => Vec::new(),
         };
         paths.retain(|path| !edited.contains(path));
-        let kept = edited.into_iter().map(|path| Conflict {
-            reason: format!(
-                "edited since, kept (--overwrite takes it too, or rappel restore {} --path {path})",
-                step.to
-            ),
-            path,
+        let kept = edited.into_iter().map(|path| {
+            let (checkpoint, paths) = (step.to.to_string(), vec![path.to_string()]);
+            let advice = vec![Advice::Overwrite, Advice::Restore { checkpoint, paths }];
+            Conflict::at(path, "edited since, kept").with(advice)
         });
         Ok(Some((paths, kept.collect())))
     }

@@ -11,6 +11,7 @@ use rappel_store::held;
 use rappel_store::index::CheckpointRow;
 use rappel_store::sink::{Nothing, Role, Scratch, Sink, Source, id_of};
 use rappel_store::verify::{RepairReport, Scope, VerifyReport};
+use rappel_types::Advice;
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Content, Manifest, Node, ObjectId, Reference, RelPath};
 
@@ -75,7 +76,7 @@ impl Rappel {
         if let Some(row) = rows.iter().find(|row| needed.contains(&row.id)) {
             return Err(Error::Usage {
                 message: format!("{} is needed by an unfinished restore", row.id),
-                hint: Some("rappel recover".into()),
+                advice: vec![Advice::ShowUnfinished],
             });
         }
         self.store.delete(&rows, now)?;
@@ -168,7 +169,9 @@ impl Rappel {
 
     fn collect(&self, now: bool, deleted: bool, dry_run: bool) -> Result<GcReport> {
         let roots = self.checkpoints_of_open_restores()?;
-        let options = GcOptions { now, deleted, dry_run, roots, ..GcOptions::default() };
+        let watch = |step| self.at_gc(step);
+        let progress = Some(&watch as _);
+        let options = GcOptions { now, deleted, dry_run, roots, progress, ..GcOptions::default() };
         let report = self.store.gc(&options)?;
         if !dry_run {
             self.sweep_imports();
@@ -206,7 +209,7 @@ impl Rappel {
             Some(reference) => Scope::Checkpoint(self.resolve(reference, false)?.id),
             None => Scope::All,
         };
-        let mut report = self.store.verify(&scope, None)?;
+        let mut report = self.store.verify(&scope, Some(&|step| self.at_verify(step)))?;
         if reference.is_none() {
             self.note_hurt(&report.hurt);
             let damaged = self.intents().list()?.damaged;
@@ -238,7 +241,7 @@ impl Rappel {
                 files.find_map(|(path, content, size)| self.fetch_from(path, content, *size, id))
             })
         };
-        let report = self.store.repair(&fetch, None)?;
+        let report = self.store.repair(&fetch, Some(&|step| self.at_verify(step)))?;
         self.note_hurt(&report.lost);
         tracing::info!(healed = report.healed.len(), lost = report.lost.len(), "repaired");
         Ok(report)

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rappel_store::held::{self, Handle};
 use rappel_types::{Timestamp, Trigger};
 use rustix::fs::{FlockOperation, flock};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -24,7 +25,7 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The process that keeps a home's clock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Watch {
     /// Its process.
     pub pid: u32,

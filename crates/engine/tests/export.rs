@@ -9,6 +9,7 @@
 
 mod support;
 
+use rappel_types::Advice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ fn a_range_is_one_file_with_everything_once() {
     let backwards = ExportRange::Through("3".parse().unwrap(), "1".parse().unwrap());
     let checkpoints = vec![backwards];
     let error = rappel.export(&ExportOptions { checkpoints, ..options("1", &file) }).unwrap_err();
-    assert_eq!((error.kind(), error.hint()), (ErrorKind::Usage, Some("1..3".into())));
+    let advice = vec![Advice::SwapRange { from: "1".into(), to: "3".into() }];
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Usage, advice));
 }
 
 #[test]
@@ -189,7 +191,8 @@ fn nothing_that_looks_like_a_secret_leaves_with_redact() {
     let manifest = saved.unwrap().checkpoint.manifest;
     let id = manifest.id.as_str();
     let later = [("api_token".to_owned(), "hunter2".into())].into();
-    rappel.relabel(&id.parse().unwrap(), &[], &[], &later).unwrap();
+    let label = rappel::Label { metadata: later, ..Default::default() };
+    rappel.relabel(&id.parse().unwrap(), &label).unwrap();
     assert_eq!(manifest.databases.len(), 1);
     let out = tempfile::tempdir().unwrap();
     let file = out.path().join("x.rappel");

@@ -431,7 +431,7 @@ fn a_later_version_made_one() {
             without_index(&world);
         }
         let error = world.open().show(&reference(&later)).unwrap_err();
-        assert_eq!(error.hint().as_deref(), Some("update rappel"));
+        assert_eq!(error.advice(), [rappel_types::Advice::Update]);
         live_with(&world, &good, &[&later]);
         let report = world.open().verify(None).unwrap();
         assert!(report.is_clean(), "nothing is wrong with it: {report:?}");

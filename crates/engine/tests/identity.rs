@@ -10,6 +10,7 @@ mod support;
 
 use rappel::{ErrorKind, ListFilter, Rappel, RestoreOptions, SaveOptions};
 use rappel_testing::Project;
+use rappel_types::Advice;
 use support::{World, reference};
 
 fn total(rappel: &Rappel) -> usize {
@@ -26,10 +27,13 @@ fn a_renamed_folder_is_adopted() {
     std::fs::rename(&old, &new).unwrap();
     let moved = Rappel::open(world.options_at(&new)).unwrap();
     assert_eq!(total(&moved), 0);
-    assert!(moved.status().unwrap().hints.iter().any(|hint| hint.contains("adopt")));
+    assert!(matches!(
+        moved.status().unwrap().remarks.advice()[..],
+        [Advice::Adopt { workspace: Some(_) }]
+    ));
     let error = moved.restore(&reference(&id), &RestoreOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    assert!(error.hint().unwrap().contains("adopt"));
+    assert_eq!(error.advice(), [Advice::Adopt { workspace: None }]);
     let adopted = moved.adopt(old.to_str().unwrap()).unwrap();
     assert_eq!(adopted.checkpoints, 1);
     assert_eq!(total(&moved), 1);

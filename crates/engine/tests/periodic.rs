@@ -260,7 +260,7 @@ fn a_file_that_cannot_be_written_is_an_error_and_stops_nothing() {
     assert!(error.to_string().contains("checkpoints"), "{error}");
     assert_eq!(total(&rappel), 2, "both are in the store");
     let status = rappel.status().unwrap();
-    let told = status.reasons.iter().any(|reason| reason.starts_with("rappel run: "));
+    let told = status.reasons.iter().any(|reason| reason.starts_with("a run failed: "));
     assert!(told, "{:?}", status.reasons);
 }
 

@@ -11,7 +11,7 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 
 use rappel::types::ActionKind;
-use rappel::{ErrorKind, RestoreOptions, SaveOptions};
+use rappel::{ErrorKind, Phase, RestoreOptions, SaveOptions, Snapshot};
 use rappel_store::disk::Op;
 use rappel_testing::{FaultDisk, Project, snapshot};
 use support::{World, path, reference};
@@ -362,19 +362,23 @@ fn whoever_watches_sees_how_many_files_are_written() {
     world.remove("d");
     world.remove("l");
     let options = world.options();
-    let progress = options.progress.clone();
+    let progress = options.operation.progress.clone();
     let rappel = rappel::Rappel::open(options).unwrap();
     rappel.restore(&reference(&first), &RestoreOptions::default()).unwrap();
-    let seen =
-        |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (3, 3));
+    let seen = progress.snapshot_of(Phase::Staging);
+    assert_eq!((seen.done, seen.total), (3, Some(3)));
+    // The folder of `d/b` is made, not staged.
+    let seen = progress.snapshot_of(Phase::Swapping);
+    assert_eq!((seen.done, seen.total), (4, Some(4)));
+    assert_eq!(progress.snapshot().phase, Phase::Recording);
 
     let options = world.options();
-    let progress = options.progress.clone();
+    let progress = options.operation.progress.clone();
     let rappel = rappel::Rappel::open(options).unwrap();
     let there = world.project.outside().join("there");
     rappel.restore_to(&reference(&first), &there, &RestoreOptions::default()).unwrap();
-    assert_eq!((seen(&progress.files_to_write), seen(&progress.files_written)), (4, 4));
+    let expected = Snapshot { phase: Phase::WritingOut, done: 4, total: Some(4), bytes: 0 };
+    assert_eq!(progress.snapshot(), expected);
 }
 
 #[test]

@@ -78,7 +78,8 @@ pub struct Found {
 }
 
 /// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
+#[schemars(rename = "UnreadableFile")]
 pub struct Skipped {
     /// Which file, escaped.
     pub path: String,

@@ -77,6 +77,41 @@ fn changes_are_folded_onto_their_base() {
 }
 
 #[test]
+fn evidence_against_a_hypothesis_is_read_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = example();
+    let state = &mut file["checkpoints"][0]["Full"]["state"];
+    let mut said = state["evidence"][0].clone();
+    said.as_object_mut().unwrap().remove("supports");
+    let cases = [
+        (json!({"kind": "Refuting"}), false),
+        (json!({"type": "contradicts"}), false),
+        (json!({"evidence_type": "refutes"}), false),
+        (json!({"kind": "TestResult"}), true),
+        (json!({}), true),
+        (json!({"supports": false}), false),
+    ];
+    let mut all = Vec::new();
+    for (number, (more, _)) in cases.iter().enumerate() {
+        let mut one = said.clone();
+        one["id"] = format!("e{number}").into();
+        for key in ["kind", "type", "evidence_type"] {
+            one.as_object_mut().unwrap().remove(key);
+        }
+        for (key, value) in more.as_object().unwrap() {
+            one[key] = value.clone();
+        }
+        all.push(one);
+    }
+    state["evidence"] = all.into();
+    file["checkpoints"].as_array_mut().unwrap().truncate(1);
+    let found = read(Form::Forge, &put(folder.path(), &file)).unwrap();
+    let state = &found.checkpoints[0].sessions[0].state;
+    let supports: Vec<bool> = state.evidence.iter().map(|one| one.supports).collect();
+    assert_eq!(supports, cases.map(|(_, supports)| supports));
+}
+
+#[test]
 fn what_was_read_is_written_back_with_all_its_fields() {
     let found = read(Form::Forge, &fixture("forge/session.json")).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -5,12 +5,16 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jsonschema::Validator;
 use proptest::prelude::*;
-use rappel_formats::portable::{Git, Portable};
-use rappel_formats::{aiwg, caf, forge, triggers};
-use rappel_types::Trigger;
+use rappel_formats::portable::{
+    Database, File, Files, Git, Knowledge, KnowledgeDocument, Portable, Worktree,
+};
+use rappel_formats::{Form, aiwg, caf, forge, triggers};
+use rappel_types::database::DatabaseKind;
+use rappel_types::{RelPath, Trigger};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -105,7 +109,90 @@ fn check(checkpoint: &Portable) -> Result<(), TestCaseError> {
             prop_assert_eq!(problems(&validator, &load(&path)), [""; 0], "{}", schema);
         }
     }
+    for (schema, value) in folders_of_others(one, place.path()) {
+        prop_assert_eq!(problems(&validator(schema), &value), [""; 0], "{}: {}", schema, value);
+    }
     Ok(())
+}
+
+/// Every JSON document that is written for Lugh and for Loki Mode, with the name of its schema.
+fn folders_of_others(one: &[Portable], place: &Path) -> Vec<(&'static str, Value)> {
+    let (lugh, loki) = (place.join("lugh"), place.join("loki"));
+    rappel_formats::write(Form::Lugh, one, &lugh).unwrap();
+    rappel_formats::write(Form::Loki, one, &loki).unwrap();
+    let mut found = Vec::new();
+    for (name, schema) in [
+        ("checkpoint.json", "lugh-checkpoint.json"),
+        ("agent_states.json", "lugh-agent-states.json"),
+        ("knowledge_index.json", "lugh-knowledge-index.json"),
+    ] {
+        found.push((schema, load(&lugh.join("latest").join(name))));
+    }
+    for line in std::fs::read_to_string(loki.join("index.jsonl")).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let folder = loki.join(line["id"].as_str().unwrap());
+        found.push(("loki-metadata.json", load(&folder.join("metadata.json"))));
+        found.push(("loki-index-line.json", line));
+    }
+    found
+}
+
+/// One that has something for every key of Lugh and Loki Mode.
+fn with_everything(mut one: Portable) -> Portable {
+    let path = |text: &str| -> RelPath { text.parse().unwrap() };
+    let file = |text: &str| {
+        let content = Arc::new(text.as_bytes().to_vec());
+        File { is_link: false, mode: 0o644, modified: None, content }
+    };
+    let files = |root: &str| Files {
+        root: root.into(),
+        whole: true,
+        state_dirs: vec![path(".loki")],
+        entries: [".loki/session.json", ".loki/queue/pending.json", "src/main.rs"]
+            .map(|name| (path(name), file(name)))
+            .into(),
+    };
+    one.files = Some(files("/home/me/my-app"));
+    one.git = Some(Git {
+        branch: Some("main".into()),
+        commit: Some("0".repeat(40)),
+        dirty_files: vec![path("src/main.rs")],
+        worktrees: vec![Worktree {
+            name: "side".into(),
+            branch: None,
+            commit: Some("1".repeat(40)),
+            path: "/home/me/side".into(),
+            files: Some(files("/home/me/side")),
+        }],
+        ..Git::default()
+    });
+    let database = |name: &str, kind| Database {
+        name: name.into(),
+        kind,
+        tables: vec!["t".into()],
+        row_counts: [("t".to_owned(), 1)].into(),
+        dump: Some(Arc::new(b"x".to_vec())),
+    };
+    let kinds = [DatabaseKind::Postgres, DatabaseKind::Sqlite, DatabaseKind::Command];
+    one.databases = ["main", "app.db", "cache"]
+        .into_iter()
+        .zip(kinds)
+        .map(|(name, kind)| database(name, kind))
+        .collect();
+    one.knowledge = Some(Knowledge {
+        projects: vec!["my-app".into()],
+        document_count: 1,
+        documents: vec![KnowledgeDocument { path: path("a.md"), bytes: 1, hash: "ab".repeat(32) }],
+    });
+    one.parent = Some("c0".into());
+    one.tags = vec!["green".into()];
+    one.description = Some("before".into());
+    one.environment = Some("staging".into());
+    one.process = Some((1000, 500));
+    one.partial = vec!["something is missing".into()];
+    one.metadata =
+        [("iteration".to_owned(), 12.into()), ("phase".to_owned(), "build".into())].into();
+    one
 }
 
 proptest! {
@@ -121,6 +208,7 @@ proptest! {
         let mut one = checkpoint("c1", trigger, state);
         one.git = git.then(|| Git { commit: Some("0".repeat(40)), ..Git::default() });
         check(&one)?;
+        check(&with_everything(one.clone()))?;
         one.sessions.clear();
         check(&one)?;
     }

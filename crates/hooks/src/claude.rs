@@ -9,6 +9,7 @@ mod answer;
 pub mod commands;
 pub mod handlers;
 pub mod integrate;
+pub mod mcp;
 mod payload;
 pub mod settings;
 

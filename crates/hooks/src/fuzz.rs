@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use crate::shell::{Verdict, verdict};
+use crate::shell::{Verdict, readers_agree, verdict};
 
 /// A command line.
 pub fn command_line(bytes: &[u8]) {
     let line = String::from_utf8_lossy(bytes);
+    assert!(readers_agree(&line), "{line:?} is read in two ways");
     let folder = Path::new("/nonexistent/project");
     let found = verdict(&line, folder);
     assert_eq!(found, verdict(&line, folder), "{line:?} has two verdicts");

@@ -1,6 +1,6 @@
 //! Which command lines destroy something, and what they reach.
 //!
-//! A line is read by a grammar (`script`), unwrapped (`sudo`, `sh -c`, `xargs`, `find -exec`) and
+//! A line is read (`plain`, `grammar`), unwrapped (`sudo`, `sh -c`, `xargs`, `find -exec`) and
 //! held against the rules of `shell/rules.toml`. Those rules are data; this module only carries them
 //! out. Hooks and `rappel guard` ask [`verdict`].
 //!
@@ -10,21 +10,23 @@
 
 mod commits;
 mod glob;
+mod grammar;
+mod plain;
 mod rules;
-mod script;
 mod sql;
+mod steps;
 mod targets;
 mod word;
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use rappel::Operation;
+use rappel::DestructiveCommand;
 
 use glob::is_like;
 pub use rules::Reach;
 use rules::{Arguments, RULES, Rule, Wrapper};
-use script::{Command, Folder, Step};
+use steps::{Command, Folder, Script, Step};
 use targets::Findings;
 use word::Word;
 
@@ -46,11 +48,11 @@ pub enum Verdict {
     Harmless,
     /// It destroys ignored files if a commit that it goes to tracks them, and nothing else.
     /// [`rappel::Rappel::resolve_commits`] finds out.
-    Perhaps(Operation),
+    Perhaps(DestructiveCommand),
     /// It destroys something.
     Destructive {
         /// What, as the engine takes it.
-        operation: Operation,
+        operation: DestructiveCommand,
         /// The kinds of state that it reaches.
         reaches: Vec<Reach>,
     },
@@ -58,7 +60,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// What it destroys, if it does or may.
-    pub fn operation(self) -> Option<Operation> {
+    pub fn operation(self) -> Option<DestructiveCommand> {
         match self {
             Self::Harmless => None,
             Self::Perhaps(operation) | Self::Destructive { operation, .. } => Some(operation),
@@ -78,7 +80,7 @@ pub fn verdict(line: &str, folder: &Path) -> Verdict {
 /// The same where it is known what variables the line will find.
 pub fn verdict_in(line: &str, folder: &Path, environment: Environment) -> Verdict {
     let mut findings = Findings::within(environment.into());
-    judge_line(line, Some(folder.to_owned()), &mut findings, 0);
+    judge_line(line, Some(folder.into()), &mut findings, 0);
     findings.verdict(line)
 }
 
@@ -88,7 +90,7 @@ pub fn verdict_of_words(words: &[String], folder: &Path, environment: Environmen
     let command = Command {
         words: words.iter().map(|word| Word::known(word)).collect(),
         input: None,
-        folder: Some(folder.to_owned()),
+        folder: Some(folder.into()),
     };
     judge(&command, &mut findings, 0);
     findings.verdict(&words.join(" "))
@@ -98,7 +100,7 @@ fn judge_line(line: &str, folder: Folder, findings: &mut Findings, depth: usize)
     if depth > DEEPEST {
         return;
     }
-    let script = script::read(line, folder, &findings.environment.clone());
+    let script = read(line, folder, &findings.environment.clone());
     for step in script.steps.iter().take(MOST_STEPS) {
         match step {
             Step::Run(command) => judge(command, findings, depth),
@@ -112,6 +114,23 @@ fn judge_line(line: &str, folder: Folder, findings: &mut Findings, depth: usize)
     if !script.understood {
         judge_by_words(line, findings);
     }
+}
+
+/// The steps of a line: most lines are plain, and the grammar reads the others.
+fn read(line: &str, folder: Folder, environment: &Environment) -> Script {
+    let plain = match line.len() > grammar::LONGEST {
+        true => None,
+        false => plain::read(line, &folder, environment),
+    };
+    plain.unwrap_or_else(|| grammar::read(line, folder, environment))
+}
+
+/// Whether both readers see the same in a line, for fuzzing. In a longer line the grammar may lie too
+/// deep to be read.
+pub(crate) fn readers_agree(line: &str) -> bool {
+    let environment = Environment::default();
+    let plain = plain::read(line, &None, &environment).filter(|_| line.len() < 300);
+    plain.is_none_or(|plain| plain == grammar::read(line, None, &environment))
 }
 
 /// Without a grammar: each word that is the name of a command begins one.
@@ -140,20 +159,19 @@ fn judge(command: &Command, findings: &mut Findings, depth: usize) {
     if name == "find" || name == "gfind" {
         judge_find(command, arguments, findings, depth);
     }
-    for wrapper in RULES.wrappers_of(&name) {
+    for wrapper in RULES.wrappers_of(name) {
         unwrap(wrapper, command, arguments, findings, depth);
     }
-    for rule in RULES.of(&name) {
+    for rule in RULES.of(name, arguments) {
         apply(rule, command, arguments, findings);
     }
 }
 
 /// The name of a command, without its folder and its ending.
-fn name_of(word: &Word) -> String {
+fn name_of(word: &Word) -> &str {
     let text = word.start();
     let name = text.rsplit(['/', '\\']).next().unwrap_or_default();
-    let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name);
-    name.to_owned()
+    name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
 /// Judges what a wrapper runs.
@@ -172,7 +190,7 @@ fn unwrap(
         return;
     }
     // Another program than a shell may run it with other variables, as another user.
-    let is_shell = command.words.first().is_some_and(|word| SHELLS.contains(&&*name_of(word)));
+    let is_shell = command.words.first().is_some_and(|word| SHELLS.contains(&name_of(word)));
     let mut inner = match is_shell {
         true => Findings::within(findings.environment.clone()),
         false => Findings::default(),
@@ -320,7 +338,7 @@ fn folder_of(rule: &Rule, command: &Command, arguments: &Arguments<'_>) -> Folde
         // `git switch -C new` is no folder.
         for value in arguments.first_values_of(option) {
             folder = match (folder, value.text()) {
-                (Some(folder), Some(to)) => Some(folder.join(to)),
+                (Some(folder), Some(to)) => Some(folder.join(to).into()),
                 _ => None,
             };
         }

@@ -55,3 +55,10 @@ pub fn random() -> u64 {
     }
     u64::from_le_bytes(bytes)
 }
+
+/// Bytes that nobody can guess: a secret. Without a random source there is none.
+pub fn secret() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes)
+}

@@ -241,16 +241,14 @@ pub fn replace(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> Result<()> {
 const STREAM: usize = 1 << 20;
 
 /// As [`replace`], for more bytes than should be in memory: `write` gets a stream into the file that
-/// will stand at `path`. If anything fails, nothing of it is left.
+/// will stand at `path`. If anything fails, nothing of it is left; what a killed writer left there goes.
 pub fn replace_by_stream<T, E: From<Error>>(
     disk: &Arc<dyn Disk>,
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> Result<T, E>,
 ) -> Result<T, E> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{:016x}.tmp", crate::ambient::random()));
-    let mut out =
-        Stream { file: DiskFile::create_new(disk, &temporary)?, buffer: Vec::new(), at: 0 };
+    let mut out = Stream { file: crate::unfinished::begin(disk, path)?, buffer: Vec::new(), at: 0 };
+    let temporary = out.file.path().to_owned();
     let finish = |out: &mut Stream| -> Result<()> {
         out.drain()?;
         out.file.sync()?;

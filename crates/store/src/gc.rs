@@ -85,7 +85,7 @@ impl Default for GcOptions<'_> {
 }
 
 /// What gc has done, or would do.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct GcReport {
     /// Objects that something needs.
     pub live_objects: u64,

@@ -5,6 +5,7 @@
 mod burials;
 mod checked;
 mod figures;
+mod happened;
 mod journal;
 mod let_go;
 mod queries;
@@ -27,9 +28,11 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 9;
+const VERSION: i64 = 10;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
+/// How long emptying it may wait for readers.
+const WAL_PATIENCE: std::time::Duration = std::time::Duration::from_millis(20);
 /// Questions that are kept ready.
 const STATEMENTS: usize = 128;
 /// How long somebody else may keep the database to themselves.
@@ -61,9 +64,11 @@ CREATE TABLE document (
 ";
 
 /// Everything the schema has, in the order in which it is made.
-const SCHEMAS: [&str; 4] = [SCHEMA, burials::SCHEMA, let_go::SCHEMA, journal::SCHEMA];
+const SCHEMAS: [&str; 5] =
+    [SCHEMA, burials::SCHEMA, let_go::SCHEMA, journal::SCHEMA, happened::SCHEMA];
 
 pub use figures::{ExecutionRow, ToolRow};
+pub use happened::{Happened, MadeRow};
 pub use journal::{CallRow, EventRow, Hit, SnapshotRow};
 pub use let_go::LetGo;
 pub use queries::Meant;
@@ -189,6 +194,13 @@ impl Index {
         Self::open_or_create(path, OpenFlags::default() & !OpenFlags::SQLITE_OPEN_CREATE)
     }
 
+    /// The same, for somebody who does not write to it.
+    pub(crate) fn open_to_read(path: &Path) -> Result<Option<Self>> {
+        let Some(index) = Self::open(path)? else { return Ok(None) };
+        index.connection.execute_batch("PRAGMA query_only=ON").map_err(index.fail())?;
+        Ok(Some(index))
+    }
+
     /// Creates an empty one. Only under the lock, and where there is none.
     pub(crate) fn create(path: &Path) -> Result<Option<Self>> {
         create_private(path)?;
@@ -243,6 +255,7 @@ impl Index {
 
     fn try_open(path: &Path, flags: OpenFlags) -> Result<Option<Self>> {
         let fail = |source| Error::Index { path: path.to_owned(), source };
+        let before = identity(path)?;
         let connection = checked::open(path, flags).map_err(fail)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(fail)?;
         // As many as there are questions: asking must not mean parsing.
@@ -262,7 +275,12 @@ impl Index {
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .map_err(fail)?;
+        // SQLite opens the write-ahead log by its name, later than the database. If another process
+        // replaced both in between, the two do not belong together.
         let identity = identity(path)?;
+        if identity != before {
+            return Ok(None);
+        }
         let mut index = Self::over(connection, path);
         let is_new = tables == 0 && version == 0;
         if is_new && !flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
@@ -278,8 +296,12 @@ impl Index {
                 for schema in SCHEMAS {
                     transaction.execute_batch(schema).map_err(fail)?;
                 }
+                // Nobody may take it for that of an empty home before it is filled.
                 transaction
-                    .execute("INSERT INTO meta (key, value) VALUES ('identity', ?1)", [&identity])
+                    .execute(
+                        "INSERT INTO meta (key, value) VALUES ('identity', ?1), ('incomplete', 1)",
+                        [&identity],
+                    )
                     .map_err(fail)?;
                 transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
             }
@@ -297,7 +319,27 @@ impl Index {
 
     /// Whether another process has put another index in the place of this one.
     pub(crate) fn was_replaced(&self) -> bool {
-        self.identity.is_some() && identity(&self.path).ok() != self.identity
+        self.identity.as_ref().is_some_and(|identity| !is_at(identity, &self.path))
+    }
+
+    /// Which file it is; `None` for one in memory.
+    pub(crate) fn identity(&self) -> Option<&str> {
+        self.identity.as_deref()
+    }
+
+    /// Where it is, or where the original of one in memory is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a question was broken off before its end, because a thread panicked in it.
+    pub(crate) fn is_broken_off(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
+    /// Ends such a question.
+    pub(crate) fn end_broken_off(&self) -> Result<()> {
+        self.connection.execute_batch("ROLLBACK").map_err(self.fail())
     }
 
     fn fail(&self) -> impl Fn(rusqlite::Error) -> Error + use<> {
@@ -310,7 +352,8 @@ impl Index {
         let fail = self.fail();
         let version: i64 = self
             .connection
-            .query_row("PRAGMA data_version", [], |row| row.get(0))
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(&fail)?;
         if version == self.data_version {
             return Ok(());
@@ -491,9 +534,12 @@ impl Index {
         }
     }
 
-    /// Moves what is in the write-ahead log to the database. Failing is fine: somebody else reads.
+    /// Moves what is in the write-ahead log to the database. Failing is fine: somebody else reads,
+    /// and this one does not wait long for that to end.
     pub(crate) fn empty_wal(&self) {
+        let _ = self.connection.busy_timeout(WAL_PATIENCE);
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = self.connection.busy_timeout(BUSY_LIMIT);
     }
 
     /// Forgets everything, to be filled again from the log, and says that it is incomplete until
@@ -509,7 +555,7 @@ impl Index {
                 "DELETE FROM meta WHERE key <> 'identity'; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
                  DELETE FROM checkpoint; DELETE FROM document; DELETE FROM event;
                  DELETE FROM snapshot; DELETE FROM held; DELETE FROM session;
-                 DELETE FROM spent; DELETE FROM burial;
+                 DELETE FROM spent; DELETE FROM burial; DELETE FROM collection;
                  INSERT INTO meta (key, value) VALUES ('incomplete', 1);",
             )
             .map_err(&fail)?;
@@ -617,6 +663,11 @@ fn identity(path: &Path) -> Result<String> {
     // The number of the device may change with every start of the machine.
     let besides = born.map_or(u128::from(meta.dev()), |since| since.as_nanos());
     Ok(format!("{}-{besides}", meta.ino()))
+}
+
+/// Whether the file at `path` is the one with this identity.
+pub(crate) fn is_at(identity: &str, path: &Path) -> bool {
+    self::identity(path).is_ok_and(|found| found == identity)
 }
 
 fn known_identity(connection: &Connection) -> rusqlite::Result<Option<String>> {

@@ -8,7 +8,8 @@ use rappel_types::ObjectId;
 use crate::block::{self, Block};
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::index::Place;
+use crate::index::{Index, Place};
+use crate::lock::Lock;
 use crate::pack::{OpenPacks, PackId};
 use crate::record::{self, Kind};
 use crate::sink::{Source, id_of};
@@ -29,6 +30,8 @@ const ATTEMPTS: usize = 3;
 /// How the index is asked for an object.
 #[derive(Clone, Copy)]
 enum Hint {
+    /// By what the connection knows that is just filling it.
+    Filling,
     /// By what of it is in memory.
     Known,
     /// By what it says now, once nobody is just taking something in.
@@ -155,13 +158,18 @@ impl Store {
 
     /// An object's bytes and the length of the chain that it ends.
     pub(crate) fn get_with_depth(&self, id: &ObjectId) -> Result<Resolved> {
-        let mut found = self.get_known(id);
+        let mut found = self.indexed(id, CHAIN_MAX, Hint::Known);
         // Gc may have moved it, and again while the new place was looked at.
         for _ in 0..ATTEMPTS {
             if !found.as_ref().is_err_and(Error::is_damage) {
                 break;
             }
             *held(&self.packs) = OpenPacks::default();
+            *held(&self.blocks) = Blocks::default();
+            // A thread that holds the lock knows all that there is.
+            if !Lock::is_held_here(&self.home.lock()) {
+                self.refresh()?;
+            }
             found = self.indexed(id, CHAIN_MAX, Hint::Fresh);
         }
         found
@@ -170,18 +178,22 @@ impl Store {
     /// As [`Store::get_with_depth`], by what the index knows so far: for whoever is filling it, and
     /// must not wait until it is whole.
     pub(crate) fn get_known(&self, id: &ObjectId) -> Result<Resolved> {
-        self.indexed(id, CHAIN_MAX, Hint::Known)
+        self.indexed(id, CHAIN_MAX, Hint::Filling)
     }
 
     /// An object from memory, or from where the index says that it is.
     fn indexed(&self, id: &ObjectId, budget: u8, hint: Hint) -> Result<Resolved> {
         let mut kept = None;
-        let (generation, recent) = self.with_index(|index| {
+        let look = |index: &mut Index| {
             let generation = index.generation();
             kept = held(&self.objects).get(id, generation);
             let recent = if kept.is_none() { index.find_recent(id) } else { Vec::new() };
             Ok((generation, recent))
-        })?;
+        };
+        let (generation, recent) = match hint {
+            Hint::Filling => self.with_index(look)?,
+            Hint::Known | Hint::Fresh => self.read_index(look)?,
+        };
         if let Some(kept) = kept {
             return Ok(kept);
         }
@@ -190,7 +202,8 @@ impl Store {
             self.read_against(id, place, &mut |base| self.indexed(base, budget, hint))
         };
         let places = || match hint {
-            Hint::Known => self.with_index(|index| index.find(id)),
+            Hint::Filling => self.with_index(|index| index.find(id)),
+            Hint::Known => self.read_index(|index| index.find(id)),
             Hint::Fresh => self.look_up(|index| {
                 index.reload()?;
                 index.find(id)

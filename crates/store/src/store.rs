@@ -1,7 +1,7 @@
 //! The store as a whole: opening a home, and what all of its parts share.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,10 +9,12 @@ use rappel_types::manifest::MANIFEST_VERSION;
 use rappel_types::{CheckpointId, Manifest};
 
 use crate::ambient::Clock;
+use crate::connections::{self, Connections};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::index::{CheckpointRow, Index};
+use crate::keeper::Shared;
 use crate::lock::{Claim, Lock, Look, Patience, Told};
 use crate::log;
 use crate::pack::{OpenPacks, PackId, PackReader};
@@ -22,25 +24,32 @@ use crate::sink::Source;
 /// How much of a record is read at once when its length is not known.
 pub(crate) const GUESS: u64 = 16 << 10;
 
-/// An open home.
+/// How often an index is built anew that is found spoilt again: another process may have had a
+/// hand in it meanwhile.
+const RENEWALS: usize = 3;
+
+/// An open home, for one operation: it has its own claim on the packs and its own patience. What it
+/// shares with other operations of the process is in a [`Keeper`](crate::Keeper).
 pub struct Store {
-    pub(crate) home: Home,
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) clock: Arc<dyn Clock>,
-    index: Mutex<Index>,
-    /// How often another index has taken the place of the one before.
-    incarnation: AtomicU64,
-    /// Whether one is just being filled; only ever set under the lock.
-    renewing: AtomicBool,
-    pub(crate) packs: Mutex<OpenPacks>,
-    pub(crate) blocks: Mutex<Blocks>,
-    pub(crate) objects: Mutex<Objects>,
+    shared: Arc<Shared>,
+    /// What was found damaged while this operation read the log.
     pub(crate) damage: Mutex<Vec<String>>,
     patience: Patience,
-    pub(crate) limits: Limits,
     pub(crate) claim: Claim,
-    /// Why nothing can be written, if that is so.
-    pub(crate) read_only: Option<String>,
+}
+
+impl std::ops::Deref for Store {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.shared.leave();
+    }
 }
 
 /// How much goes where. Tests make these small.
@@ -89,7 +98,8 @@ impl Default for Options {
 }
 
 impl Options {
-    fn patience(&self) -> Patience {
+    /// How long an operation waits for locks, and who is told.
+    pub fn patience(&self) -> Patience {
         Patience { limit: self.lock_limit, told: self.waiting.clone() }
     }
 }
@@ -102,7 +112,12 @@ impl Store {
     /// Opens the home at `root`, creating it if needed, and brings the index up to date. A home
     /// that cannot be written to can still be read.
     pub fn open(root: &Path, options: Options) -> Result<Self> {
-        match Self::open_writable(root, options.clone()) {
+        Self::open_with(root, options, 0)
+    }
+
+    /// The same, with so many connections that read the index beside the one that writes to it.
+    pub(crate) fn open_with(root: &Path, options: Options, readers: usize) -> Result<Self> {
+        match Self::open_writable(root, options.clone(), readers) {
             Err(error) if error.is_unwritable() && root.join("format").exists() => {
                 Self::open_read_only(root, options, &error)
             }
@@ -110,11 +125,13 @@ impl Store {
         }
     }
 
-    fn open_writable(root: &Path, options: Options) -> Result<Self> {
+    fn open_writable(root: &Path, options: Options, readers: usize) -> Result<Self> {
         let home = Home::open(root, &options.disk, options.clock.now())?;
         let claim = Claim::shared(&home.readers(), options.patience())?;
         let (index, old) = open_index(&home, &options)?;
-        let store = Self::of_parts(home, options, index, claim, None);
+        let patience = options.patience();
+        let shared = Shared::new(home, options, Connections::new(index, readers), None);
+        let store = Self::of(Arc::new(shared), claim, patience);
         if old || store.log_has_grown()? {
             let mut lock = store.lock()?;
             store.catch_up(&mut lock)?;
@@ -131,37 +148,24 @@ impl Store {
             Error::Io { source, .. } => source.to_string(),
             other => other.to_string(),
         };
-        let store = Self::of_parts(home, options, index, claim, Some(reason));
+        let patience = options.patience();
+        let shared = Shared::new(home, options, Connections::new(index, 0), Some(reason));
+        let store = Self::of(Arc::new(shared), claim, patience);
         if store.log_has_grown()? {
             store.catch_up_to_read()?;
         }
         Ok(store)
     }
 
-    fn of_parts(
-        home: Home,
-        options: Options,
-        index: Index,
-        claim: Claim,
-        read_only: Option<String>,
-    ) -> Self {
-        let patience = options.patience();
-        Self {
-            home,
-            disk: options.disk,
-            clock: options.clock,
-            index: Mutex::new(index),
-            incarnation: AtomicU64::new(0),
-            renewing: AtomicBool::new(false),
-            packs: Mutex::default(),
-            blocks: Mutex::default(),
-            objects: Mutex::default(),
-            damage: Mutex::default(),
-            patience,
-            limits: options.limits,
-            claim,
-            read_only,
-        }
+    /// One operation's view of what is shared.
+    pub(crate) fn of(shared: Arc<Shared>, claim: Claim, patience: Patience) -> Self {
+        shared.enter();
+        Self { shared, damage: Mutex::default(), patience, claim }
+    }
+
+    /// What it shares with other operations.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Refuses where nothing can be written.
@@ -196,7 +200,7 @@ impl Store {
     /// Whether damage was seen and no check has found everything whole since.
     pub fn damage_seen(&self) -> bool {
         !held(&self.damage).is_empty()
-            || self.with_index(|index| index.note("damage")).is_ok_and(|note| note == Some(1))
+            || self.read_index(|index| index.note("damage")).is_ok_and(|note| note == Some(1))
     }
 
     /// What was found damaged while the log was read.
@@ -204,18 +208,26 @@ impl Store {
         held(&self.damage).clone()
     }
 
-    /// Works with the index. One that turns out to be spoilt is built anew, and the work begins
-    /// again.
+    /// Works with the index, one operation at a time. One that turns out to be spoilt is built anew,
+    /// and the work begins again.
     pub fn with_index<T>(&self, mut work: impl FnMut(&mut Index) -> Result<T>) -> Result<T> {
-        let incarnation = self.incarnation.load(Ordering::Acquire);
-        let done = work(&mut held(&self.index));
-        match done {
-            Err(error) if error.is_spoilt_index() => {
-                self.renew_index(incarnation, error)?;
-                work(&mut held(&self.index))
+        self.unless_spoilt(|| work(&mut *self.connections.writing()?))
+    }
+
+    /// As [`Store::with_index`] for work that only reads: several operations do so at once.
+    pub(crate) fn read_index<T>(&self, mut work: impl FnMut(&mut Index) -> Result<T>) -> Result<T> {
+        self.unless_spoilt(|| work(&mut *self.connections.reading()?))
+    }
+
+    fn unless_spoilt<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..RENEWALS {
+            let incarnation = self.connections.incarnation();
+            match work() {
+                Err(error) if error.is_spoilt_index() => self.renew_index(incarnation, error)?,
+                other => return other,
             }
-            other => other,
         }
+        work()
     }
 
     /// As [`Store::with_index`] for work that cannot begin again: if the index had to be built anew,
@@ -224,9 +236,8 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Index) -> Result<T>,
     ) -> Result<T> {
-        let incarnation = self.incarnation.load(Ordering::Acquire);
-        let done = work(&mut held(&self.index));
-        match done {
+        let incarnation = self.connections.incarnation();
+        match self.connections.writing().and_then(|mut index| work(&mut index)) {
             Err(error) if error.is_spoilt_index() => {
                 self.renew_index(incarnation, error)?;
                 Err(Error::Moved)
@@ -240,41 +251,43 @@ impl Store {
     fn renew_index(&self, incarnation: u64, why: Error) -> Result<()> {
         let path = self.home.lock();
         let here = Lock::is_held_here(&path);
-        let again = here && self.renewing.load(Ordering::Acquire);
+        let again = here && self.connections.renewing.load(Ordering::Acquire);
         if self.read_only.is_some() || again {
             return Err(why);
         }
         let _lock = if here { None } else { Some(self.lock()?) };
         let look = Look::beside_the_lock(&path)?;
         // Another thread may have done it meanwhile, or another process.
-        if self.incarnation.load(Ordering::Acquire) != incarnation {
+        if self.connections.incarnation() != incarnation {
             return Ok(());
         }
-        self.renewing.store(true, Ordering::Release);
-        let renewed = self.replace_index().and_then(|()| self.take_in_log(&look));
-        self.renewing.store(false, Ordering::Release);
+        self.connections.renewing.store(true, Ordering::Release);
+        let renew = || self.replace_index().and_then(|()| self.take_in_log(&look));
+        let mut renewed = renew();
+        for _ in 1..RENEWALS {
+            if renewed.as_ref().is_err_and(Error::is_spoilt_index) {
+                renewed = renew();
+            }
+        }
+        self.connections.renewing.store(false, Ordering::Release);
         renewed.map(drop)
     }
 
     fn replace_index(&self) -> Result<()> {
         let path = self.home.index();
-        let mut index = held(&self.index);
-        let other = match index.was_replaced() && path.exists() {
-            true => Index::open(&path)?,
-            false => None,
-        };
-        *index = match other {
-            Some(other) => other,
-            None => create_index(&path)?,
-        };
-        self.incarnation.fetch_add(1, Ordering::AcqRel);
-        Ok(())
+        self.connections.replace(|present| {
+            let other = match present.was_replaced() && path.exists() {
+                true => Index::open(&path)?,
+                false => None,
+            };
+            other.map_or_else(|| create_index(&path), Ok)
+        })
     }
 
     /// Asks the index something. While somebody is taking something in that comes in several steps
     /// (gc's copies before what they replace is gone), it is waited for: nothing is ever missing.
     pub fn look_up<T>(&self, work: impl Fn(&mut Index) -> Result<T>) -> Result<T> {
-        let (found, whole) = self.with_index(|index| index.at_one_moment(&work))?;
+        let (found, whole) = self.read_index(|index| index.at_one_moment(&work))?;
         if whole {
             return Ok(found);
         }
@@ -306,7 +319,7 @@ impl Store {
     /// Whether the log shows something else than the index knows, or the last writer knew more than
     /// both. Only looks at lengths and names; what it is, is found out under the lock.
     fn log_has_grown(&self) -> Result<bool> {
-        let position = self.with_index(|index| index.position())?;
+        let position = self.read_index(|index| index.position())?;
         let noted = self.reached()?.and_then(|reached| reached.commit);
         let sequence = |position: &Option<log::Position>| position.as_ref().map(|it| it.sequence);
         if sequence(&noted) > sequence(&position) {
@@ -325,8 +338,13 @@ impl Store {
         Ok(length != position.end)
     }
 
-    /// Takes in what others have written since.
+    /// Takes in what others have written since. Where another index has taken the place of this one,
+    /// that one counts from now on: what other processes do is in it alone.
     pub fn refresh(&self) -> Result<()> {
+        let incarnation = self.connections.incarnation();
+        if self.connections.was_replaced() {
+            self.renew_index(incarnation, connections::replaced(&self.home.index()))?;
+        }
         if self.log_has_grown()? {
             self.catch_up_to_read()?;
         }
@@ -357,7 +375,7 @@ impl Store {
             let length = std::fs::metadata(row.pack.path(&packs)).map(|meta| meta.len());
             row.retired_at.is_none() && length.map_or(true, |length| length < row.length)
         };
-        let rows = self.with_index(|index| index.packs())?;
+        let rows = self.read_index(|index| index.packs())?;
         Ok(rows.into_iter().filter(lost).map(|row| row.pack).collect())
     }
 

@@ -51,7 +51,7 @@ pub enum Progress {
 pub type Watch<'a> = Option<&'a (dyn Fn(Progress) -> Result<()> + Sync)>;
 
 /// A checkpoint that cannot be read as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct Hurt {
     /// Which.
     pub checkpoint: CheckpointId,
@@ -71,7 +71,7 @@ impl Hurt {
 }
 
 /// What a check has found.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct VerifyReport {
     /// Packs read.
     pub packs: u64,

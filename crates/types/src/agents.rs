@@ -28,11 +28,13 @@ pub use diff::{AgentsDiff, Change, ChangeKind};
 pub use event::{Body, EVENT_VERSION, Event, EventError, payload};
 pub use fold::Illegal;
 pub use input::{NewEvent, PREVIEW_MAX, TEXT_MAX};
-pub use items::{Item, Items, Long, Segment};
+pub use items::{Item, Items, List, Long, Segment};
 pub use lineage::{Fork, Lineage};
 pub use news::{legal, news};
 pub use part::{AgentsPart, SessionPart, SessionPosition};
 pub use plan::{AgentsPlan, SessionMove};
 pub use session::{ParseSessionIdError, SessionId, SessionStatus};
-pub use shown::{state_from_json, state_json};
+pub use shown::{
+    ShownContext, ShownMessage, ShownState, ShownTools, ToolResult, state_from_json, state_json,
+};
 pub use state::*;

@@ -3,11 +3,13 @@
 //! Pure: the answers are a list in the order in which they were given, and the same list always
 //! leads to the same next step. So a search that was interrupted goes on where it was.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What testing a candidate said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "BisectAnswer")]
 pub enum Answer {
     /// The command succeeded.
     Good,

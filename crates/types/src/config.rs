@@ -219,7 +219,7 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # Larger files are not saved; every checkpoint lists them as skipped.
 # max_file_size = \"256MiB\"
 
-# Databases; `rappel init` writes an entry for each that it finds.
+# Databases; a new rappel.toml has an entry for each that was found.
 # [[database]]
 # name = \"app\"
 # url = \"env:DATABASE_URL\"
@@ -244,7 +244,7 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # capture = [\"NODE_ENV\"]
 
 [auto]
-# While `rappel watch` runs: a checkpoint this often, if something changed.
+# While a watch runs: a checkpoint this often, if something changed.
 # every = \"10m\"
 # The first save after midnight marks the end of the day.
 # end-of-day = true
@@ -255,20 +255,20 @@ pub fn commented_template(environment: Option<&str>, include: &[String]) -> Stri
 # session_end = \"800ms\"
 # other = \"2s\"
 
-# How long checkpoints are kept. Saves apply it at most once an hour, `rappel prune` at once. What a
+# How long checkpoints are kept. Saves apply it at most once an hour, a prune at once. What a
 # rule leaves out has no limit.
 # [retention]
 # prompt = {{ keep = \"30d\", max = 1000 }}
 # default = {{ keep = \"7d\", max = 500, hourly_after = \"24h\", daily_after = \"7d\" }}
 
-# Checkpoints to write out for other tools as they are made. `rappel trust` asks you first.
+# Checkpoints to write out for other tools as they are made. You are asked first.
 # [export]
 # format = \"caf\"
 # dir = \"checkpoints\"
 # triggers = [\"manual\", \"task-completed\"]
 
 [store]
-# With less space free on the home's disk, `rappel status` says degraded.
+# With less space free on the home's disk, the status is degraded.
 # min_free = \"2GiB\"
 # Where the home grows beyond this, the oldest checkpoints go that nothing protects.
 # max_size = \"20GiB\"

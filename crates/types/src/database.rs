@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{CheckpointId, ObjectId};
 
 /// What kind of thing a database is, which decides how it is captured and restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseKind {
     /// A file of SQLite.
@@ -38,7 +41,9 @@ impl fmt::Display for DatabaseKind {
 
 /// The BLAKE3 hash of everything a database held, as `b3:` and 64 hexadecimal digits. It is written
 /// so that nobody takes it for the name of an object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Digest(String);
 
@@ -56,7 +61,7 @@ impl fmt::Display for Digest {
 }
 
 /// One database of a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct DatabasePart {
     /// Its name in `rappel.toml`; a SQLite file that was noticed is called by its path.
     pub name: String,
@@ -97,7 +102,7 @@ pub struct DatabasePart {
 
 /// What a server knows of a database and its dump does not hold. A field that a later version adds is left
 /// out where it has nothing to say.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct DatabaseDefinition {
     /// The role that it belongs to.
     pub owner: String,
@@ -128,7 +133,7 @@ pub struct DatabaseDefinition {
 }
 
 /// Something that somebody may do with a database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct DatabaseGrant {
     /// Who; `None` is everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,7 +146,7 @@ pub struct DatabaseGrant {
 }
 
 /// A setting that holds in a database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct DatabaseSetting {
     /// For whom; `None` is everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,7 +159,7 @@ pub struct DatabaseSetting {
 }
 
 /// What a restore does to one database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct DatabasePlan {
     /// Its name.
     pub name: String,
@@ -173,7 +178,7 @@ pub struct DatabasePlan {
 }
 
 /// How a server is asked, after a crash, whether a transaction was committed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Ticket {
     /// The server's own identity, and that of the database in it.
     pub server: String,

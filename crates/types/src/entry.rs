@@ -1,11 +1,12 @@
 //! What a tree holds: one entry per path.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ObjectId, RelPath};
 
 /// Where the bytes of a file are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
     /// One object holds the whole file; its id is the hash of the file.
@@ -24,7 +25,7 @@ impl Content {
 }
 
 /// What stands at a path. Modes are the twelve permission bits (`0o7777`).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Node {
     /// A folder, empty or not.
@@ -45,12 +46,13 @@ pub enum Node {
     Symlink {
         /// Where it points, as raw bytes.
         #[serde(with = "escaped")]
+        #[schemars(with = "String")]
         target: Vec<u8>,
     },
 }
 
 /// A path and what stands there.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct Entry {
     /// Where.
     pub path: RelPath,

@@ -1,5 +1,6 @@
 //! The git side of a checkpoint, as the manifest has it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::FilesPart;
@@ -7,7 +8,7 @@ use crate::{Action, ObjectId, RelPath};
 
 /// What a checkpoint knows of the repositories of a workspace: the one that starts at its root, and
 /// those nested in it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct GitPart {
     /// The repository at the root; empty where only nested ones are there.
     #[serde(flatten)]
@@ -33,7 +34,7 @@ impl GitPart {
 }
 
 /// A repository below the workspace's root.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct NestedPart {
     /// The folder in which it starts.
     pub path: RelPath,
@@ -43,7 +44,7 @@ pub struct NestedPart {
 }
 
 /// One repository, seen from one of its work trees.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct RepositoryPart {
     /// The branch that HEAD names, whether or not it has a commit yet.
     pub branch: Option<String>,
@@ -85,7 +86,7 @@ pub struct RepositoryPart {
 }
 
 /// Another work tree of a repository.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct WorktreePart {
     /// Its name in the repository; the main one is called `main`.
     pub name: String,
@@ -107,7 +108,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// What a restore does to repositories, besides to the workspace's files. Part of a plan, and of the
 /// intent that carries it out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct GitPlan {
     /// Repository by repository, the outermost first.
     pub repositories: Vec<RepositoryPlan>,
@@ -136,7 +137,7 @@ impl GitPlan {
 }
 
 /// What a restore does to one repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub struct RepositoryPlan {
     /// Where it starts; `None` is the workspace's root.
@@ -198,7 +199,7 @@ impl RepositoryPlan {
 }
 
 /// A ref that moves. A value is the name of an object, or `ref: ` and another ref.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct RefMove {
     /// Its name in the common folder: `HEAD`, `refs/heads/x`, `worktrees/w/HEAD`.
     pub name: RelPath,
@@ -209,7 +210,7 @@ pub struct RefMove {
 }
 
 /// Another work tree that a restore brings back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a step of its own")]
 pub struct WorktreePlan {
     /// Its name in the repository.

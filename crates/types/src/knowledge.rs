@@ -1,11 +1,12 @@
 //! Knowledge in a checkpoint: folders of documents that are captured whole.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ObjectId, RelPath};
 
 /// What a manifest says of knowledge. The documents themselves are in the files' tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct KnowledgePart {
     /// The first-level folders in it.
     pub projects: Vec<String>,
@@ -18,7 +19,7 @@ pub struct KnowledgePart {
 }
 
 /// One document of the index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Document {
     /// Where it lies.
     pub path: RelPath,

@@ -3,6 +3,7 @@
 //! Everything here is a value. Nothing in this crate touches a disk, a clock, the environment or a
 //! thread; what needs those lives in `rappel-store` and above.
 
+pub mod advice;
 pub mod agents;
 pub mod bisect;
 pub mod config;
@@ -21,12 +22,14 @@ pub mod plan;
 pub mod redact;
 pub mod reference;
 pub mod retention;
+mod schema;
 pub mod secret;
 pub mod size;
 pub mod slip;
 pub mod time;
 pub mod trigger;
 
+pub use advice::{Advice, Remark, Remarks};
 pub use config::{Config, ConfigError};
 pub use entry::{Content, Entry, Node};
 pub use id::{CheckpointId, ObjectId, ParseIdError, WorkspaceId};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +19,9 @@ use crate::{CheckpointId, ObjectId, RelPath, Timestamp, Trigger, WorkspaceId};
 pub const MANIFEST_VERSION: u32 = 1;
 
 /// One side of the state that a checkpoint can hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Facet {
@@ -66,7 +69,7 @@ impl FromStr for Facet {
 }
 
 /// What became of a facet in a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FacetState {
     /// It is in the checkpoint.
@@ -80,7 +83,7 @@ pub enum FacetState {
 }
 
 /// Which workspace a checkpoint is of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct WorkspacePart {
     /// Its random id.
     pub id: WorkspaceId,
@@ -91,18 +94,39 @@ pub struct WorkspacePart {
 }
 
 /// Something that should have been captured and could not be.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 pub struct PartialReason {
     /// Which side of the state.
     pub facet: Facet,
     /// Where; `None` concerns the whole facet. At and below this path nothing is deleted.
     pub path: Option<RelPath>,
+    /// The database that it is about.
+    #[serde(default)]
+    pub database: Option<String>,
     /// Why, for people.
     pub reason: String,
 }
 
+impl PartialReason {
+    /// One about a facet, or about a path of it.
+    pub fn new(facet: Facet, path: Option<RelPath>, reason: impl Into<String>) -> Self {
+        Self { facet, path, database: None, reason: reason.into() }
+    }
+
+    /// The database that it is about. Checkpoints of earlier builds say it only at the beginning of
+    /// the reason.
+    pub fn database(&self) -> Option<&str> {
+        let in_words = || Some(self.reason.split_once(": ")?.0);
+        match self.facet {
+            Facet::Databases => self.database.as_deref().or_else(in_words),
+            _ => None,
+        }
+    }
+}
+
 /// Something that a rule left out.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "SkippedFile")]
 pub struct Skipped {
     /// Where.
     pub path: RelPath,
@@ -112,7 +136,7 @@ pub struct Skipped {
 
 /// The rules that chose the files of a checkpoint. Together with the rule files inside the tree
 /// they say of any path whether that checkpoint would have taken it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct SelectionRules {
     /// Whether git's ignore rules decided (a git work tree) or the built-in list.
     pub git: bool,
@@ -135,7 +159,7 @@ pub struct SelectionRules {
 }
 
 /// The text of a rule file that is not part of the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ExtraRules {
     /// The folder it applies to; `None` is the root.
     pub folder: Option<RelPath>,
@@ -144,7 +168,7 @@ pub struct ExtraRules {
 }
 
 /// The files of a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct FilesPart {
     /// The root node of the tree.
     pub tree: ObjectId,
@@ -166,7 +190,7 @@ pub struct FilesPart {
 }
 
 /// What making the checkpoint cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Cost {
     /// Wall time up to the commit, in milliseconds.
     pub wall_ms: f64,
@@ -176,7 +200,7 @@ pub struct Cost {
 
 /// What a checkpoint holds. Immutable once committed: tags, pins and metadata added later are
 /// labels beside it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Manifest {
     /// See [`MANIFEST_VERSION`].
     pub version: u32,
@@ -241,7 +265,7 @@ pub struct Manifest {
 }
 
 /// What an imported checkpoint was where it came from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct OriginPart {
     /// The form that it had there: `lugh`, `loki` and the like.
     pub format: String,
@@ -264,6 +288,11 @@ pub struct OriginPart {
 }
 
 impl Manifest {
+    /// Whether it was made by itself, and nobody has called it anything else since.
+    pub fn is_automatic(&self) -> bool {
+        self.description.as_deref().is_some_and(|words| self.trigger.names_itself(words))
+    }
+
     /// Whether the checkpoint holds files, which `latest`, `~N` and `restore` ask for.
     pub fn holds_files(&self) -> bool {
         self.files.is_some()
@@ -319,6 +348,7 @@ mod tests {
             partial_reasons: vec![PartialReason {
                 facet: Facet::Files,
                 path: Some(path(r"caf\xe9")),
+                database: None,
                 reason: "permission denied".into(),
             }],
             mid_operation: Vec::new(),

@@ -1,14 +1,17 @@
 //! A restore's plan: a value that can be shown, hashed, compared and carried out.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::AgentsPlan;
 use crate::database::DatabasePlan;
 use crate::git::GitPlan;
-use crate::{Facet, Node, RelPath};
+use crate::{Advice, Facet, Node, RelPath, Remarks};
 
 /// What is to happen at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionKind {
     /// Nothing stands there; it will.
@@ -22,7 +25,7 @@ pub enum ActionKind {
 }
 
 /// One step of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Action {
     /// Which side of the state.
     pub facet: Facet,
@@ -47,37 +50,87 @@ impl Action {
     }
 }
 
+/// What a conflict is about.
+#[derive(
+    schemars::JsonSchema, Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// A file, link or folder of the workspace.
+    #[default]
+    Path,
+    /// Something of a repository: a ref, a work tree, a file of git's own.
+    Git,
+    /// A database, whose name stands in place of a path.
+    Database,
+    /// What an agent keeps.
+    Agents,
+}
+
 /// Something that makes a plan impossible to carry out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Conflict {
     /// Where.
     pub path: RelPath,
+    /// What it is about.
+    #[serde(default)]
+    pub subject: Subject,
     /// Why, for people.
     pub reason: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Advice>,
 }
 
-/// How the reason begins where it is about a database, whose name stands in place of a path.
-const DATABASE: &str = "(database) ";
-
 impl Conflict {
+    /// One about a path of the workspace.
+    pub fn at(path: RelPath, reason: impl Into<String>) -> Self {
+        Self { path, subject: Subject::Path, reason: reason.into(), advice: Vec::new() }
+    }
+
+    /// One about something of a repository.
+    pub fn of_git(path: RelPath, reason: impl Into<String>) -> Self {
+        Self { subject: Subject::Git, ..Self::at(path, reason) }
+    }
+
     /// One about the database of this name.
-    pub fn of_database(name: RelPath, reason: &str) -> Self {
-        Self { path: name, reason: format!("{DATABASE}{reason}") }
+    pub fn of_database(name: RelPath, reason: impl Into<String>) -> Self {
+        Self { subject: Subject::Database, ..Self::at(name, reason) }
+    }
+
+    /// One about what an agent keeps.
+    pub fn of_agents(path: RelPath, reason: impl Into<String>) -> Self {
+        Self { subject: Subject::Agents, ..Self::at(path, reason) }
+    }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn with(mut self, advice: impl Into<Vec<Advice>>) -> Self {
+        self.advice.extend(advice.into());
+        self
     }
 
     /// Whether it is about a database.
     pub fn is_about_a_database(&self) -> bool {
-        self.reason.starts_with(DATABASE)
+        self.subject == Subject::Database
+    }
+
+    /// What it is about, for people.
+    pub fn name(&self) -> String {
+        match self.subject {
+            Subject::Database => format!("database {}", self.path),
+            Subject::Path | Subject::Git | Subject::Agents => self.path.to_string(),
+        }
     }
 }
 
 /// Everything a restore would do, in the order in which it is shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Plan {
     /// The steps, by path.
     pub actions: Vec<Action>,
     /// What people should know before they confirm.
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
     /// What forbids it; a plan with conflicts is shown but never applied.
     pub conflicts: Vec<Conflict>,
     /// What happens to repositories.
@@ -93,7 +146,7 @@ pub struct Plan {
 
 /// How many files and links a plan does each thing to. A folder counts only where nothing in it
 /// tells the story.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ActionCounts {
     pub create: u64,
@@ -165,8 +218,8 @@ mod tests {
                 action(ActionKind::Overwrite, "b", Some(file), Some(link)),
                 action(ActionKind::Skip, r"c\xff", None, None),
             ],
-            warnings: vec!["b has hard links".into()],
-            conflicts: vec![Conflict { path: "d".parse().unwrap(), reason: "a mount".into() }],
+            warnings: vec!["b has hard links"].into(),
+            conflicts: vec![Conflict::at("d".parse().unwrap(), "a mount").with(Advice::MoveAside)],
             git: GitPlan::default(),
             databases: Vec::new(),
             agents: AgentsPlan::default(),

@@ -31,6 +31,11 @@ impl Reference {
     pub fn new(base: Base) -> Self {
         Self { base, back: 0, steps: String::new() }
     }
+
+    /// Whether it could be the id of one checkpoint, or what it was called where it came from.
+    pub fn is_id(&self) -> bool {
+        self.back == 0 && matches!(self.base, Base::Id(_) | Base::Imported { .. })
+    }
 }
 
 /// Where a [`Reference`] starts.

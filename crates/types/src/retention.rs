@@ -13,6 +13,7 @@ mod sessions;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{CheckpointId, Timestamp, Trigger};
@@ -65,8 +66,9 @@ impl Candidate {
 }
 
 /// Why a checkpoint is kept or goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "PruneReason")]
 pub enum Reason {
     /// Kept: the user pinned it.
     Pinned,
@@ -135,7 +137,8 @@ impl fmt::Display for Reason {
 }
 
 /// What becomes of one checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+#[schemars(rename = "PruneDecision")]
 pub struct Decision {
     /// The checkpoint.
     pub id: CheckpointId,
@@ -205,7 +208,7 @@ pub fn next_deletion(
 }
 
 /// What the policy deletes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, serde::Deserialize)]
 pub struct NextDeletion {
     /// Not before this moment.
     pub at: Timestamp,

@@ -96,6 +96,20 @@ impl Trigger {
         )
     }
 
+    /// How a checkpoint that it makes by itself is called, for programs.
+    pub fn automatic_name(self) -> String {
+        format!("Auto: {}", self.seed_name())
+    }
+
+    /// Whether a description is the one that it gives by itself, and not somebody's own words.
+    pub fn names_itself(self, description: &str) -> bool {
+        match self {
+            Self::Manual => false,
+            Self::PreRestore => description == self.label(),
+            _ => description == self.automatic_name(),
+        }
+    }
+
     /// The tag that an automatic checkpoint carries: the name in the words of those who thought of it first.
     pub fn seed_name(self) -> String {
         match self {

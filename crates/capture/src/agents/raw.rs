@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use rappel_store::Cancel;
 use rappel_store::content;
 use rappel_store::held::Handle;
 use rappel_store::sink::Sink;
@@ -81,7 +81,7 @@ pub fn capture(
     transcripts: &[Transcript],
     memo: Option<&Memo>,
     care: Care,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Captured> {
     let mut homes: BTreeMap<&PathBuf, Result<(Home, Trust)>> = BTreeMap::new();
     for Transcript { root, .. } in transcripts {
@@ -93,7 +93,7 @@ pub fn capture(
     }
     let known: HashMap<&RelPath, &Remembered> = memo.into_iter().flat_map(Memo::items).collect();
     let one = |transcript: &Transcript| -> Result<(RelPath, Outcome)> {
-        if cancel.load(Ordering::Relaxed) {
+        if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
         let path = place(transcript)?;
@@ -169,7 +169,7 @@ struct Taking<'a> {
     trust: &'a Trust,
     transcript: &'a Transcript,
     care: Care,
-    cancel: &'a AtomicBool,
+    cancel: &'a Cancel,
 }
 
 impl Taking<'_> {
@@ -225,7 +225,7 @@ impl Taking<'_> {
             (_, base) => content::store(self.sink, &mut reader, length, base),
         };
         let (content, size) = match (stored, reader.error) {
-            (_, _) if self.cancel.load(Ordering::Relaxed) => return Err(Error::Cancelled),
+            (_, _) if self.cancel.is_cancelled() => return Err(Error::Cancelled),
             (Ok(stored), _) => stored,
             (Err(_), Some(error)) => return Ok(Err(error)),
             (Err(error), None) => return Err(error.into()),
@@ -282,13 +282,13 @@ fn complete_lines(file: &File, size: u64) -> io::Result<u64> {
 /// Tells errors of the file from those of the store, and stops when asked to.
 struct Noting<'a, R> {
     inner: R,
-    cancel: &'a AtomicBool,
+    cancel: &'a Cancel,
     error: Option<io::Error>,
 }
 
 impl<R: Read> Read for Noting<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.is_cancelled() {
             return Err(io::Error::other("cancelled"));
         }
         let read = self.inner.read(buffer);

@@ -12,14 +12,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command as Process, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rappel_store::Cancel;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::threads;
+use rappel_types::Advice;
 use rappel_types::config::CommandLines;
 use rappel_types::database::{DatabaseKind, DatabasePart, DatabasePlan, Ticket};
 use rappel_types::redact;
@@ -83,7 +84,7 @@ impl Command {
             true => Ok(()),
             false => Err(Error::Refused {
                 message: format!("its {which} command {program:?} is not there"),
-                hint: Some(format!("{advice} `{which}` in rappel.toml")),
+                advice: vec![Advice::plain(format!("{advice} `{which}` in rappel.toml"))],
             }),
         }
     }
@@ -280,8 +281,8 @@ impl Running {
     }
 
     /// An error if it has used up its time, or if the user wants to stop.
-    fn may_go_on(&self, cancel: Option<&AtomicBool>) -> Result<()> {
-        if cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+    fn may_go_on(&self, cancel: Option<&Cancel>) -> Result<()> {
+        if cancel.is_some_and(|cancel| cancel.is_cancelled()) {
             return Err(rappel_store::Error::Cancelled.into());
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -308,7 +309,7 @@ impl Running {
     }
 
     /// Waits for its end.
-    fn finish(&mut self, cancel: Option<&AtomicBool>) -> Result<()> {
+    fn finish(&mut self, cancel: Option<&Cancel>) -> Result<()> {
         let mut pause = Duration::from_millis(1);
         let status = loop {
             if let Some(status) = self.status()? {
@@ -459,7 +460,7 @@ impl Read for Output<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use rappel_testing::MemoryStore;
 
@@ -482,7 +483,7 @@ mod tests {
         let command = Command::new("state", lines, minute, folder.path().to_owned(), guard);
         let store = MemoryStore::default();
         let part = command.read(&store, None, &Watch::nobody()).unwrap();
-        let cancel = AtomicBool::new(false);
+        let cancel = Cancel::default();
         let names = crate::databases::Names::default();
         let how = How { patience: minute, terminate_connections: false, names, cancel: &cancel };
         let mut restoring = command.restoring(&how).unwrap();

@@ -4,12 +4,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rappel_store::Cancel;
+use rappel_store::operation::Phase;
 use rappel_store::sink::Source;
 use rappel_types::ObjectId;
 use rappel_types::database::{DatabasePart, DatabasePlan};
 
 use super::{Error, Restoring};
-use crate::restore::{self, OpenIntent};
+use crate::restore::{self, Job, OpenIntent};
 
 /// A database that is held for a restore.
 pub struct Held {
@@ -42,25 +44,34 @@ impl DatabaseDrive {
     }
 
     /// Loads all of them, where nobody sees it yet, unless the user wants to stop.
-    pub fn stage(&self, source: &dyn Source, cancel: &AtomicBool) -> restore::Result<()> {
-        let source = Stoppable { source, cancel };
-        for (_, held) in self.held.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+    pub fn stage(&self, job: &Job<'_>) -> restore::Result<()> {
+        let source = Stoppable { source: job.source, cancel: job.cancel };
+        let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.is_empty() {
+            job.progress.begin(Phase::LoadingDatabases, Some(all.len() as u64));
+        }
+        for (_, held) in all.iter_mut() {
             source.check()?;
             held.restoring.stage(&source, &held.target).map_err(|error| match source.check() {
                 // Whatever it says, that is why.
                 Err(cancelled) => named(held, cancelled.into()),
                 Ok(()) => named(held, error),
             })?;
+            job.progress.add(Phase::LoadingDatabases, 1, 0);
         }
         Ok(())
     }
 
     /// Commits all of them. That each was begun is durable before it is, so that after a crash
     /// nobody takes back what may stand. The user can stop this before the first, and not later.
-    pub fn commit(&self, intent: &mut OpenIntent, cancel: &AtomicBool) -> restore::Result<()> {
+    pub fn commit(&self, intent: &mut OpenIntent, job: &Job<'_>) -> restore::Result<()> {
         let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.is_empty() && !self.is_committed() {
-            check(cancel)?;
+        if !all.is_empty() {
+            // Of a restore that has committed one before, the others can only follow.
+            if !self.is_committed() {
+                job.cancel.close()?;
+            }
+            job.progress.begin(Phase::CommittingDatabases, Some(all.len() as u64));
         }
         for (place, held) in all.iter_mut() {
             intent.begin_database(*place)?;
@@ -74,6 +85,7 @@ impl DatabaseDrive {
                 }
             }
             intent.end_database(*place);
+            job.progress.add(Phase::CommittingDatabases, 1, 0);
         }
         Ok(())
     }
@@ -92,12 +104,12 @@ impl DatabaseDrive {
 /// A source that gives nothing any more once the user wants to stop.
 struct Stoppable<'a> {
     source: &'a dyn Source,
-    cancel: &'a AtomicBool,
+    cancel: &'a Cancel,
 }
 
 impl Stoppable<'_> {
     fn check(&self) -> rappel_store::Result<()> {
-        check(self.cancel)
+        self.cancel.check()
     }
 }
 
@@ -105,13 +117,6 @@ impl Source for Stoppable<'_> {
     fn get(&self, id: &ObjectId) -> rappel_store::Result<Arc<[u8]>> {
         self.check()?;
         self.source.get(id)
-    }
-}
-
-fn check(cancel: &AtomicBool) -> rappel_store::Result<()> {
-    match cancel.load(Ordering::Relaxed) {
-        true => Err(rappel_store::Error::Cancelled),
-        false => Ok(()),
     }
 }
 

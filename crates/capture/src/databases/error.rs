@@ -13,6 +13,10 @@ pub enum Error {
     /// It cannot be had: no such server, program, file, password. A checkpoint is made without it.
     #[error("{0}")]
     Unavailable(String),
+    /// A program that it needs is not installed, or too old; says which to install. Otherwise as
+    /// [`Error::Unavailable`].
+    #[error("{0}")]
+    NoProgram(String),
     /// What stands in its place is no database, or a damaged one. Its bytes can be kept as a file.
     #[error("{0}")]
     Damaged(String),
@@ -31,7 +35,7 @@ pub enum Error {
         /// Why.
         message: String,
         /// What to do.
-        hint: Option<String>,
+        advice: Vec<rappel_types::Advice>,
     },
     /// A function that the dump calls names something without its schema, and it was not found. Nothing was done; it
     /// may be found with [`super::Names::Trusted`].

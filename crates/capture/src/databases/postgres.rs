@@ -34,10 +34,10 @@ mod tables;
 pub mod trusted;
 pub mod url;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rappel_store::Cancel;
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, Ticket};
 
@@ -75,13 +75,13 @@ const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "docker-compose"];
 impl Database {
     /// The database that `rappel.toml` calls `name`. Its programs are run through `tools`.
     pub fn new(name: &str, address: Address, tools: Option<Tools>) -> Self {
-        let programs = Programs { address, tools, cancel: Arc::default(), silence: SILENCE };
+        let programs = Programs { address, tools, cancel: Cancel::default(), silence: SILENCE };
         Self { name: name.to_owned(), programs, connection: Arc::default() }
     }
 
     /// The same, given up whatever it waits for once `cancel` is set.
     #[must_use]
-    pub fn until(mut self, cancel: Arc<AtomicBool>) -> Self {
+    pub fn until(mut self, cancel: Cancel) -> Self {
         self.programs.cancel = cancel;
         self
     }

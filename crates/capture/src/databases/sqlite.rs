@@ -26,9 +26,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use rappel_store::Cancel;
 use rappel_store::beneath::Root;
 use rappel_store::content::ChunkList;
 use rappel_store::held::{self, Hold};
@@ -174,7 +174,7 @@ impl Database {
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
-        cancel: &AtomicBool,
+        cancel: &Cancel,
     ) -> Result<Captured> {
         let fingerprint = self.fingerprint()?;
         Ok(Captured { part: self.read(sink, prior, cancel)?, fingerprint })
@@ -185,7 +185,7 @@ impl Database {
         &self,
         sink: &dyn Sink,
         prior: Option<&DatabasePart>,
-        cancel: &AtomicBool,
+        cancel: &Cancel,
     ) -> Result<DatabasePart> {
         let former = pages::former(sink, prior);
         for _ in 0..TRIES {
@@ -204,7 +204,7 @@ impl Database {
         sink: &dyn Sink,
         former: &ChunkList,
         prior: Option<&DatabasePart>,
-        cancel: &AtomicBool,
+        cancel: &Cancel,
     ) -> Result<DatabasePart> {
         let taken = pages::take(snapshot, &self.path, Some(sink), former, cancel)?;
         let (tables, row_counts) = tables::list(snapshot, &self.path, &taken.glimpses)?;
@@ -227,7 +227,7 @@ impl Database {
     }
 
     /// What it holds now; `None` if it is absent.
-    pub fn digest(&self, cancel: &AtomicBool) -> Result<Option<Digest>> {
+    pub fn digest(&self, cancel: &Cancel) -> Result<Option<Digest>> {
         for _ in 0..TRIES {
             let snapshot = match Snapshot::take(&self.path, Guard::Own, self.patience, cancel) {
                 Err(Error::Absent(_)) => return Ok(None),
@@ -248,7 +248,7 @@ impl Database {
 
     /// What became of a restore that nobody saw the end of: it is told by what the database holds.
     /// What it left half written is taken back first, as SQLite does for whoever opens it next.
-    pub fn fate(&self, from: Option<&Digest>, to: &Digest, cancel: &AtomicBool) -> Result<Fate> {
+    pub fn fate(&self, from: Option<&Digest>, to: &Digest, cancel: &Cancel) -> Result<Fate> {
         if companion(&self.path, "-journal").exists() && self.path.exists() {
             restoring::settle(&self.path, self.patience)?;
         }
@@ -270,7 +270,7 @@ impl Database {
 
     /// Removes it with its companions, if it holds what `expected` says and nobody has it open. One
     /// that is absent is fine.
-    pub fn remove(&self, way: &Way, expected: &Digest, cancel: &AtomicBool) -> Result<()> {
+    pub fn remove(&self, way: &Way, expected: &Digest, cancel: &Cancel) -> Result<()> {
         let failed = |error: std::io::Error| {
             Error::Unavailable(format!("cannot lock {}: {error}", self.path.display()))
         };

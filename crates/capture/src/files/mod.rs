@@ -73,8 +73,9 @@ pub mod stamp;
 mod walk;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use rappel_store::Cancel;
+use rappel_store::operation::Progress;
 use rappel_types::config::FilesConfig;
 use rappel_types::manifest::{PartialReason, SelectionRules, Skipped};
 use rappel_types::{Node, ObjectId, RelPath};
@@ -97,21 +98,6 @@ pub struct Environment {
     pub git_config_global: Option<PathBuf>,
     /// `GIT_CONFIG_SYSTEM`, usually `/etc/gitconfig`; `None` with `GIT_CONFIG_NOSYSTEM`.
     pub git_config_system: Option<PathBuf>,
-}
-
-/// How far a scan is, for whoever shows it. Counts up while [`scan`] runs.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Files that had to be read and have been.
-    pub files_read: AtomicU64,
-    /// Files that have to be read; known once the walk is done.
-    pub files_to_read: AtomicU64,
-    /// Bytes that have been read.
-    pub bytes_read: AtomicU64,
-    /// Bytes that have to be read; known once the walk is done.
-    pub bytes_to_read: AtomicU64,
-    /// Bytes of databases that have been read.
-    pub database_bytes: AtomicU64,
 }
 
 /// What to scan and how.
@@ -142,7 +128,7 @@ pub struct Request<'a> {
     /// that wrote the cache began. Without a cache it means nothing.
     pub maybe_changed: Option<&'a [RelPath]>,
     /// Set by whoever wants the scan to stop.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
     /// Told how far the scan is.
     pub progress: Option<&'a Progress>,
 }

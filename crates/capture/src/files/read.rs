@@ -3,17 +3,18 @@
 
 use std::ffi::CString;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rappel_store::Cancel;
 use rappel_store::content::{self, WHOLE_MAX};
 use rappel_store::held::HELD;
+use rappel_store::operation::{Phase, Progress};
 use rappel_store::sink::Sink;
 use rappel_types::Content;
 use rayon::prelude::*;
 use rustix::io::Errno;
 
-use super::Progress;
 use super::cache::record::{Stored, What};
 use super::choose::PathSet;
 use super::databases;
@@ -69,17 +70,15 @@ pub(crate) struct Job<'a> {
     pub also: &'a PathSet<'a>,
     /// What was read before the walk.
     pub first: Option<&'a First>,
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
     pub progress: Option<&'a Progress>,
 }
 
 impl Job<'_> {
     /// Reads everything; the outcomes are in the order of the tasks.
     pub fn read_all(&self, tasks: &[Task]) -> Result<Vec<Outcome>> {
-        if let Some(progress) = self.progress {
-            let bytes = tasks.iter().map(|task| task.stamp.size).sum();
-            progress.files_to_read.store(tasks.len() as u64, Ordering::Relaxed);
-            progress.bytes_to_read.store(bytes, Ordering::Relaxed);
+        if let Some(progress) = self.progress.filter(|_| !tasks.is_empty()) {
+            progress.begin(Phase::ReadingFiles, Some(tasks.len() as u64));
         }
         let (large, small): (Vec<usize>, Vec<usize>) =
             (0..tasks.len()).partition(|&at| tasks[at].stamp.size > WHOLE_MAX as u64);
@@ -120,7 +119,7 @@ impl Job<'_> {
     }
 
     fn read(&self, task: &Task) -> Result<Outcome> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
         let outcome = match task.stamp.kind() {
@@ -131,8 +130,7 @@ impl Job<'_> {
             },
         };
         if let Some(progress) = self.progress {
-            progress.files_read.fetch_add(1, Ordering::Relaxed);
-            progress.bytes_read.fetch_add(task.stamp.size, Ordering::Relaxed);
+            progress.add(Phase::ReadingFiles, 1, task.stamp.size);
         }
         Ok(outcome)
     }
@@ -271,13 +269,13 @@ fn failed(error: Errno) -> Outcome {
 /// Tells errors of the file from those of the sink, and stops when asked to.
 struct Checked<'a, R> {
     inner: R,
-    cancel: &'a AtomicBool,
+    cancel: &'a Cancel,
     error: Option<Errno>,
 }
 
 impl<R: Read> Read for Checked<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.is_cancelled() {
             self.error = Some(Errno::CANCELED);
             return Err(Errno::CANCELED.into());
         }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rappel_store::operation::Phase;
 use rappel_store::sink::Sink;
 use rappel_types::manifest::{ExtraRules, SelectionRules, Skipped};
 use rappel_types::{ObjectId, RelPath};
@@ -71,10 +72,13 @@ pub fn scan(mut request: Request<'_>, sink: &dyn Sink) -> Result<Scanned> {
         found: Mutex::default(),
     };
     rappel_store::threads::ready()?;
+    if let Some(progress) = request.progress {
+        progress.begin(Phase::Looking, None);
+    }
     walk.run(memo.is_none_or(|memo| memo.digest != digest));
     let next = walk.numbers.load(Ordering::Relaxed);
     let mut found = walk.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if request.cancel.load(Ordering::Relaxed) {
+    if request.cancel.is_cancelled() {
         return Err(Error::Cancelled);
     }
 

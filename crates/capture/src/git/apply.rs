@@ -48,7 +48,7 @@ pub struct GitDrive<'a> {
     /// What was left as it is because somebody changed it.
     pub conflicts: Vec<Conflict>,
     /// What people should know.
-    pub warnings: Vec<String>,
+    pub warnings: rappel_types::Remarks,
 }
 
 /// When the files of a plan change: before the refs or after them.
@@ -118,7 +118,7 @@ impl<'a> GitDrive<'a> {
             states,
             locks: Vec::new(),
             conflicts: Vec::new(),
-            warnings: Vec::new(),
+            warnings: rappel_types::Remarks::default(),
         })
     }
 
@@ -318,9 +318,9 @@ impl<'a> GitDrive<'a> {
         let path = plan.path.clone().map_or_else(|| RelPath::new(".git"), |at| at.join(b".git"));
         let Ok(path) = path else { return Ok(()) };
         if self.fresh {
-            return Err(Error::conflict(&path, reason));
+            return Err(Error::Conflicts(vec![Conflict::of_git(path, reason)]));
         }
-        self.conflicts.push(Conflict { path, reason: reason.to_owned() });
+        self.conflicts.push(Conflict::of_git(path, reason));
         Ok(())
     }
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gix_index::hash::ObjectId as Oid;
+use rappel_store::Cancel;
 use rappel_store::content;
 use rappel_store::sink::{Sink, Source};
 use rappel_store::threads;
@@ -188,7 +188,7 @@ pub fn take(
     settled: &BTreeSet<Oid>,
     known: &Known,
     sink: &dyn Sink,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Taken, Failure> {
     let mut taken = Taken::default();
     if wanted.is_empty() && !place.reftable {
@@ -221,7 +221,7 @@ pub fn take(
             if lines.read_until(b'\n', &mut line).map_err(broken)? == 0 {
                 return Ok(());
             }
-            if cancel.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 return Err(Failure::Other(Error::Cancelled));
             }
             let hex = line.split(|b| matches!(b, b' ' | b'\n')).next().unwrap_or_default();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use gix_index::hash::ObjectId as Oid;
+use rappel_store::Cancel;
 use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_store::threads;
@@ -93,7 +93,7 @@ pub struct Request<'a> {
     /// Takes the files of a linked work tree.
     pub worktree: &'a dyn Fn(&Path) -> Result<Option<WorktreeFiles>>,
     /// Set by whoever wants it to stop.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
 }
 
 /// The files of a linked work tree.
@@ -163,7 +163,7 @@ pub fn capture(request: &Request<'_>, sink: &dyn Sink) -> Result<Captured> {
                     None => trouble.to_string(),
                 };
                 let path = path.cloned();
-                work.partial.push(PartialReason { facet: Facet::Git, path, reason });
+                work.partial.push(PartialReason::new(Facet::Git, path, reason));
             }
             Err(Failure::Other(error)) => return Err(error),
         }
@@ -499,7 +499,7 @@ impl Work<'_> {
     }
 
     pub(super) fn trouble(&mut self, path: Option<&RelPath>, reason: String) {
-        self.partial.push(PartialReason { facet: Facet::Git, path: path.cloned(), reason });
+        self.partial.push(PartialReason::new(Facet::Git, path.cloned(), reason));
     }
 
     /// The other work trees of the repository.

@@ -115,6 +115,7 @@ impl Work<'_> {
                 self.partial.push(PartialReason {
                     facet: Facet::Git,
                     path: None,
+                    database: None,
                     reason: format!("{path} in git's folder: {error}"),
                 });
                 return Ok(None);

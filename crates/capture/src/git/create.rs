@@ -4,8 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
+use rappel_store::Cancel;
 use rappel_store::Error as StoreError;
 use rappel_store::beneath::Root;
 use rappel_store::content;
@@ -74,7 +74,7 @@ pub fn repository(
     id: IntentId,
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<()> {
     if let Some(folder) = common_dir.parent() {
         std::fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
@@ -100,7 +100,7 @@ pub fn standalone(
     state: &State,
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<()> {
     let own = state.part.linked.as_ref().map(RelPath::as_bytes);
     let mut files: std::collections::BTreeMap<RelPath, Node> = state
@@ -137,7 +137,7 @@ fn submodule(
     files: std::collections::BTreeMap<RelPath, Node>,
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<()> {
     gitfile(work_tree, state, source)?;
     let text = held::read(work_tree.join(".git")).unwrap_or_default();
@@ -157,7 +157,7 @@ fn build(
     bundles: &[Bundle],
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<()> {
     let mut entries = entries;
     for folder in ["objects", "objects/info", "objects/pack", "refs"] {

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
+use rappel_store::Cancel;
 use rappel_store::held;
 use rappel_store::sink::Sink;
 use rappel_types::Node;
@@ -30,7 +30,7 @@ pub fn objects(
     root: &Path,
     environment: &Environment,
     others: &dyn Fn() -> Vec<GitPart>,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
     sink: &dyn Sink,
 ) -> Option<State> {
     let place = Place::find(root, environment)?;

@@ -14,6 +14,7 @@ pub mod create;
 pub mod early;
 mod extra;
 pub mod folder;
+pub mod foreign;
 pub mod linked;
 pub mod lists;
 pub mod live;

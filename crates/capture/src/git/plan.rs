@@ -254,7 +254,7 @@ fn conflicting_names(present: &State, ignore_case: bool, planned: &mut Planned) 
                 true => format!("{other}, which the checkpoint holds too, is the same name here"),
                 false => format!("{other}, which was made after the checkpoint, is in its way"),
             };
-            planned.conflicts.push(Conflict { path: name.clone(), reason });
+            planned.conflicts.push(Conflict::of_git(name.clone(), reason));
         } else {
             stays.insert(own, name);
         }

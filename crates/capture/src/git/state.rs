@@ -117,6 +117,20 @@ impl State {
         self.files.extend(logs.map(|(path, node)| (path.clone(), node.clone())));
     }
 
+    /// Has the index of another state where it has none. An import leaves out one that does not hold;
+    /// that is no reason to delete the workspace's own.
+    pub fn with_index_of(&mut self, other: &Self) {
+        let Ok(index) = RelPath::new("index") else { return };
+        if self.files.contains_key(&index) {
+            return;
+        }
+        let is_own = |path: &RelPath| {
+            split(path.as_bytes()).0.is_none() && role(path.as_bytes()) == Role::Index
+        };
+        let indexes = other.files.iter().filter(|(path, _)| is_own(path));
+        self.files.extend(indexes.map(|(path, node)| (path.clone(), node.clone())));
+    }
+
     fn take(&mut self, path: &[u8], node: &Node, source: &dyn Source) {
         if let Some(path) = path.strip_prefix(b"dir/") {
             if let Ok(path) = RelPath::new(path) {

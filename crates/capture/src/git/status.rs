@@ -15,6 +15,7 @@ use gix_index::hash::{Kind, ObjectId as Oid};
 use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_types::git::RepositoryPart;
+use rappel_types::git_name::is_git;
 use rappel_types::{Action, Node, RelPath};
 use rayon::prelude::*;
 use tempfile::NamedTempFile;
@@ -96,9 +97,39 @@ impl Index {
     /// The index in these bytes; `None` if they are none, or one half of a split one, which says
     /// nothing by itself.
     pub fn decode(bytes: &[u8], hash: Kind) -> Option<Self> {
+        Self::decode_half(bytes, hash).filter(|index| index.base().is_none())
+    }
+
+    /// The index in these bytes, even if it is one half of a split one.
+    pub fn decode_half(bytes: &[u8], hash: Kind) -> Option<Self> {
         let (moment, options) = (FileTime::zero(), gix_index::decode::Options::default());
         let (state, _) = gix_index::State::from_bytes(bytes, moment, hash, options).ok()?;
-        state.link().is_none().then_some(Self { state: Some(state) })
+        Some(Self { state: Some(state) })
+    }
+
+    /// The checksum of the shared index that a split one builds on.
+    pub fn base(&self) -> Option<Oid> {
+        self.state.as_ref()?.link().map(|link| link.shared_index_checksum)
+    }
+
+    /// Why no git would have written it: entries out of order, or a path that leads out of the work
+    /// tree or into git's own folder.
+    pub fn flaw(&self) -> Option<String> {
+        let state = self.state.as_ref()?;
+        let is_half = state.link().is_some();
+        if !is_half && let Err(error) = state.verify_entries() {
+            return Some(error.to_string());
+        }
+        self.entries().find_map(|(path, entry)| {
+            let bare = match entry.mode == Mode::DIR {
+                true => path.strip_suffix(b"/").unwrap_or(path),
+                false => path,
+            };
+            // In a half, an entry without a name changes one of the other half.
+            let is_good = (is_half && bare.is_empty())
+                || RelPath::new(bare).is_ok_and(|path| !path.components().any(is_git));
+            (!is_good).then(|| format!("it names {}", rappel_types::path::escape(path)))
+        })
     }
 
     /// Every path of which this index and `other` say different things, leaving out what they

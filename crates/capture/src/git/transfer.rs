@@ -7,10 +7,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gix_index::hash::{Kind, ObjectId as Oid};
+use rappel_store::Cancel;
 use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_store::threads;
@@ -210,7 +210,7 @@ pub struct Limits<'a> {
     /// How long.
     pub time: Duration,
     /// Set to stop it.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
 }
 
 /// Makes a repository of a foreign bundle, in a folder `.git` that is not there yet: checked objects, the
@@ -335,7 +335,7 @@ fn feed(
         })?;
         loop {
             let is_over = start.elapsed() >= limits.time;
-            if is_over || limits.cancel.load(Ordering::Relaxed) {
+            if is_over || limits.cancel.is_cancelled() {
                 running.child.kill()?;
                 return Ok(Some(is_over));
             }

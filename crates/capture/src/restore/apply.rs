@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rappel_store::Cancel;
 use rappel_store::beneath::Kind;
 use rappel_store::threads;
 use rappel_types::{Action, ActionKind, CheckpointId, Node, Plan, RelPath, Timestamp, WorkspaceId};
+use rappel_types::{Advice, Remark};
 
 use super::drive::Drive;
 use super::error::{Error, Result};
@@ -77,9 +79,11 @@ pub fn apply(
     let mut intent = intent?;
     let source = ahead.over(job.source);
     let job = &Job { source: &source, ..*job };
+    // A restore without databases can be stopped until it is written down.
+    let record = &mut |outcome: &Outcome| job.cancel.close().and_then(|()| record(outcome));
     match drive(job, &mut intent, Way::Forward, true, record) {
         Ok(mut outcome) => {
-            outcome.warnings.splice(0..0, plan.warnings.iter().cloned());
+            outcome.warnings.prepend(&plan.warnings);
             close(intent, &mut outcome);
             Ok(outcome)
         }
@@ -101,7 +105,7 @@ pub(super) fn drive(
     record: Record<'_>,
 ) -> Result<Outcome> {
     match way {
-        Way::Forward => job.databases.stage(job.source, job.cancel)?,
+        Way::Forward => job.databases.stage(job)?,
         Way::Backward => job.databases.release(),
     }
     // Databases are committed when the files stand, not with each of git's folders.
@@ -111,7 +115,7 @@ pub(super) fn drive(
     let header = intent.header().clone();
     let mut outcome = Drive::new(*job, header, way, fresh)?.run(intent, record)?;
     outcome.conflicts.append(&mut git.conflicts);
-    outcome.warnings.append(&mut git.warnings);
+    outcome.warnings.extend(std::mem::take(&mut git.warnings));
     git.settle();
     Ok(outcome)
 }
@@ -119,6 +123,8 @@ pub(super) fn drive(
 /// Undoes what an interrupted restore did, to the byte.
 fn take_back(job: &Job<'_>, mut intent: OpenIntent, cause: Error) -> Error {
     let id = intent.id();
+    // What was cancelled must not keep its own way back from being gone to its end.
+    let job = &Job { cancel: Cancel::never(), ..*job };
     let back = drive(job, &mut intent, Way::Backward, false, &mut |_| Ok(()));
     let cause = Box::new(cause);
     match back {
@@ -134,10 +140,9 @@ fn take_back(job: &Job<'_>, mut intent: OpenIntent, cause: Error) -> Error {
 pub(super) fn close(intent: OpenIntent, outcome: &mut Outcome) {
     let id = intent.id();
     if let Err(error) = intent.close() {
-        outcome.warnings.push(format!(
-            "everything is done, but intent {id} could not be closed ({error}): \
-             finish it with `rappel recover --finish`"
-        ));
+        let text = format!("everything is done, but intent {id} could not be closed ({error})");
+        let finish = Advice::Recover { finish: true, rollback: false };
+        outcome.warnings.push(Remark::new(text, finish));
     }
 }
 

@@ -6,12 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rappel_store::Cancel;
 use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, Op};
 use rappel_store::held;
 use rappel_store::sink::Source;
 use rappel_store::threads;
 use rappel_store::{Error as StoreError, content, tree};
+use rappel_types::Remarks;
 use rappel_types::{Entry, Node, ObjectId, RelPath};
 
 use super::error::{Error, Result};
@@ -43,7 +45,7 @@ pub struct Copied {
     /// What else was written, and where.
     pub notes: Vec<String>,
     /// What was left out, and why.
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
 }
 
 /// Writes the tree at `tree`, or what `scope` names of it, into `folder`, which must be absent or
@@ -54,7 +56,7 @@ pub fn restore_to(
     source: &dyn Source,
     tree: Option<&ObjectId>,
     scope: &Scope,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Copied> {
     restore_beside(None, folder, disk, source, tree, scope, cancel)
 }
@@ -68,9 +70,9 @@ pub fn restore_beside(
     source: &dyn Source,
     tree: Option<&ObjectId>,
     scope: &Scope,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Copied> {
-    let mut warnings = Vec::new();
+    let mut warnings = Remarks::default();
     let entries = match tree {
         Some(tree) => entries_of(source, tree, scope, &mut warnings)?,
         None => Vec::new(),
@@ -86,7 +88,7 @@ pub(crate) fn write_entries(
     disk: &Arc<dyn Disk>,
     source: &dyn Source,
     entries: Vec<Entry>,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Copied> {
     write(folder, disk, (source, None), entries, cancel)
 }
@@ -99,7 +101,7 @@ fn write(
     disk: &Arc<dyn Disk>,
     from: From<'_>,
     entries: Vec<Entry>,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Copied> {
     let mut copied = Copied::default();
     let entries = with_folders(entries);
@@ -153,7 +155,7 @@ fn entries_of(
     source: &dyn Source,
     tree: &ObjectId,
     scope: &Scope,
-    warnings: &mut Vec<String>,
+    warnings: &mut Remarks,
 ) -> Result<Vec<Entry>> {
     let mut entries = tree::read(source, tree)?;
     entries.retain(|entry| {
@@ -202,7 +204,7 @@ fn write_all(
     from: From<'_>,
     entries: &[Entry],
     next: &AtomicUsize,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<()> {
     let mask = creation_mask();
     let mut later = Vec::new();
@@ -290,8 +292,8 @@ fn folding(path: &RelPath, error: StoreError) -> Error {
     }
 }
 
-fn check_cancelled(cancel: &AtomicBool) -> Result<()> {
-    if cancel.load(Ordering::Relaxed) {
+fn check_cancelled(cancel: &Cancel) -> Result<()> {
+    if cancel.is_cancelled() {
         return Err(StoreError::Cancelled.into());
     }
     Ok(())

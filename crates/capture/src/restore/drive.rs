@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use rappel_store::Error as StoreError;
 use rappel_store::beneath::{Kind, Meta};
-use rappel_store::threads;
+use rappel_store::{operation, threads};
 use rappel_types::{Node, RelPath};
 
 use super::error::{Error, Result};
@@ -97,24 +97,32 @@ impl<'a> Drive<'a> {
             Way::Forward => Phase::Swapping,
             Way::Backward => Phase::RollingBack,
         });
+        let (progress, moving) = (self.job.progress, self.moving());
+        progress.begin(moving, Some(self.steps.len() as u64));
         for at in (0..self.steps.len()).rev() {
             self.remove(at)?;
         }
+        let is_placed = |need: &Need| matches!(need, Need::Place { .. });
+        let placed = self.needs.iter().filter(|need| is_placed(need)).count();
+        progress.reach(moving, (self.steps.len() - placed) as u64);
         for at in 0..self.steps.len() {
+            let is_placed = is_placed(&self.needs[at]);
             self.place(at)?;
+            progress.add(moving, u64::from(is_placed), 0);
         }
         if self.fresh {
             self.job.check_root()?;
         }
         let writers = self.find_writers()?;
         self.verify(&writers)?;
-        self.job.databases.commit(intent, self.job.cancel)?;
+        self.job.databases.commit(intent, &self.job)?;
         if self.way == Way::Forward {
             intent.note(Phase::Swapped);
         }
         self.purge(&writers)?;
         self.set_modes()?;
         self.report()?;
+        progress.begin(operation::Phase::Recording, None);
         let folders = self.folders();
         std::thread::scope(|scope| {
             let syncing =
@@ -123,6 +131,14 @@ impl<'a> Drive<'a> {
             joined(syncing).and(recorded.map_err(Error::from))
         })?;
         Ok(self.outcome)
+    }
+
+    /// What those who watch see while entries change places.
+    fn moving(&self) -> operation::Phase {
+        match self.way {
+            Way::Forward => operation::Phase::Swapping,
+            Way::Backward => operation::Phase::RollingBack,
+        }
     }
 
     /// Opens up folders that could not be written into otherwise.

@@ -133,16 +133,16 @@ impl Error {
 
     /// A conflict at one path.
     pub(crate) fn conflict(path: &rappel_types::RelPath, reason: impl Into<String>) -> Self {
-        Self::Conflicts(vec![Conflict { path: path.clone(), reason: reason.into() }])
+        Self::Conflicts(vec![Conflict::at(path.clone(), reason)])
     }
 }
 
 fn describe(conflicts: &[Conflict]) -> String {
     match conflicts {
         [] => "the plan has conflicts".into(),
-        [one] => format!("{}: {}", one.path, one.reason),
+        [one] => format!("{}: {}", one.name(), one.reason),
         [first, rest @ ..] => {
-            format!("{}: {} (and {} more conflicts)", first.path, first.reason, rest.len())
+            format!("{}: {} (and {} more conflicts)", first.name(), first.reason, rest.len())
         }
     }
 }

@@ -85,7 +85,7 @@ pub fn staging_name(name: &[u8]) -> Option<IntentId> {
 }
 
 /// How far a restore came, for people to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// It is written down; new content is being staged.

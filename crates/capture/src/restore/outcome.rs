@@ -1,6 +1,7 @@
 //! What a restore did, for the report and for the cache of the next save.
 
 use rappel_store::beneath::Meta;
+use rappel_types::Remarks;
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::{Node, RelPath};
 
@@ -36,7 +37,7 @@ pub struct Outcome {
     /// How many paths were created, overwritten, deleted, or left as they are.
     pub counts: ActionCounts,
     /// What people should know.
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
     /// Displaced files that are still there.
     pub kept: Vec<Kept>,
     /// Paths that were left alone, or are not as planned, because somebody changed them meanwhile.
@@ -55,7 +56,7 @@ impl Outcome {
 
     pub(super) fn conflict(&mut self, path: &RelPath, reason: impl Into<String>) {
         if !self.conflicts.iter().any(|conflict| conflict.path == *path) {
-            self.conflicts.push(Conflict { path: path.clone(), reason: reason.into() });
+            self.conflicts.push(Conflict::at(path.clone(), reason));
         }
     }
 

@@ -315,7 +315,7 @@ impl Planner<'_> {
 
     fn conflict(&mut self, path: &RelPath, reason: impl Into<String>) {
         if !self.plan.conflicts.iter().any(|known| known.path == *path) {
-            self.plan.conflicts.push(Conflict { path: path.clone(), reason: reason.into() });
+            self.plan.conflicts.push(Conflict::at(path.clone(), reason));
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rappel_store::beneath::{Kind, NewFile, Root};
 use rappel_store::content;
+use rappel_store::operation::Phase;
 use rappel_store::sink::Source;
 use rappel_store::threads::{self, Beside};
 use rappel_types::{Action, Content, Node, ObjectId, RelPath};
@@ -97,11 +98,16 @@ pub fn stage(job: &Job<'_>, steps: &[&Step], stoppable: bool, outcome: &mut Outc
     let each = steps.len() <= SYNC_EACH;
     let together = open_at_once(SYNC_EACH);
     let mut files = Vec::new();
+    if !steps.is_empty() {
+        job.progress.begin(Phase::Staging, Some(steps.len() as u64));
+    }
     for step in steps {
         if stoppable {
             job.check_cancelled()?;
         }
-        if let Some(file) = write_one(job, step, outcome)?
+        let file = write_one(job, step, outcome)?;
+        job.progress.add(Phase::Staging, 1, bytes_of(step.to.as_ref()));
+        if let Some(file) = file
             && each
         {
             files.push(file);
@@ -120,6 +126,13 @@ pub fn stage(job: &Job<'_>, steps: &[&Step], stoppable: bool, outcome: &mut Outc
         job.root.rename_noreplace(&step.unfinished, &step.slot)?;
     }
     Ok(())
+}
+
+fn bytes_of(node: Option<&Node>) -> u64 {
+    match node {
+        Some(Node::File { size, .. }) => *size,
+        _ => 0,
+    }
 }
 
 /// How many files to have open at once, where `most` would be best.

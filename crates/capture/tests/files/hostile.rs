@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rappel_capture::Error;
 use rappel_capture::files::{Environment, Request, scan};
+use rappel_store::Cancel;
 use rappel_store::content;
 use rappel_testing::user;
 use rappel_types::config::FilesConfig;
@@ -233,10 +234,10 @@ fn a_scan_can_be_cancelled() {
     for number in 0..100 {
         project.write(format!("f{number}"), "x");
     }
-    let cancel = Arc::new(AtomicBool::new(false));
+    let cancel = Cancel::default();
     let mut project = project;
     let set = cancel.clone();
-    project.sink.on_put = Some(Box::new(move |_| set.store(true, Ordering::Relaxed)));
+    project.sink.on_put = Some(Box::new(move |_| set.cancel()));
     let request = Request {
         root: &project.root,
         config: &FilesConfig::default(),

@@ -5,13 +5,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rappel_capture::Result;
 use rappel_capture::files::{
     Cache, Environment, First, Identity, Request, Scanned, Selector, scan,
 };
+use rappel_store::Cancel;
 use rappel_store::content;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::sink::{Role, Sink, Source, id_of};
@@ -148,7 +149,7 @@ impl Project {
             also: &self.also,
             first: Some(&self.first),
             maybe_changed: maybe,
-            cancel: &AtomicBool::new(false),
+            cancel: &Cancel::default(),
             progress: None,
         };
         scan(request, &self.sink)
@@ -209,7 +210,7 @@ impl Project {
             also: &[],
             first: None,
             maybe_changed: None,
-            cancel: &AtomicBool::new(false),
+            cancel: &Cancel::default(),
             progress: None,
         };
         scan(request, &self.sink).unwrap().next

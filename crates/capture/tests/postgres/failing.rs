@@ -6,6 +6,7 @@ use std::time::Duration;
 use rappel_capture::databases::postgres::{Database, Options, Pace};
 use rappel_capture::databases::{Error, Fate, Watch, dump};
 use rappel_testing::{MemoryStore, Postgres};
+use rappel_types::Advice;
 use rappel_types::database::DatabasePart;
 
 use crate::support::{ZOO, at, capture, database, patient, restore, server_with, through};
@@ -454,8 +455,9 @@ fn what_cannot_succeed_is_refused_beforehand() {
     let target = capture(&app, &store).part;
     let refusal =
         |database: &Database, target: &DatabasePart| match database.check(&store, target, false) {
-            Err(Error::Refused { message, hint }) => {
-                format!("{message} | {}", hint.unwrap_or_default())
+            Err(Error::Refused { message, advice }) => {
+                let advice: Vec<&str> = advice.iter().filter_map(|one| one.as_plain()).collect();
+                format!("{message} | {}", advice.join("; "))
             }
             other => panic!("{other:?}"),
         };
@@ -508,6 +510,6 @@ fn what_cannot_succeed_is_refused_beforehand() {
     assert!(said.contains("subscribes") && said.contains("sub"), "{said}");
 
     let remote = at("postgres://192.0.2.1/app");
-    let said = refusal(&remote, &target);
-    assert!(said.contains("--allow-remote-database app"), "{said}");
+    let Err(Error::Refused { advice, .. }) = remote.check(&store, &target, false) else { panic!() };
+    assert_eq!(advice, [Advice::AllowDatabase { name: "app".into() }]);
 }

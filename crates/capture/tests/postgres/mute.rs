@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rappel_capture::databases::postgres::{Database, Options, Pace};
 use rappel_capture::databases::{Error, Watch};
+use rappel_store::Cancel;
 use rappel_testing::{MemoryStore, Postgres};
 
 use crate::support::{at, capture, database, patient, server_with};
@@ -22,15 +23,15 @@ const SOCKET: &str = ".s.PGSQL.5432";
 struct Proxy {
     folder: tempfile::TempDir,
     mute: Arc<AtomicBool>,
-    cancel: Arc<AtomicBool>,
+    cancel: Cancel,
 }
 
 impl Proxy {
     fn before(server: &Postgres) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
-        let (mute, cancel) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let proxy = Self { folder, mute: Arc::clone(&mute), cancel: Arc::clone(&cancel) };
+        let (mute, cancel) = (Arc::new(AtomicBool::new(false)), Cancel::default());
+        let proxy = Self { folder, mute: Arc::clone(&mute), cancel: cancel.clone() };
         let behind: PathBuf = server.host().join(SOCKET);
         thread::spawn(move || {
             for client in listener.incoming() {
@@ -41,12 +42,12 @@ impl Proxy {
                     let _ = std::io::copy(&mut from, &mut to);
                     let _ = to.shutdown(Shutdown::Both);
                 });
-                let (mute, cancel) = (Arc::clone(&mute), Arc::clone(&cancel));
+                let (mute, cancel) = (Arc::clone(&mute), cancel.clone());
                 thread::spawn(move || {
                     let mut bytes = [0; 8 << 10];
                     while let Ok(count @ 1..) = client.read(&mut bytes) {
                         if bytes[0] == b'Q' && mute.load(Ordering::SeqCst) {
-                            cancel.store(true, Ordering::SeqCst);
+                            cancel.cancel();
                         } else if server.write_all(&bytes[..count]).is_err() {
                             break;
                         }
@@ -59,7 +60,7 @@ impl Proxy {
     }
 
     fn database(&self) -> Database {
-        self.unattended().until(Arc::clone(&self.cancel))
+        self.unattended().until(self.cancel.clone())
     }
 
     /// The database as one sees it whom nobody stops.

@@ -1,8 +1,9 @@
 //! What is captured comes back, whatever happened in between.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rappel_capture::databases::postgres::Pace;
+use rappel_store::Cancel;
 use rappel_testing::MemoryStore;
 
 use crate::support::{ZOO, capture, database, restore, server_with};
@@ -138,8 +139,8 @@ fn a_capture_is_followed_and_can_be_ended() {
     let part = database.capture(&store, None, &pace).unwrap().part;
     assert!(told.load(Ordering::Relaxed) >= part.bytes);
 
-    let cancel = AtomicBool::new(false);
-    let progress = |_: u64| cancel.store(true, Ordering::Relaxed);
+    let cancel = Cancel::default();
+    let progress = |_: u64| cancel.cancel();
     let pace = Pace { progress: Some(&progress), cancel: Some(&cancel) };
     let error = database.capture(&store, None, &pace).unwrap_err();
     assert!(error.to_string().contains("cancelled"), "{error}");

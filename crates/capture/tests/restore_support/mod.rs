@@ -4,15 +4,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rappel_capture::databases::DatabaseDrive;
 use rappel_capture::restore::{
     Error, Intents, Job, Outcome, Request, Result, RootProbe, Scope, Side, apply, finish,
     plan_files, rollback,
 };
+use rappel_store::Cancel;
 use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, RealDisk};
+use rappel_store::operation::Progress;
 use rappel_store::tree;
 use rappel_testing::{MemoryStore, Project, Snapshot};
 use rappel_types::{CheckpointId, Entry, FacetState, Plan, RelPath, Timestamp, WorkspaceId};
@@ -33,7 +34,8 @@ pub struct Scene {
     pub target: Vec<Entry>,
     pub before: Snapshot,
     pub after: Snapshot,
-    pub cancel: AtomicBool,
+    pub cancel: Cancel,
+    pub progress: Progress,
     pub databases: DatabaseDrive,
 }
 
@@ -50,7 +52,8 @@ impl Scene {
             target: entries,
             before,
             after,
-            cancel: AtomicBool::new(false),
+            cancel: Cancel::default(),
+            progress: Progress::default(),
             databases: DatabaseDrive::default(),
         }
     }
@@ -83,6 +86,7 @@ impl Scene {
             root,
             source: &self.store,
             cancel: &self.cancel,
+            progress: &self.progress,
             states: &|_| Ok(Vec::new()),
             databases: &self.databases,
         }

@@ -8,11 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rappel_capture::databases::sqlite::{Database, Way, companions};
 use rappel_capture::databases::{Captured, Error, Result, Watch};
+use rappel_store::Cancel;
 use rappel_store::beneath::Root;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::sink::Sink;
@@ -31,16 +32,14 @@ pub struct Place {
 pub const JOURNALS: [&str; 3] = ["DELETE", "TRUNCATE", "WAL"];
 
 /// Nobody stops it.
-pub fn never() -> &'static AtomicBool {
-    static NEVER: AtomicBool = AtomicBool::new(false);
-    &NEVER
+pub fn never() -> &'static Cancel {
+    Cancel::never()
 }
 
 /// Nobody watches.
 pub fn watch() -> Watch<'static> {
-    static CANCEL: AtomicBool = AtomicBool::new(false);
     static BYTES: AtomicU64 = AtomicU64::new(0);
-    Watch { cancel: &CANCEL, bytes: &BYTES }
+    Watch { cancel: Cancel::never(), bytes: &BYTES }
 }
 
 /// What the file system says of one file: its bytes and its times.
@@ -120,11 +119,11 @@ impl Place {
     }
 
     pub fn capture(&self, name: &str, prior: Option<&DatabasePart>) -> Captured {
-        self.database(name).capture(&self.store, prior, &AtomicBool::new(false)).unwrap()
+        self.database(name).capture(&self.store, prior, &Cancel::default()).unwrap()
     }
 
     pub fn digest(&self, name: &str) -> Option<Digest> {
-        self.database(name).digest(&AtomicBool::new(false)).unwrap()
+        self.database(name).digest(&Cancel::default()).unwrap()
     }
 
     /// Restores, and returns the safety copy.

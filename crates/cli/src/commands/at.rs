@@ -65,7 +65,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let found = rappel.query_at_most(&query, most)?;
     let output = context.output;
     if output.json {
-        output.answer_json(&rappel::at_json(&found))?;
+        output.answer_json(&rappel::answers::AtAnswer::from(&found))?;
     } else {
         let told = if args.full { face::agents::state_in_full } else { face::agents::state };
         let text = told(&found, context.now(), output.paint());

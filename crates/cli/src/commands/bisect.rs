@@ -60,7 +60,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if args.abort {
         let was = rappel.abort_bisect()?;
         if output.json {
-            output.answer_json(&serde_json::json!({ "aborted": was }))?;
+            output.answer_json(&rappel::answers::BisectAbortAnswer { aborted: was })?;
         } else if !output.quiet {
             let said = if was { "Gave up the bisect" } else { "No bisect is unfinished" };
             output.answer(|out| Ok(writeln!(out, "{said}")?))?;

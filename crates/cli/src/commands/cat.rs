@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use rappel::answers::FileContent;
 use rappel_types::{PathError, Reference, RelPath};
-use serde_json::{Value, json};
 
 use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
@@ -35,7 +35,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if context.output.json {
         let mut bytes = Vec::new();
         rappel.cat(reference, &path, &mut bytes)?;
-        context.output.answer_json(&document(&path, bytes))?;
+        context.output.answer_json(&FileContent::new(path, bytes))?;
         return Ok(Exit::Done);
     }
     context.output.answer(|out| Ok(rappel.cat(reference, &path, out)?))?;
@@ -55,50 +55,4 @@ fn path(given: &str, root: &Path, context: &Context) -> Result<RelPath> {
             "the path is relative to the workspace's root; `./` begins at the present folder";
         Failure::usage(error.to_string(), hint)
     })
-}
-
-/// The file as one JSON document: text as it is, anything else in base 64.
-fn document(path: &RelPath, bytes: Vec<u8>) -> Value {
-    let length = bytes.len();
-    match String::from_utf8(bytes) {
-        Ok(text) => json!({"path": path, "bytes": length, "content": text}),
-        Err(error) => {
-            let encoded = base64(error.as_bytes());
-            json!({"path": path, "bytes": length, "content_base64": encoded})
-        }
-    }
-}
-
-/// Base 64 as RFC 4648 has it, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > group.len() { '=' } else { char::from(digit) });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        for (bytes, text) in [
-            (&b""[..], ""),
-            (b"f", "Zg=="),
-            (b"fo", "Zm8="),
-            (b"foo", "Zm9v"),
-            (b"foobar", "Zm9vYmFy"),
-            (b"\xff\xfe\xfd", "//79"),
-        ] {
-            assert_eq!(base64(bytes), text);
-        }
-    }
 }

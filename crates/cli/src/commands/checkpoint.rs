@@ -2,13 +2,14 @@
 //! give them.
 
 use clap::{CommandFactory, Subcommand};
-use rappel_types::{CheckpointId, Facet, Reference};
+use rappel::RolledBack;
+use rappel_types::Reference;
 
 use super::{at, delete, diff, help, list, loki, prune, restore, save, show, timeline};
 use crate::args::Cli;
 use crate::errors::{Exit, Result};
 use crate::process::Context;
-use crate::values;
+use crate::{face, progress, values};
 
 /// The same commands under other names: create, list, show and so on
 ///
@@ -62,44 +63,34 @@ fn list_all(args: &list::Args, context: &Context) -> Result {
     }
 }
 
-/// `restore REF --only agents --confirm`, and how the code would follow.
+/// Sets agents' state back, and says how the code would follow.
 fn rollback(args: &Rollback, context: &Context) -> Result {
-    let rappel = context.open_silently()?;
+    let rappel = context.open()?;
     let reference = loki::resolved(&rappel, &args.reference, context)?;
-    let row = rappel.resolve(&reference, false)?;
-    let safety = loki::newest_safety(&rappel)?;
-    let checkpoint = rappel.show(&restore::exactly(&row.id))?;
-    drop(rappel);
-    let how = restore::How { only: vec![Facet::Agents], confirm: true, ..restore::How::default() };
-    let reference = Some(restore::exactly(&row.id));
-    let exit = restore::run(&restore::Args { reference, how, conversation: None }, context)?;
+    let options = restore::How::default().options(context, rappel.root())?;
+    context.stop_cleanly();
+    let RolledBack { mut report, commit, loki } =
+        progress::watch(context, "Comparing", || rappel.rollback(&reference, &options))?;
+    face::advice::word_report(&mut report);
+    let head = restore::head_after(&report, &rappel, context);
+    let exit = restore::tell(&head, &report, &report, "undo", context)?;
     let output = context.output;
-    write_safety(safety.as_ref(), context)?;
+    if let Some(written) = loki {
+        output.note(&format!("the state before is {} (pre-rollback snapshot)", written.id));
+    }
     if !output.json && !output.quiet {
-        if let Some(commit) = checkpoint.manifest.git.and_then(|git| git.root.commit) {
+        if let Some(commit) = commit {
             output.tell(&format!(
                 "The code is as it was. To move it too: git reset --hard {commit} (that drops what is not committed)"
             ));
         }
-        let all = context.suggest(&format!("restore {}", row.id));
+        let all = context.suggest(&format!("restore {}", report.checkpoint));
         output.tell(&format!(
             "{} {all} brings back everything, and can be undone",
             output.paint_stderr().hint("hint:")
         ));
     }
     Ok(exit)
-}
-
-/// Where Loki Mode works, what was made before the rollback is written into its folder too.
-fn write_safety(before: Option<&CheckpointId>, context: &Context) -> Result<()> {
-    let rappel = context.open_silently()?;
-    let made = loki::newest_safety(&rappel)?;
-    let Some(made) = made.filter(|made| Some(made) != before) else { return Ok(()) };
-    if rappel.loki_place().is_some() {
-        let written = rappel.write_loki(&made)?;
-        context.output.note(&format!("the state before is {} (pre-rollback snapshot)", written.id));
-    }
-    Ok(())
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {

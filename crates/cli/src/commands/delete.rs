@@ -1,9 +1,9 @@
 //! `rappel delete`.
 
+use rappel::answers::DeleteAnswer;
 use rappel::{Checkpoint, ErrorKind, GcReport, Rappel};
 use rappel_types::size::format_size;
 use rappel_types::{CheckpointId, Reference, time};
-use serde_json::json;
 
 use super::restore::exactly;
 use crate::errors::{Exit, Failure, Result};
@@ -76,7 +76,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
     // They are deleted, whatever became of their space.
     let done = failure.map_or(Ok(Exit::Done), Err);
     if output.json {
-        output.answer_json(&json!({"deleted": deleted, "now": args.now, "gc": freed}))?;
+        output.answer_json(&DeleteAnswer {
+            deleted: &deleted,
+            now: args.now,
+            gc: freed.as_ref(),
+        })?;
         return done;
     }
     if output.quiet {
@@ -106,7 +110,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 /// What gc freed; nothing if another one is at it, which will find what was deleted too.
 pub(super) fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
-    match progress::spinner(context, "Freeing space", || rappel.gc(true, false)) {
+    match progress::watch(context, "Freeing space", || rappel.gc(true, false)) {
         Ok(report) => Ok(Some(report)),
         Err(error) if error.kind() == ErrorKind::Busy => {
             context.output.note("the space comes back with the next `rappel gc`: one is running");

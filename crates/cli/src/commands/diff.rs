@@ -61,7 +61,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let paths = context.paths(rappel.root(), args.paths.iter().chain(&args.plain_paths))?;
     let options = DiffOptions { paths, only: args.only.clone(), session: args.session.clone() };
-    let Range { from, to, dots } = &args.from;
+    let Range { from, to, dots, .. } = &args.from.meant(&rappel);
     if *dots && args.to.is_some() {
         return Err(Failure::usage(
             "A..B has both ends already",

@@ -1,7 +1,7 @@
 //! `rappel doctor`.
 
+use rappel::answers::DoctorAnswer;
 use rappel::{Check, ErrorKind};
-use serde_json::json;
 
 use crate::errors::{Exit, Result};
 use crate::process::Context;
@@ -20,18 +20,26 @@ pub struct Args {}
 pub fn run(_: &Args, context: &Context) -> Result {
     let output = context.output;
     let looked = context.open().and_then(|rappel| {
-        let mut checks = progress::spinner(context, "Looking", || rappel.doctor())?;
+        let mut checks = progress::watch(context, "Looking", || rappel.doctor())?;
         let installed = super::integrate::installed(&rappel, context);
         checks.extend(rappel.integrations(&installed)?.iter().map(Check::of_integration));
+        for check in &mut checks {
+            match face::advice::hint(&check.advice) {
+                Some(hint) if check.ok => check.found = format!("{} ({hint})", check.found),
+                hint => check.hint = hint,
+            }
+        }
         Ok(checks)
     });
     // What cannot even be opened is a finding, not a failure to look.
     let checks = looked.unwrap_or_else(|failure| {
-        vec![Check { name: "opening", ok: false, found: failure.message, hint: failure.hint }]
+        let (found, hint) = (failure.message, failure.hint);
+        vec![Check { name: "opening", ok: false, found, advice: Vec::new(), hint }]
     });
-    let ok = checks.iter().all(|check| check.ok);
+    let answer = DoctorAnswer::from(&checks[..]);
+    let ok = answer.ok;
     if output.json {
-        output.answer_json(&json!({"ok": ok, "checks": checks}))?;
+        output.answer_json(&answer)?;
     } else if !(output.quiet && ok) {
         let text = face::health::checks(&checks, output.paint());
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;

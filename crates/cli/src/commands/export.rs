@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use rappel::answers::ExportAnswer;
 use rappel::{ExportOptions, ExportRange, Exported, Form, Rappel};
 use rappel_types::size::format_size;
-use serde::Serialize;
 
 use crate::errors::{Exit, Failure, Result};
-use crate::face;
 use crate::output::clean;
 use crate::process::Context;
 use crate::values::{self, Range};
+use crate::{face, progress};
 
 /// Write checkpoints out, for another machine or another tool
 ///
@@ -49,20 +49,12 @@ pub struct Args {
     /// Where to; - is stdout, for a form of one file
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
-    /// Leave out what looks like a secret
+    /// Leave out what looks like a secret; names of files stay
     #[arg(long)]
     pub redact: bool,
     /// Also bring this SQLite database up to date, with the tables of CAF
     #[arg(long, value_name = "FILE")]
     pub sqlite: Option<PathBuf>,
-}
-
-/// What was written, as programs read it.
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    exported: &'a Exported,
-    redacted: bool,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
@@ -74,7 +66,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
         None => rappel.export_place(args.format, context.folder())?,
     };
     let options = ExportOptions {
-        checkpoints: args.references.iter().map(range).collect::<Result<_>>()?,
+        checkpoints: args
+            .references
+            .iter()
+            .map(|one| range(&one.meant(&rappel)))
+            .collect::<Result<_>>()?,
         form: args.format,
         place: Some(place),
         redact: args.redact,
@@ -83,10 +79,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if to_stdout {
         return stream(&rappel, &options, context);
     }
-    let exported = rappel.export(&options)?;
+    let exported = progress::watch(context, "Writing", || rappel.export(&options))?;
     let output = context.output;
     if output.json {
-        output.answer_json(&Answer { exported: &exported, redacted: args.redact })?;
+        output.answer_json(&ExportAnswer { exported: &exported, redacted: args.redact })?;
     } else if output.quiet {
         output.answer(|out| {
             for path in &exported.paths {

@@ -38,7 +38,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     if args.now && !args.confirm && !args.dry_run && !ask(&rappel, context)? {
         return Ok(confirm::DECLINED);
     }
-    let report = progress::spinner(context, "Freeing space", || match args.now {
+    context.stop_cleanly();
+    let report = progress::watch(context, "Freeing space", || match args.now {
         true => rappel.gc_deleted(args.dry_run),
         false => rappel.gc(false, args.dry_run),
     })?;

@@ -1,7 +1,7 @@
 //! `rappel guard`.
 
 use clap::ValueEnum;
-use rappel::{Operation, Rappel, SaveOptions};
+use rappel::{DestructiveCommand, Rappel, SaveOptions};
 use rappel_hooks::shell;
 use rappel_types::redact;
 
@@ -117,15 +117,15 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     let operation = shell::verdict_of_words(&args.command, folder, process::exported());
     let operation = operation.operation();
-    let harmless = || Operation {
+    let harmless = || DestructiveCommand {
         command: line_of(&args.command),
         does: "runs a command".into(),
-        ..Operation::default()
+        ..DestructiveCommand::default()
     };
     let rappel = context.open_silently()?;
     let operation = operation.and_then(|operation| rappel.resolve_commits(operation));
     let operation = operation.unwrap_or_else(harmless);
-    let operation = Operation { command: line_of(&args.command), ..operation };
+    let operation = DestructiveCommand { command: line_of(&args.command), ..operation };
     save(&rappel, &operation, context)?;
     drop(rappel);
     let not_run = process::replace_by(&args.command, folder);
@@ -139,7 +139,7 @@ fn line_of(words: &[String]) -> String {
 }
 
 /// Saves before a line that was typed, if it destroys something.
-fn save_typed(operation: Operation, context: &Context) -> Result<()> {
+fn save_typed(operation: DestructiveCommand, context: &Context) -> Result<()> {
     let rappel = context.open_silently()?;
     match rappel.resolve_commits(operation) {
         Some(operation) => save(&rappel, &operation, context),
@@ -148,7 +148,7 @@ fn save_typed(operation: Operation, context: &Context) -> Result<()> {
 }
 
 /// Makes the checkpoint and says so in one line.
-fn save(rappel: &Rappel, operation: &Operation, context: &Context) -> Result<()> {
+fn save(rappel: &Rappel, operation: &DestructiveCommand, context: &Context) -> Result<()> {
     let options = SaveOptions { session: context.session(), ..SaveOptions::default() };
     let before = rappel.save_before(operation, options)?;
     let id = &before.saved.checkpoint.manifest.id;

@@ -56,7 +56,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "help",
         ],
     ),
-    ("Integrations", &["export", "import", "integrate", "guard", "watch", "hook"]),
+    ("Integrations", &["serve", "mcp", "export", "import", "integrate", "guard", "watch", "hook"]),
 ];
 
 /// The words that help and messages use, each in a sentence.

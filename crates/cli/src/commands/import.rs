@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use rappel::formats::Form;
-use rappel::{ImportOptions, Imported};
+use rappel::{ErrorKind, ImportOptions, Imported};
 
-use crate::errors::{Exit, Result};
+use crate::errors::{Exit, Failure, Result};
 use crate::output::clean;
 use crate::process::Context;
 use crate::{face, progress};
@@ -43,12 +43,9 @@ fn format() -> impl clap::builder::TypedValueParser<Value = Form> {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let options = ImportOptions {
-        path: context.absolute(&args.path),
-        form: args.format,
-        ..ImportOptions::default()
-    };
-    let imported = progress::import(context, &options.progress, || rappel.import(&options))?;
+    let options = ImportOptions { path: context.absolute(&args.path), form: args.format };
+    context.stop_cleanly();
+    let imported = progress::watch(context, "Reading checkpoints", || rappel.import(&options))?;
     let output = context.output;
     let (skipped, more) = imported.skipped.split_at(imported.skipped.len().min(NAMED));
     if !output.json {
@@ -59,13 +56,19 @@ pub fn run(args: &Args, context: &Context) -> Result {
             output.warning(&format!("and {} more were not imported", more.len()));
         }
     }
+    // Nothing of it is here: whoever asked for it has to know.
+    let failed = imported.imported == 0 && imported.known == 0 && !imported.skipped.is_empty();
     if output.json {
         output.answer_json(&imported)?;
-    } else if !output.quiet {
+    } else if !output.quiet && !failed {
         let text = told(&imported, context);
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
     }
-    Ok(Exit::Done)
+    match failed {
+        true if output.json => Ok(Exit::Bad(ErrorKind::Failed)),
+        true => Err(Failure::failed("nothing was imported")),
+        false => Ok(Exit::Done),
+    }
 }
 
 fn told(imported: &Imported, context: &Context) -> String {

@@ -1,18 +1,20 @@
 //! `rappel integrate`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use rappel::answers::{ClaudeAnswer, RemovedAnswer};
 use rappel::hook::Installed;
-use rappel::{ErrorKind, ListFilter, Progress, Rappel, SaveOptions};
+use rappel::{ErrorKind, ListFilter, Rappel, SaveOptions};
 use rappel_hooks::claude;
 use rappel_hooks::claude::handlers::{Caller, Program, Scope};
 use rappel_hooks::claude::integrate::{self, Changes, IntegrateError, Place};
+use rappel_hooks::claude::mcp::{self, Registry};
 use rappel_hooks::files::FileError;
 use rappel_hooks::records::Records;
 use rappel_hooks::typed::SLASHES;
 use rappel_types::CheckpointId;
-use serde_json::json;
 
 use super::{help, integrate_git, integrate_systemd, trust};
 use crate::errors::{Exit, Failure, Result};
@@ -41,6 +43,7 @@ Examples:
   rappel integrate claude
   rappel integrate claude --user --status-line
   rappel integrate claude --shared
+  rappel integrate claude --mcp
   rappel integrate claude --remove
   rappel integrate git
   rappel integrate systemd
@@ -72,6 +75,9 @@ pub struct Args {
     /// Also show in the agent's status line when the last save was, unless it shows something else
     #[arg(long, conflicts_with = "remove")]
     status_line: bool,
+    /// Also register `rappel mcp`, so that the agent can save, restore and recall by tools
+    #[arg(long, conflicts_with = "remove")]
+    mcp: bool,
 }
 
 /// An agent that can be integrated.
@@ -111,11 +117,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
         Agent::Git => Some("git's hooks belong to one repository"),
         Agent::Systemd => Some("the unit of systemd is yours, for all your projects"),
     };
-    if let (Some(message), true) = (one_place, args.user || args.shared || args.status_line) {
+    let of_claude = args.user || args.shared || args.status_line || args.mcp;
+    if let (Some(message), true) = (one_place, of_claude) {
         return Err(Failure {
             kind: ErrorKind::Usage,
             message: message.into(),
-            hint: Some("leave out --user, --shared and --status-line".into()),
+            hint: Some("leave out --user, --shared, --status-line and --mcp".into()),
         });
     }
     match (agent, args.remove) {
@@ -140,8 +147,11 @@ fn install(args: &Args, context: &Context) -> Result {
     // A home that cannot be used is told before anything is written.
     let rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
-    let changes = integrate::install(&place, &caller, args.status_line, &records)?;
+    let mut changes = integrate::install(&place, &caller, args.status_line, &records)?;
     drop(records);
+    if args.mcp {
+        changes.extend(mcp::register(&registry(scope, &context.root(), context)?, &caller)?);
+    }
 
     let output = context.output;
     let remove_with = context.suggest(&format!("integrate claude --remove{}", flag(scope)));
@@ -158,23 +168,23 @@ fn install(args: &Args, context: &Context) -> Result {
     let names: Vec<String> =
         SLASHES.iter().map(|slash| format!("/rappel:{}", slash.name)).collect();
     if output.json {
-        output.answer_json(&json!({
-            "agent": "claude",
-            "scope": scope,
-            "settings": place.settings().display().to_string(),
-            "program": match caller.program() {
+        output.answer_json(&ClaudeAnswer {
+            agent: "claude",
+            scope: scope.as_str(),
+            settings: place.settings().display().to_string(),
+            program: match caller.program() {
                 Program::At(path) => path.display().to_string(),
                 Program::OnPath => "rappel".into(),
             },
-            "changed": !changes.is_empty(),
-            "written": texts(&changes.written),
-            "removed": texts(&changes.removed),
-            "kept": texts(&changes.kept),
-            "commands": names,
-            "checkpoint": saved,
-            "notes": notes,
-            "remove_with": remove_with,
-        }))?;
+            changed: !changes.is_empty(),
+            written: texts(&changes.written),
+            removed: texts(&changes.removed),
+            kept: texts(&changes.kept),
+            commands: &names,
+            checkpoint: saved.as_ref(),
+            notes: &notes,
+            remove_with,
+        })?;
         return Ok(Exit::Done);
     }
     if !output.quiet {
@@ -195,6 +205,16 @@ fn install(args: &Args, context: &Context) -> Result {
     Ok(Exit::Done)
 }
 
+/// Where the MCP server of a scope is registered.
+fn registry(scope: Scope, root: &Path, context: &Context) -> Result<Registry> {
+    let folder = context.agent_folder(&claude::VENDOR)?;
+    // Claude's file for the user stands beside its usual folder, and in one that was chosen.
+    let (chosen, usual) = claude::VENDOR.folder;
+    let beside = process::variable(chosen).is_none() && folder.ends_with(usual);
+    let place = if beside { folder.parent().unwrap_or(&folder) } else { &folder };
+    Ok(Registry::new(scope, root, &place.join(".claude.json")).map_err(IntegrateError::from)?)
+}
+
 /// What was written, a line each.
 fn written(place: &Place, caller: &Caller, changes: &Changes) -> String {
     if changes.is_empty() {
@@ -202,6 +222,13 @@ fn written(place: &Place, caller: &Caller, changes: &Changes) -> String {
     }
     let mut text = String::new();
     let (commands, skill) = (place.commands(), place.skill());
+    for path in changes
+        .written
+        .iter()
+        .filter(|path| path.ends_with(".mcp.json") || path.ends_with(".claude.json"))
+    {
+        text.push_str(&format!("Wrote {}: the MCP server `rappel`\n", path.display()));
+    }
     for path in &changes.written {
         if *path == place.settings() {
             let calls = clean(&caller.line("hook claude"));
@@ -229,14 +256,12 @@ pub(super) fn first_save(
     }
     trust::ask_once(rappel, context)?;
     context.stop_cleanly();
-    let counters = Progress::default();
     let options = SaveOptions {
         message: Some(message.into()),
         session: context.session(),
         ..SaveOptions::default()
     };
-    let saved =
-        progress::scan(context, &counters, || rappel.save_with_progress(&options, Some(&counters)));
+    let saved = progress::watch(context, "Looking for changes", || rappel.save(&options));
     let saved = saved.map_err(Failure::from).map_err(|failure| Failure {
         message: format!("the hooks are in place, but the first save failed: {}", failure.message),
         ..failure
@@ -322,6 +347,19 @@ fn remove(args: &Args, context: &Context) -> Result {
             }
         }
     }
+    let mut scopes: BTreeSet<Scope> = places.iter().map(|place| place.scope).collect();
+    if root.to_str().is_none() {
+        // Such a folder cannot be registered.
+        scopes.retain(|scope| *scope == Scope::User);
+    }
+    for scope in scopes {
+        let taken =
+            registry(scope, &root, context).and_then(|registry| Ok(mcp::unregister(&registry)?));
+        match taken {
+            Ok(changes) => all.extend(changes),
+            Err(failure) => failed = failed.or(Some(failure)),
+        }
+    }
     for place in &places {
         match integrate::remove(place, records.as_ref()) {
             Ok(changes) => all.extend(changes),
@@ -376,14 +414,14 @@ pub(super) fn told(
 ) -> Result<()> {
     let output = context.output;
     if output.json {
-        return output.answer_json(&json!({
-            "agent": agent,
-            "changed": !changes.is_empty(),
-            "written": texts(&changes.written),
-            "removed": texts(&changes.removed),
-            "kept": texts(&changes.kept),
-            "notes": notes,
-        }));
+        return output.answer_json(&RemovedAnswer {
+            agent,
+            changed: !changes.is_empty(),
+            written: texts(&changes.written),
+            removed: texts(&changes.removed),
+            kept: texts(&changes.kept),
+            notes,
+        });
     }
     if !output.quiet {
         output.answer(|out| {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rappel::answers::GitHooksAnswer;
 use rappel::hook::Installed;
 use rappel::{ErrorKind, Rappel};
 use rappel_hooks::claude::handlers::{Caller, Program};
@@ -9,7 +10,6 @@ use rappel_hooks::claude::integrate::{Changes, IntegrateError};
 use rappel_hooks::files::FileError;
 use rappel_hooks::git::{self, HOOKS, Place};
 use rappel_hooks::records::Records;
-use serde_json::json;
 
 use super::hook_git::GIT;
 use super::integrate::{first_save, installed_program, left_alone, texts, told};
@@ -42,15 +42,15 @@ pub fn install(context: &Context) -> Result {
     let saved = first_save(&rappel, "Git's hooks integrated", &changes, context)?;
     let remove_with = context.suggest("integrate git --remove");
     if output.json {
-        output.answer_json(&json!({
-            "agent": GIT,
-            "hooks": folder.display().to_string(),
-            "changed": !changes.is_empty(),
-            "written": texts(&changes.written),
-            "lines": null,
-            "checkpoint": saved,
-            "remove_with": remove_with,
-        }))?;
+        output.answer_json(&GitHooksAnswer {
+            agent: GIT,
+            hooks: folder.display().to_string(),
+            changed: !changes.is_empty(),
+            written: texts(&changes.written),
+            lines: None,
+            checkpoint: saved.as_ref(),
+            remove_with: Some(remove_with),
+        })?;
         return Ok(Exit::Done);
     }
     if !output.quiet {
@@ -81,16 +81,15 @@ fn elsewhere(folder: &Path, caller: &Caller, context: &Context) -> Result {
     let output = context.output;
     let lines = HOOKS.map(|hook| (hook, git::line(caller, hook)));
     if output.json {
-        let lines: serde_json::Map<_, _> =
-            lines.iter().map(|(hook, line)| ((*hook).to_owned(), line.as_str().into())).collect();
-        output.answer_json(&json!({
-            "agent": GIT,
-            "hooks": folder.display().to_string(),
-            "changed": false,
-            "written": [],
-            "lines": lines,
-            "remove_with": null,
-        }))?;
+        output.answer_json(&GitHooksAnswer {
+            agent: GIT,
+            hooks: folder.display().to_string(),
+            changed: false,
+            written: Vec::new(),
+            lines: Some(lines.iter().map(|(hook, line)| (*hook, line.as_str())).collect()),
+            checkpoint: None,
+            remove_with: None,
+        })?;
         return Ok(Exit::Done);
     }
     output.answer(|out| {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rappel::ErrorKind;
+use rappel::answers::SystemdAnswer;
 use rappel_hooks::claude::integrate::{Changes, IntegrateError};
 use rappel_hooks::files;
-use serde_json::json;
 
 use super::integrate::{installed_program, told};
 use crate::errors::{Exit, Failure, Result};
@@ -77,13 +77,13 @@ pub fn install(context: &Context) -> Result {
     let remove_with = context.suggest("integrate systemd --remove");
     let start_with = "systemctl --user daemon-reload && systemctl --user enable --now rappel";
     if output.json {
-        output.answer_json(&json!({
-            "agent": SYSTEMD,
-            "unit": path.display().to_string(),
-            "changed": changed,
-            "start_with": start_with,
-            "remove_with": remove_with,
-        }))?;
+        output.answer_json(&SystemdAnswer {
+            agent: SYSTEMD,
+            unit: path.display().to_string(),
+            changed,
+            start_with,
+            remove_with,
+        })?;
     } else if !output.quiet {
         output.answer(|out| {
             match changed {

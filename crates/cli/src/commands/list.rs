@@ -84,6 +84,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let path = context.paths(rappel.root(), args.path())?.pop();
     let listing = rappel.list(&ListFilter {
         limit: Some(args.limit.most()),
+        after: None,
         tag: args.tag.clone(),
         trigger: args.trigger,
         since: args.since.as_ref().map(|when| context.moment(when)).transpose()?,
@@ -150,7 +151,8 @@ fn nothing(args: &Args, context: &Context, rappel: &rappel::Rappel) -> String {
             context.suggest("list")
         );
     }
-    let other = rappel.other_history().map(|text| format!("{}\n", face::capitalised(&text)));
+    let other = rappel.other_history().map(|remark| face::advice::sentence(&remark));
+    let other = other.map(|text| format!("{}\n", face::capitalised(&text)));
     format!(
         "No checkpoints of {} yet.\n{}Make the first one with: {}\n",
         rappel.root().display(),

@@ -1,10 +1,9 @@
 //! `rappel checkpoint …` in a folder where Loki Mode works: the tool's own words, and its own folder of
 //! checkpoints beside ours.
 
-use rappel::{ErrorKind, ListFilter, LokiWritten, Rappel};
-use rappel_types::{CheckpointId, Reference, Trigger};
-use serde::Serialize;
-use serde_json::{Value, json};
+use rappel::answers::{LokiAnswer, LokiSaveAnswer, SaveAnswer};
+use rappel::{ErrorKind, ListFilter, Rappel};
+use rappel_types::Reference;
 
 use super::{list, restore, save};
 use crate::errors::{Exit, Failure, Result};
@@ -16,19 +15,8 @@ pub fn is_here(context: &Context) -> bool {
     context.open_silently().is_ok_and(|rappel| rappel.loki_place().is_some())
 }
 
-/// The answer of `save`, and what was written for the tool.
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    checkpoint: &'a rappel::Checkpoint,
-    notes: &'a [String],
-    waited_ms: u128,
-    loki: Value,
-}
-
 /// Makes a checkpoint, and writes it into the tool's folder too.
 pub fn create(args: &save::Args, context: &Context) -> Result {
-    rappel::check_tags(&args.tags)?;
     let rappel = context.open_silently()?;
     let saved = save::make(args, &rappel, context)?;
     let checkpoint = &saved.checkpoint;
@@ -40,9 +28,8 @@ pub fn create(args: &save::Args, context: &Context) -> Result {
     })?;
     let output = context.output;
     if output.json {
-        let waited_ms = saved.waited.as_millis();
-        let loki = as_json(&written);
-        output.answer_json(&Answer { checkpoint, notes: &saved.notes, waited_ms, loki })?;
+        let loki = LokiAnswer::from(&written);
+        output.answer_json(&LokiSaveAnswer { saved: SaveAnswer::from(&saved), loki })?;
     } else if output.quiet {
         output.answer(|out| Ok(writeln!(out, "{}", written.id)?))?;
     } else {
@@ -53,21 +40,18 @@ pub fn create(args: &save::Args, context: &Context) -> Result {
     save::end(args, &saved, &rappel, context)
 }
 
-fn as_json(written: &LokiWritten) -> Value {
-    json!({
-        "id": written.id,
-        "location": written.location.to_string_lossy(),
-        "items": written.items,
-    })
-}
-
 /// Lists the tool's checkpoints and ours together, the newest last.
 pub fn list(args: &list::Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let (theirs, skipped) = rappel.list_loki()?;
     let ours = rappel.list(&ListFilter::default())?;
     let is_same = |theirs: &loki::Listed, ours: &rappel::Checkpoint| {
-        theirs.rappel_id.as_deref() == Some(ours.manifest.id.as_str())
+        let seconds = |at: rappel_types::Timestamp| at.as_millis().div_euclid(1000);
+        let came_from_there = ours.manifest.origin.as_ref().is_some_and(|origin| {
+            (origin.format.as_str(), &origin.id) == (rappel::Form::Loki.as_str(), &theirs.id)
+                && seconds(theirs.created_at) == seconds(ours.manifest.created_at)
+        });
+        came_from_there || theirs.rappel_id.as_deref() == Some(ours.manifest.id.as_str())
     };
     let mut rows: Vec<Row> = theirs.iter().map(Row::theirs).collect();
     for one in &ours.checkpoints {
@@ -136,11 +120,4 @@ pub fn resolved(rappel: &Rappel, reference: &Reference, context: &Context) -> Re
             hint: Some(context.suggest("import .loki")),
         }),
     }
-}
-
-/// The newest checkpoint that was made before a restore.
-pub fn newest_safety(rappel: &Rappel) -> Result<Option<CheckpointId>> {
-    let filter =
-        ListFilter { trigger: Some(Trigger::PreRestore), limit: Some(1), ..ListFilter::default() };
-    Ok(rappel.list(&filter)?.checkpoints.pop().map(|one| one.manifest.id))
 }

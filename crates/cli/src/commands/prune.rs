@@ -1,7 +1,8 @@
 //! `rappel prune`.
 
+use rappel::answers::PruneAnswer;
 use rappel::{PruneReport, Rappel};
-use rappel_types::retention::{Policy, Rules};
+use rappel_types::retention::Policy;
 use rappel_types::size::format_size;
 use rappel_types::{CheckpointId, time};
 
@@ -10,8 +11,6 @@ use super::restore::exactly;
 use crate::errors::{Exit, Result};
 use crate::process::Context;
 use crate::{confirm, face, progress};
-
-const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Delete old checkpoints by the retention policy
 ///
@@ -54,19 +53,7 @@ pub struct Args {
 
 impl Args {
     fn policy(&self, rappel: &Rappel) -> rappel::Result<Policy> {
-        if self.keep_last.is_some() || self.keep_days.is_some() {
-            return Ok(Policy::Newest {
-                last: self.keep_last,
-                within: self.keep_days.map(|days| days.saturating_mul(DAY_MS)),
-                include_manual: self.include_manual,
-            });
-        }
-        Ok(match rappel.retention()?.clone() {
-            Policy::Rules(rules) if self.include_manual => {
-                Policy::Rules(Rules { include_manual: true, ..rules })
-            }
-            policy => policy,
-        })
+        rappel.policy(self.keep_last, self.keep_days, self.include_manual)
     }
 
     /// The command that carries this out.
@@ -89,7 +76,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     // A mistake in rappel.toml is told once: as the reason, not as a warning before it.
     let policy = args.policy(&rappel)?;
     context.warn(&rappel);
-    let plan = progress::spinner(context, "Looking at checkpoints", || {
+    let plan = progress::watch(context, "Looking at checkpoints", || {
         rappel.plan_prune(&policy, args.now)
     })?;
     if args.dry_run || plan.is_empty() {
@@ -108,7 +95,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
             return Ok(confirm::DECLINED);
         }
     }
-    let report = rappel.prune(plan, args.now)?;
+    context.stop_cleanly();
+    let report = progress::watch(context, "Deleting", || rappel.prune(plan, args.now))?;
     let freed = match args.now {
         true => free_now(&rappel, context)?,
         false => None,
@@ -118,7 +106,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         ..report
     };
     if output.json {
-        output.answer_json(&face::prune::json(&report))?;
+        output.answer_json(&PruneAnswer::from(&report))?;
         return Ok(Exit::Done);
     }
     if output.quiet {
@@ -154,7 +142,7 @@ fn title(id: &CheckpointId, rappel: &Rappel, context: &Context) -> String {
 fn show(plan: &PruneReport, args: &Args, rappel: &Rappel, context: &Context) -> Result {
     let output = context.output;
     if output.json {
-        output.answer_json(&face::prune::json(plan))?;
+        output.answer_json(&PruneAnswer::from(plan))?;
         return Ok(Exit::Done);
     }
     output.answer(|out| {

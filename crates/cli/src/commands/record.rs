@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::io::{BufRead, Read};
 
 use clap::Subcommand;
+use rappel::answers::{LineAnswer, LineError, RecordAnswer};
 use rappel::types::agents::{
     Body, Confidence, DependencyKind, HypothesisStatus, NewEvent, SessionId, payload,
 };
-use rappel::{ErrorKind, Rappel, Recorded};
-use serde_json::{Value, json};
+use rappel::{ErrorKind, Rappel};
+use serde_json::Value;
 
 use crate::errors::{Exit, Failure, Result};
 use crate::output::clean;
@@ -382,26 +383,16 @@ pub fn run(args: &Args, context: &Context) -> Result {
 fn record(rappel: &Rappel, session: &SessionId, event: NewEvent, context: &Context) -> Result {
     let recorded = rappel.record(session, event)?;
     let output = context.output;
-    let id = id_of(&recorded);
     if output.json {
-        output.answer_json(&json!({
-            "session": session, "event": recorded.event.number, "id": id,
-            "checkpoints": recorded.checkpoints, "notes": recorded.notes,
-        }))?;
+        output.answer_json(&RecordAnswer::new(Some(session), &recorded))?;
     } else {
-        let id = id.unwrap_or_else(|| recorded.event.number.to_string());
+        let id = recorded.id().unwrap_or_else(|| recorded.event.number.to_string());
         output.answer(|out| Ok(writeln!(out, "{}", clean(&id))?))?;
         for note in &recorded.notes {
             output.warning(note);
         }
     }
     Ok(Exit::Done)
-}
-
-/// What it made, or what it is about.
-fn id_of(recorded: &Recorded) -> Option<String> {
-    let event = &recorded.event;
-    event.id.clone().or_else(|| event.body.about().map(str::to_owned))
 }
 
 /// One event a line; each is acknowledged by a line. A line that is refused does not stop the others.
@@ -433,20 +424,22 @@ fn lines(rappel: &Rappel, session: &SessionId, context: &Context) -> Result {
         let done = parsed
             .map_err(|error| Failure::usage(error, "rappel help record"))
             .and_then(|event| Ok(rappel.record(session, event)?));
-        let answer = match done {
-            Ok(recorded) => json!({
-                "event": recorded.event.number, "id": id_of(&recorded),
-                "checkpoints": recorded.checkpoints, "notes": recorded.notes,
-            }),
+        let answer = match &done {
+            Ok(recorded) => LineAnswer::Recorded(RecordAnswer::new(None, recorded)),
             Err(failure) => {
                 refused += 1;
                 let same = kind.is_none_or(|kind| kind == failure.kind);
                 kind = Some(if same { failure.kind } else { ErrorKind::Usage });
-                json!({"error": {"kind": failure.kind.as_str(), "message": failure.message,
-                    "hint": failure.hint, "line": number}})
+                let error = LineError {
+                    kind: failure.kind.as_str(),
+                    message: &failure.message,
+                    hint: failure.hint.as_deref(),
+                    line: number,
+                };
+                LineAnswer::Refused { error }
             }
         };
-        context.output.answer(|out| Ok(writeln!(out, "{answer}")?))?;
+        context.output.answer_line(&answer)?;
         if context.output.is_closed() {
             break;
         }

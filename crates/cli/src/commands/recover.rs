@@ -54,7 +54,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let output = context.output;
     if args.steps {
         let latest = Reference::new(Base::Latest);
-        let point = rappel.create_recovery_point(args.reference.as_ref().unwrap_or(&latest))?;
+        let reference = args.reference.as_ref().unwrap_or(&latest);
+        let point = rappel.create_recovery_point(reference, &face::advice::render)?;
         if output.json {
             output.answer_json(&point)?;
         } else {
@@ -63,7 +64,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
         }
         return Ok(Exit::Done);
     }
-    let unfinished = rappel.unfinished()?;
+    let mut unfinished = rappel.unfinished()?;
+    face::advice::word_sessions(&mut unfinished.sessions);
     if args.set_aside && unfinished.damaged_here {
         return set_aside(&rappel, context);
     }
@@ -97,7 +99,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         terminate_connections: args.terminate_connections,
     };
     context.stop_cleanly();
-    let recovered = progress::spinner(context, "Recovering", || rappel.recover(&options))?;
+    let mut recovered = progress::watch(context, "Recovering", || rappel.recover(&options))?;
+    face::advice::word(&mut recovered.warnings);
+    face::advice::word_conflicts(&mut recovered.conflicts);
     if output.json {
         output.answer_json(&recovered)?;
     } else if !output.quiet {
@@ -117,7 +121,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 fn set_aside(rappel: &Rappel, context: &Context) -> Result {
     let output = context.output;
-    let done = progress::spinner(context, "Saving", || rappel.set_aside())?;
+    let done = progress::watch(context, "Saving", || rappel.set_aside())?;
     if output.json {
         output.answer_json(&done)?;
     } else if !output.quiet {

@@ -18,6 +18,6 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let step = progress::spinner(context, "Comparing", || rappel.next_redo())?;
+    let step = progress::watch(context, "Comparing", || rappel.next_redo())?;
     undo::take("redo", &step, &args.step, &rappel, context)
 }

@@ -4,11 +4,11 @@ use std::io::IsTerminal;
 use std::str::FromStr;
 
 use jiff::tz::TimeZone;
+use rappel::answers::{ReplayExitAnswer, ReplayOverview};
 use rappel::types::agents::SessionId;
 use rappel::types::agents::replay::Step;
 use rappel::{Rappel, Replay, ReplayPosition};
 use rappel_types::{CheckpointId, Reference};
-use serde_json::{Map, Value, json};
 
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
@@ -110,7 +110,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let step = replay.step(number)?;
     keep(&rappel, who.as_ref(), &replay, number);
     if output.json {
-        output.answer_json(&document(args, &replay, step)?)?;
+        let memory = args.memory.then_some(ITEMS);
+        output.answer_json(&replay.answer(number, args.agents, memory, args.files)?)?;
     } else {
         let text = told(args, &replay, step, context)?;
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
@@ -162,7 +163,7 @@ fn keep(rappel: &Rappel, who: Option<&SessionId>, replay: &Replay, step: usize) 
 fn exited(context: &Context) -> Result {
     let output = context.output;
     if output.json {
-        output.answer_json(&json!({"exited": true, "read_only": true}))?;
+        output.answer_json(&ReplayExitAnswer::default())?;
     } else {
         output.answer(|out| Ok(writeln!(out, "The replay is over. Nothing was changed.")?))?;
     }
@@ -173,15 +174,7 @@ fn exited(context: &Context) -> Result {
 fn overview(replay: &Replay, number: usize, context: &Context) -> Result {
     let output = context.output;
     if output.json {
-        let steps: Vec<Value> = replay
-            .steps
-            .iter()
-            .map(|step| json!({"number": step.number, "at": step.at, "event": step.event, "kind": step.kind, "title": step.title}))
-            .collect();
-        let mut document = about(replay);
-        document.insert("position".into(), number.into());
-        document.insert("steps".into(), steps.into());
-        output.answer_json(&document)?;
+        output.answer_json(&ReplayOverview::new(replay, number))?;
         return Ok(Exit::Done);
     }
     let paint = output.paint();
@@ -197,40 +190,7 @@ fn overview(replay: &Replay, number: usize, context: &Context) -> Result {
     Ok(Exit::Done)
 }
 
-fn about(replay: &Replay) -> Map<String, Value> {
-    let mut about = Map::new();
-    about.insert("read_only".into(), true.into());
-    about.insert("checkpoint".into(), replay.checkpoint.manifest.id.to_string().into());
-    about.insert("session".into(), replay.session.as_ref().map(ToString::to_string).into());
-    about.insert("total".into(), replay.steps.len().into());
-    about
-}
-
-/// A step for programs, with what else they asked for.
-fn document(args: &Args, replay: &Replay, step: &Step) -> Result<Map<String, Value>> {
-    let mut document = about(replay);
-    let mut add = |name: &str, value: Value| document.insert(name.to_owned(), value);
-    add("step", serde_json::to_value(step).unwrap_or_default());
-    if args.agents {
-        let agents = replay.agents_at(step.number)?;
-        add("agents", serde_json::to_value(agents).unwrap_or_default());
-    }
-    if args.memory {
-        let state = replay.state_at(step.number, ITEMS)?;
-        add("memory", state.map_or(Value::Null, |found| rappel::state_json(&found.state)));
-    }
-    if args.files {
-        let files = replay.files_at(step.number)?;
-        let files = files.map_or(Value::Null, |files| {
-            let entries: Vec<Value> = files.entries.iter().map(super::show::entry_json).collect();
-            json!({"checkpoint": files.checkpoint, "entries": entries})
-        });
-        add("files", files);
-    }
-    Ok(document)
-}
-
-/// The same for people.
+/// A step for people, with what else they asked for.
 fn told(args: &Args, replay: &Replay, step: &Step, context: &Context) -> Result<String> {
     let paint = context.output.paint();
     let zone = context.zone();

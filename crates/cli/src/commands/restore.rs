@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rappel::answers::CopyAnswer;
 use rappel::{ErrorKind, Rappel, RestoreOptions, RestoreReport};
 use rappel_types::agents::SessionId;
-use rappel_types::path::{escape, escape_bytes};
+use rappel_types::path::escape;
 use rappel_types::plan::Conflict;
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Facet, Reference};
 use serde::Serialize;
-use serde_json::json;
 
 use super::{lost_hooks, patch};
 use crate::errors::{Exit, Failure, Result};
@@ -174,9 +174,6 @@ impl How {
     }
 }
 
-/// What a restore does first.
-pub const SAVING: &str = "Saving the present";
-
 /// A path as it can be written again: text as it was, other bytes escaped.
 fn as_written(path: &OsStr) -> String {
     path.to_str().map_or_else(|| escape(path.as_bytes()), str::to_owned)
@@ -207,7 +204,8 @@ fn go(args: &Args, context: &Context) -> Result {
     }
     if !args.how.confirm || args.how.dry_run {
         let mut report =
-            progress::spinner(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
+            progress::watch(context, "Comparing", || rappel.plan_restore(&reference, &options))?;
+        face::advice::word_report(&mut report);
         report.warnings.extend(lost_hooks::foreseen(&report, &rappel, context));
         report.confirm_with =
             Some(args.how.confirm_with(&format!("restore {}", report.checkpoint), context));
@@ -227,16 +225,23 @@ fn go(args: &Args, context: &Context) -> Result {
     }
     context.stop_cleanly();
     let hooks = lost_hooks::present(&rappel, context);
-    let mut report = progress::restore(context, SAVING, || rappel.restore(&reference, &options))?;
+    let mut report =
+        progress::watch(context, "Comparing", || rappel.restore(&reference, &options))?;
+    face::advice::word_report(&mut report);
     report.warnings.extend(lost_hooks::lost(&hooks, &rappel, context));
-    let head = match did_something(&report) {
+    let head = head_after(&report, &rappel, context);
+    tell(&head, &report, &report, "undo", context)
+}
+
+/// The head of what was done, or of what there was to do.
+pub fn head_after(report: &RestoreReport, rappel: &Rappel, context: &Context) -> String {
+    match did_something(report) {
         true => {
-            let head = head("Restored", &report.checkpoint, &rappel, context);
+            let head = head("Restored", &report.checkpoint, rappel, context);
             context.output.paint().good(&head)
         }
-        false => head("Restore", &report.checkpoint, &rappel, context),
-    };
-    tell(&head, &report, &report, "undo", context)
+        false => head("Restore", &report.checkpoint, rappel, context),
+    }
 }
 
 /// Whether there was anything to restore.
@@ -306,7 +311,7 @@ pub fn approve(
         return Err(Failure {
             kind: ErrorKind::Conflict,
             message: "something is in the way; nothing was changed".into(),
-            hint: Some(rappel::way_out(in_the_way)),
+            hint: face::advice::hint(&rappel::way_out(in_the_way)),
         });
     }
     let confirm_with = report.confirm_with.as_deref().unwrap_or_default();
@@ -384,22 +389,11 @@ pub fn copy_out(
     let folder = context.absolute(folder);
     let id = rappel.resolve(reference, true)?.id;
     context.stop_cleanly();
-    let copied = progress::restore(context, "Writing", || {
-        rappel.restore_to(&exactly(&id), &folder, options)
-    })?;
+    let copied =
+        progress::watch(context, "Writing", || rappel.restore_to(&exactly(&id), &folder, options))?;
     let output = context.output;
     if output.json {
-        output.answer_json(&json!({
-            "checkpoint": id,
-            "to": escape_bytes(folder.as_os_str().as_bytes()),
-            "files": copied.files,
-            "folders": copied.folders,
-            "bytes": copied.bytes,
-            "databases": copied.databases,
-            "repositories": copied.repositories,
-            "notes": copied.notes,
-            "warnings": copied.warnings,
-        }))?;
+        output.answer_json(&CopyAnswer::new(&id, &folder, &copied))?;
         return Ok(Exit::Done);
     }
     if !output.quiet {

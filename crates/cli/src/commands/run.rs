@@ -158,7 +158,7 @@ fn begin(
         output.tell(&format!("rappel: saved {} (session {})", first.checkpoint, session.id()));
     }
     for warning in rappel.warnings() {
-        output.warning(&warning);
+        output.warning(&face::advice::sentence(&warning));
     }
     if let Some(signal) = came {
         tell("rappel: the command was not begun: a signal to end came before");

@@ -1,9 +1,9 @@
 //! `rappel save`.
 
+use rappel::answers::SaveAnswer;
 use rappel::types::agents::SessionId;
-use rappel::{ErrorKind, Progress, Rappel, SaveOptions, Saved};
+use rappel::{ErrorKind, Rappel, SaveOptions, Saved};
 use rappel_types::{Facet, Trigger};
-use serde::Serialize;
 use serde_json::Value;
 
 use super::trust;
@@ -73,20 +73,7 @@ pub struct Args {
     pub require_complete: bool,
 }
 
-/// How long a save by hand waits for running tool calls.
-const WAIT: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// The checkpoint, and what the user should know besides.
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    checkpoint: &'a rappel::Checkpoint,
-    notes: &'a [String],
-    waited_ms: u128,
-}
-
 pub fn run(args: &Args, context: &Context) -> Result {
-    rappel::check_tags(&args.tags)?;
     let rappel = context.open_silently()?;
     let saved = make(args, &rappel, context)?;
     answer(&saved, &rappel, context)?;
@@ -95,9 +82,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 /// Makes the checkpoint, and says nothing yet.
 pub fn make(args: &Args, rappel: &Rappel, context: &Context) -> Result<Saved> {
-    if let Some(session) = context.named_session(args.session.as_ref())? {
-        rappel.session(&session)?;
-    }
+    let session = context.named_session(args.session.as_ref())?;
     let options = SaveOptions {
         message: match &args.paragraphs[..] {
             [] => args.message.clone(),
@@ -105,30 +90,30 @@ pub fn make(args: &Args, rappel: &Rappel, context: &Context) -> Result<Saved> {
         },
         tags: args.tags.clone(),
         trigger: args.trigger,
-        session: args.session.as_ref().map(ToString::to_string).or_else(|| context.session()),
+        session: session.map(|session| session.to_string()),
         environment: args.environment.clone(),
         metadata: args.meta.iter().cloned().collect(),
         only: (!args.only.is_empty()).then(|| args.only.iter().copied().collect()),
         skip: args.skip.iter().copied().collect(),
-        wait: args
-            .wait
-            .or_else(|| args.trigger.is_none_or(|one| one == Trigger::Manual).then_some(WAIT)),
+        wait: args.wait,
+        export_later: true,
         ..SaveOptions::default()
     };
     if options.wants(Facet::Databases) {
         trust::ask_once(rappel, context)?;
     }
     context.stop_cleanly();
-    let counters = Progress::default();
-    Ok(progress::scan(context, &counters, || rappel.save_with_progress(&options, Some(&counters)))?)
+    let save = || rappel.save_asked_for(&options);
+    let mut saved = progress::watch(context, "Looking for changes", save)?;
+    face::advice::word(&mut saved.notes);
+    Ok(saved)
 }
 
 fn answer(saved: &Saved, rappel: &Rappel, context: &Context) -> Result<()> {
     let checkpoint = &saved.checkpoint;
     let output = context.output;
     if output.json {
-        let waited_ms = saved.waited.as_millis();
-        output.answer_json(&Answer { checkpoint, notes: &saved.notes, waited_ms })?;
+        output.answer_json(&SaveAnswer::from(saved))?;
     } else if output.quiet {
         output.answer(|out| Ok(writeln!(out, "{}", checkpoint.manifest.id)?))?;
     } else {
@@ -145,11 +130,14 @@ fn answer(saved: &Saved, rappel: &Rappel, context: &Context) -> Result<()> {
 pub fn end(args: &Args, saved: &Saved, rappel: &Rappel, context: &Context) -> Result {
     let (checkpoint, output) = (&saved.checkpoint, context.output);
     for note in &saved.notes {
-        output.note(note);
+        output.note(&note.text);
     }
     let incomplete = args.require_complete && checkpoint.manifest.partial;
     face::saved::warn(checkpoint, output);
+    output.hint(&saved.advice);
     context.announce(rappel);
+    // The answer is out. The process ends only when the files are there, so that a script finds them.
+    rappel.write_new_ones_out();
     detached::start_upkeep(rappel, context);
     if incomplete {
         return Err(Failure {

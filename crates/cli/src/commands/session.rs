@@ -1,10 +1,9 @@
 //! `rappel session`.
 
 use clap::Subcommand;
+use rappel::answers::{ResumeAnswer, SessionAnswer, SessionShowAnswer, SessionsAnswer};
 use rappel::types::agents::{ProcessId, SessionId, SessionStatus};
 use rappel::{Recorded, SessionStart, SessionView};
-use serde::Serialize;
-use serde_json::json;
 
 use crate::errors::{Exit, Failure, Result};
 use crate::face;
@@ -148,9 +147,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
             let view = rappel.session(&view.id)?;
             if context.output.json {
                 let checkpoints = recorded.map(|recorded| recorded.checkpoints).unwrap_or_default();
-                context.output.answer_json(
-                    &json!({"session": view, "command": command, "checkpoints": checkpoints}),
-                )?;
+                context.output.answer_json(&ResumeAnswer {
+                    session: &view,
+                    command: command.as_deref(),
+                    checkpoints: &checkpoints,
+                })?;
                 return Ok(Exit::Done);
             }
             let line = match &command {
@@ -169,11 +170,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
             tell(context, &rappel.session(&session)?, &recorded, &text)
         }
         Verb::List => {
-            let sessions = rappel.sessions()?;
+            let sessions = rappel.sessions_and_imported()?;
             if context.output.json {
-                context
-                    .output
-                    .answer_json(&json!({"total": sessions.len(), "sessions": sessions}))?;
+                context.output.answer_json(&SessionsAnswer::from(&sessions[..]))?;
             } else {
                 let text = face::agents::sessions(&sessions, context.now(), context.output.paint());
                 context.output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
@@ -185,11 +184,11 @@ pub fn run(args: &Args, context: &Context) -> Result {
             let found = rappel.state_now(&view.id, face::agents::SHOWN)?;
             let modified = rappel.files_modified(&view.id)?;
             if context.output.json {
-                context.output.answer_json(&json!({
-                    "session": view,
-                    "files_modified": modified,
-                    "now": rappel::at_json(&found),
-                }))?;
+                context.output.answer_json(&SessionShowAnswer {
+                    session: &view,
+                    files_modified: &modified,
+                    now: (&found).into(),
+                })?;
             } else {
                 let mut text =
                     face::agents::session(&view, &modified, context.now(), context.output.paint());
@@ -219,23 +218,13 @@ fn no_command(view: &SessionView) -> Failure {
     Failure::usage(message, "rappel recall gives its agent what it needs to go on")
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    session: &'a SessionView,
-    event: u64,
-    checkpoints: &'a [rappel::types::CheckpointId],
-    notes: &'a [String],
-}
-
 fn tell(context: &Context, session: &SessionView, recorded: &Recorded, text: &str) -> Result {
     let output = context.output;
-    let Recorded { event, checkpoints, notes } = recorded;
     if output.json {
-        output.answer_json(&Answer { session, event: event.number, checkpoints, notes })?;
+        output.answer_json(&SessionAnswer::new(session, recorded))?;
     } else {
         output.answer(|out| Ok(writeln!(out, "{}", clean(text))?))?;
-        for note in notes {
+        for note in &recorded.notes {
             output.warning(note);
         }
     }

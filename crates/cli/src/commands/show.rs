@@ -1,9 +1,7 @@
 //! `rappel show`.
 
-use rappel::Checkpoint;
-use rappel_types::{Entry, Facet, FacetState, Manifest, Reference};
-use serde::Serialize;
-use serde_json::{Value, json};
+use rappel::answers::{AtAnswer, ShowAnswer, ShownEntry};
+use rappel_types::{Facet, FacetState, Manifest, Reference};
 
 use crate::errors::{Exit, Result};
 use crate::face;
@@ -36,17 +34,6 @@ pub struct Args {
 /// How many items of each long list programs get.
 const ITEMS: u64 = 1_000;
 
-/// The checkpoint, and its paths and what its sessions knew if they were asked for.
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    checkpoint: &'a Checkpoint,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entries: Option<Vec<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<Vec<Value>>,
-}
-
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let checkpoint = rappel.show(&args.reference)?;
@@ -61,9 +48,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
         false => None,
     };
     if output.json {
-        let entries = entries.map(|entries| entries.iter().map(entry_json).collect());
-        let state = states.map(|states| states.iter().map(rappel::at_json).collect());
-        output.answer_json(&Answer { checkpoint: &checkpoint, entries, state })?;
+        let entries = entries.map(|entries| entries.iter().map(ShownEntry::from).collect());
+        let state = states.map(|states| states.iter().map(AtAnswer::from).collect());
+        output.answer_json(&ShowAnswer { checkpoint: &checkpoint, entries, state })?;
         return Ok(Exit::Done);
     }
     let transcripts = rappel.transcripts_in(&checkpoint.manifest).unwrap_or_default();
@@ -102,31 +89,23 @@ fn next(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let captured = |facet: &Facet| manifest.state_of(*facet) == FacetState::Captured;
     let of_state = Facet::ALL.into_iter().filter(captured).eq([Facet::Agents]);
     let only = if of_state { " --only agents" } else { "" };
+    // What agents elsewhere knew can be looked at, but no session here goes back to it.
+    let restorable = [Facet::Files, Facet::Git, Facet::Databases];
+    let comes_back = !manifest.is_foreign() || restorable.iter().any(captured);
     let mut next = Vec::new();
     if manifest.files.is_some() {
         next.push(("Its files:", format!("show {id} --files")));
     }
-    next.push(("Compare with now:", format!("diff {id}{only}")));
-    next.push(("Go back with:", format!("restore {id}{only}")));
+    if comes_back {
+        next.push(("Compare with now:", format!("diff {id}{only}")));
+        next.push(("Go back with:", format!("restore {id}{only}")));
+    }
     if sessions {
         next.push(("What it knew:", format!("show {id} --state")));
+        if !comes_back {
+            next.push(("As a query:", format!("at --checkpoint {id}")));
+            next.push(("Compare with now:", format!("diff {id} --only agents")));
+        }
     }
     next
-}
-
-/// An entry without the names that objects have in the store, which nobody outside can use.
-pub fn entry_json(entry: &Entry) -> Value {
-    use rappel_types::{Node, path::escape_bytes};
-    let path = &entry.path;
-    match &entry.node {
-        Node::Directory { mode } => {
-            json!({"path": path, "kind": "directory", "mode": format!("{mode:04o}")})
-        }
-        Node::File { mode, size, .. } => {
-            json!({"path": path, "kind": "file", "mode": format!("{mode:04o}"), "size": size})
-        }
-        Node::Symlink { target } => {
-            json!({"path": path, "kind": "symlink", "target": escape_bytes(target)})
-        }
-    }
 }

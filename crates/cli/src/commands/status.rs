@@ -1,8 +1,8 @@
 //! `rappel status`.
 
+use rappel::answers::UnusableStatus;
 use rappel::{ErrorKind, Health, Status};
 use rappel_types::time;
-use serde_json::json;
 
 use crate::errors::{Exit, Failure, Result};
 use crate::output::clean;
@@ -33,9 +33,10 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     let status = context.open().and_then(|rappel| {
         let installed = super::integrate::installed(&rappel, context);
-        Ok(progress::spinner(context, "Looking", || -> rappel::Result<Status> {
+        Ok(progress::watch(context, "Looking", || -> rappel::Result<Status> {
             let mut status = rappel.status()?;
             rappel.judge_integrations(&mut status, &installed)?;
+            face::advice::word_status(&mut status);
             Ok(status)
         })?)
     });
@@ -95,30 +96,11 @@ fn show(status: &Status, context: &Context) -> Result {
 fn unusable(failure: &Failure, context: &Context) -> Result {
     let output = context.output;
     if output.json {
-        output.answer_json(&json!({
-            "state": Health::Unprotected,
-            "since": null,
-            "reasons": [failure.message],
-            "hints": failure.hint.as_slice(),
-            "latest": null,
-            "latest_at": null,
-            "unsaved": null,
-            "unsaved_git": null,
-            "unsaved_databases": [],
-            "databases_not_looked_at": [],
-            "checkpoints": null,
-            "state_checkpoints": null,
-            "root": context.root().display().to_string(),
-            "home": context.home().ok().map(|home| home.display().to_string()),
-            "home_bytes": null,
-            "free_bytes": null,
-            "restores": null,
-            "sessions": [],
-            "crashed_sessions": [],
-            "integrations": [],
-            "retention": null,
-            "watch": null,
-        }))?;
+        let root = context.root().display().to_string();
+        let home = context.home().ok().map(|home| home.display().to_string());
+        let hints = failure.hint.iter().cloned().collect();
+        let reasons = vec![failure.message.clone()];
+        output.answer_json(&UnusableStatus::new(root, home, reasons, hints))?;
         return Ok(Exit::Bad(ErrorKind::Failed));
     }
     let word = face::health::health(Health::Unprotected, output.paint());

@@ -1,5 +1,6 @@
 //! `rappel tag`.
 
+use rappel::Label;
 use rappel_types::Reference;
 use serde_json::Value;
 
@@ -38,7 +39,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let value = |value: &Value| if taken(value) { Value::Null } else { value.clone() };
     let metadata = args.meta.iter().map(|(key, it)| (key.clone(), value(it))).collect();
     let rappel = context.open()?;
-    let checkpoint = rappel.relabel(&args.reference, &args.tags, &args.remove, &metadata)?;
+    let (add, remove) = (args.tags.clone(), args.remove.clone());
+    let label = Label { add, remove, metadata, ..Label::default() };
+    let checkpoint = rappel.relabel(&args.reference, &label)?;
     let output = context.output;
     if output.json {
         output.answer_json(&checkpoint)?;

@@ -1,7 +1,7 @@
 //! `rappel trust`, and the question that `save` asks.
 
+use rappel::answers::{DecisionsAnswer, RevokedAnswer};
 use rappel::{Answer, ErrorKind, Rappel, Trust, TrustState};
-use serde_json::json;
 
 use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
@@ -122,7 +122,7 @@ fn list(rappel: &Rappel, context: &Context) -> Result {
     let all = rappel.trust_decisions()?;
     let output = context.output;
     if output.json {
-        output.answer_json(&json!({"decisions": all}))?;
+        output.answer_json(&DecisionsAnswer { decisions: &all })?;
     } else if all.is_empty() {
         output.note("you have allowed and refused nothing in this workspace");
     } else {
@@ -136,7 +136,7 @@ fn revoke(rappel: &Rappel, context: &Context) -> Result {
     let revoked = rappel.revoke_trust()?;
     let output = context.output;
     if output.json {
-        output.answer_json(&json!({"revoked": revoked}))?;
+        output.answer_json(&RevokedAnswer { revoked })?;
     } else if !output.quiet {
         let count = face::count(revoked as u64, "decision", "decisions");
         output.answer(|out| Ok(writeln!(out, "Forgot {count}; nothing is allowed now.")?))?;

@@ -1,7 +1,7 @@
 //! `rappel undelete`.
 
+use rappel::answers::UndeleteAnswer;
 use rappel_types::agents::SessionId;
-use serde_json::json;
 
 use crate::errors::{Exit, Result};
 use crate::face;
@@ -38,13 +38,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
     }
     let output = context.output;
     if output.json {
-        match (&back[..], &sessions[..]) {
-            ([one], []) => output.answer_json(one)?,
-            (all, []) => output.answer_json(&json!({ "checkpoints": all }))?,
-            (all, _) => {
-                output.answer_json(&json!({ "checkpoints": all, "sessions": sessions }))?;
-            }
-        }
+        output.answer_json(&UndeleteAnswer::new(&back, &sessions))?;
     } else if !output.quiet {
         for checkpoint in &back {
             let target = face::restore::target(checkpoint, context.now(), output.paint());

@@ -1,9 +1,9 @@
 //! `rappel undo`.
 
+use rappel::answers::UndoAnswer;
 use rappel::{Rappel, RestoreReport, SessionView, Step};
 use rappel_types::Facet;
 use rappel_types::agents::SessionId;
-use serde::Serialize;
 
 use super::restore::{self, How};
 use super::{lost_hooks, patch};
@@ -56,21 +56,13 @@ pub struct StepArgs {
     pub overwrite: bool,
 }
 
-/// Which step it is, and what it does.
-#[derive(Serialize)]
-struct Answer<'a> {
-    step: &'a Step,
-    #[serde(flatten)]
-    report: &'a RestoreReport,
-}
-
 pub fn run(args: &Args, context: &Context) -> Result {
     if args.prompt {
         return undo_prompt(args, context);
     }
     let rappel = context.open()?;
     let overwrite = args.step.overwrite;
-    let step = progress::spinner(context, "Comparing", || rappel.next_undo_over(overwrite))?;
+    let step = progress::watch(context, "Comparing", || rappel.next_undo_over(overwrite))?;
     take("undo", &step, &args.step, &rappel, context)
 }
 
@@ -79,7 +71,7 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let asking = context.asking_session(args.session.as_ref(), &rappel)?;
     let undone =
-        progress::spinner(context, "Comparing", || rappel.next_undo_prompt(asking.as_ref()))?;
+        progress::watch(context, "Comparing", || rappel.next_undo_prompt(asking.as_ref()))?;
     let view = rappel.session(&undone.session)?;
     let at_work = is_at_work(&rappel, &view)?;
     let mut step = args.step.clone();
@@ -165,14 +157,15 @@ fn take_words(
     let back = if verb == "undo" { "redo" } else { "undo" };
     let plan_head = words_before(verb, step, rappel, context);
     if args.how.dry_run || (step.asks && !args.how.confirm) {
-        let mut report = progress::spinner(context, "Comparing", || {
+        let mut report = progress::watch(context, "Comparing", || {
             rappel.plan_step(step, args.overwrite, &options)
         })?;
+        face::advice::word_report(&mut report);
         report.warnings.extend(lost_hooks::foreseen(&report, rappel, context));
         let overwrite = if args.overwrite { " --overwrite" } else { "" };
         let words = format!("{words}{overwrite}");
         report.confirm_with = Some(args.how.confirm_with(&words, context));
-        let answer = Answer { step, report: &report };
+        let answer = UndoAnswer { step, report: &report };
         let approved = restore::approve(&plan_head, &answer, &report, back, &args.how, context)?;
         if let Some(exit) = approved {
             return Ok(exit);
@@ -181,11 +174,11 @@ fn take_words(
     }
     context.stop_cleanly();
     let hooks = lost_hooks::present(rappel, context);
-    let mut report = progress::restore(context, restore::SAVING, || {
-        rappel.step(step, args.overwrite, &options)
-    })?;
+    let mut report =
+        progress::watch(context, "Comparing", || rappel.step(step, args.overwrite, &options))?;
+    face::advice::word_report(&mut report);
     report.warnings.extend(lost_hooks::lost(&hooks, rappel, context));
-    let answer = Answer { step, report: &report };
+    let answer = UndoAnswer { step, report: &report };
     let head = match restore::did_something(&report) {
         true => words_after(verb, step, &report, options.is_partial(), rappel, context),
         false => plan_head,

@@ -30,10 +30,11 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
+    context.stop_cleanly();
     if args.repair {
         return repair(&rappel, context);
     }
-    let report = progress::spinner(context, "Checking", || rappel.verify(args.reference.as_ref()))?;
+    let report = progress::watch(context, "Checking", || rappel.verify(args.reference.as_ref()))?;
     let output = context.output;
     if output.json {
         output.answer_json(&report)?;
@@ -52,7 +53,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
 }
 
 fn repair(rappel: &Rappel, context: &Context) -> Result {
-    let report = progress::spinner(context, "Repairing", || rappel.repair())?;
+    let report = progress::watch(context, "Repairing", || rappel.repair())?;
     let output = context.output;
     if output.json {
         output.answer_json(&report)?;

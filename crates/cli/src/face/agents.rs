@@ -40,9 +40,11 @@ pub fn sessions(sessions: &[SessionView], now: Timestamp, paint: Paint) -> Strin
     for (view, row) in sessions.iter().zip(&rows) {
         let begun = view.started_at.map(|at| age(now, at)).unwrap_or_default();
         let name = paint.id(&format!("{:id$}", row[0]));
+        let from = view.lineage.as_ref().map(|one| format!("  (imported from {})", one.format));
+        let from = from.unwrap_or_default();
         _ = writeln!(
             text,
-            "{name}  {:status$}  {:provider$}  {:>events$}  {begun}",
+            "{name}  {:status$}  {:provider$}  {:>events$}  {begun}{from}",
             row[1], row[2], row[3]
         );
         if let Some(task) = &view.task {

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use rappel::{Checkpoint, LineageView, Listing};
 use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
-use rappel_types::{Entry, Facet, FacetState, Manifest, Node, Timestamp, time};
+use rappel_types::{Entry, Facet, FacetState, Manifest, Node, Timestamp, Trigger, time};
 
 use super::saved::Agents;
 use super::{
@@ -101,8 +101,8 @@ fn besides(listing: &Listing) -> String {
 /// The checkpoints one by one, but automatic ones that follow each other with the same files together.
 fn runs(listing: &Listing, all: bool) -> impl Iterator<Item = &[Checkpoint]> {
     let plain = |one: &Checkpoint| {
-        let Manifest { description, tags, partial, .. } = &one.manifest;
-        let automatic = description.as_deref().is_some_and(|words| words.starts_with("Auto: "));
+        let Manifest { trigger, tags, partial, .. } = &one.manifest;
+        let automatic = one.manifest.is_automatic() && *trigger != Trigger::PreRestore;
         // Two tags are its own; what has more is worth a line.
         automatic && tags.len() <= 2 && !partial && !one.pinned
     };

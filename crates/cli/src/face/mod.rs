@@ -1,5 +1,6 @@
 //! What people see: values of the engine as text. Nothing here decides or fetches anything.
 
+pub mod advice;
 pub mod agents;
 pub mod bisect;
 pub mod checkpoint;
@@ -44,7 +45,7 @@ pub fn title(checkpoint: &Checkpoint) -> Option<String> {
     let manifest = &checkpoint.manifest;
     match manifest.description.as_deref() {
         // Automatic ones describe themselves in a word for programs.
-        Some(words) if manifest.trigger == Trigger::Manual || !is_automatic(words) => {
+        Some(words) if !manifest.is_automatic() => {
             let mut lines = words.trim().lines();
             let first = lines.next().unwrap_or_default();
             let more = if lines.next().is_some() { " …" } else { "" };
@@ -53,10 +54,6 @@ pub fn title(checkpoint: &Checkpoint) -> Option<String> {
         _ if manifest.trigger == Trigger::Manual => None,
         _ => Some(manifest.trigger.label().to_owned()),
     }
-}
-
-fn is_automatic(description: &str) -> bool {
-    description.starts_with("Auto: ") || description == Trigger::PreRestore.label()
 }
 
 /// A text that fits, with `…` where it was cut.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rappel::PruneReport;
 use rappel_types::CheckpointId;
 use rappel_types::size::format_size;
-use serde_json::{Value, json};
 
 use super::{count, thousands};
 use crate::output::Paint;
@@ -65,18 +64,4 @@ fn sessions(plan: &PruneReport, paint: Paint) -> String {
     let stay = thousands((plan.sessions.len() - going.len()) as u64);
     text.push_str(&format!("{number}; {stay} stay\n"));
     text
-}
-
-/// The same for programs.
-pub fn json(plan: &PruneReport) -> Value {
-    json!({
-        "total": plan.total,
-        "kept": plan.kept,
-        "deleted": plan.deleted.len(),
-        "freed_bytes": plan.freed_bytes,
-        "decisions": plan.decisions,
-        "unreadable": plan.unreadable,
-        "sessions_let_go": plan.let_go,
-        "sessions": plan.sessions,
-    })
 }

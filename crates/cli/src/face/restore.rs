@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rappel::{Checkpoint, Copied, Done, KeptFile, RestoreReport, ShownAction};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::size::format_size;
-use rappel_types::{ActionKind, Facet, RelPath, Timestamp, time};
+use rappel_types::{ActionKind, Facet, RelPath, Remark, Timestamp, time};
 
 use super::{Fields, count, tally, thousands, title};
 use crate::output::{Output, Paint, clean};
@@ -58,15 +58,15 @@ pub fn plan(report: &RestoreReport, output: &Output) -> String {
     let in_the_way = &report.full_plan.conflicts;
     if !in_the_way.is_empty() {
         text.push_str(&format!("\n{}\n", paint.bad("In the way:")));
-        for Conflict { path, reason } in in_the_way.iter().take(named) {
-            text.push_str(&format!("  {path}: {}\n", clean(reason)));
+        for conflict in in_the_way.iter().take(named) {
+            text.push_str(&format!("  {}: {}\n", conflict.name(), clean(&conflict.reason)));
         }
         text.push_str(&more(in_the_way.len(), named));
     }
     if !report.warnings.is_empty() {
         text.push('\n');
         for warning in &report.warnings {
-            text.push_str(&format!("{} {}\n", paint.warning("warning:"), clean(warning)));
+            text.push_str(&format!("{} {}\n", paint.warning("warning:"), clean(&warning.text)));
         }
     }
     text
@@ -241,9 +241,9 @@ pub fn copied(copied: &Copied) -> String {
 }
 
 /// What people must know about a restore that was done, on stderr.
-pub fn warn(warnings: &[String], kept: &[KeptFile], output: &Output) {
+pub fn warn(warnings: &[Remark], kept: &[KeptFile], output: &Output) {
     for warning in warnings {
-        output.warning(warning);
+        output.warning(&warning.text);
     }
     for KeptFile { path, at, reason } in kept {
         output.warning(&format!("{path} was kept as {at}: {reason}"));
@@ -261,8 +261,11 @@ pub fn would_be_left(conflicts: &[Conflict]) -> String {
 }
 
 fn listed(conflicts: &[Conflict], [one, many]: [&str; 2]) -> String {
-    let named: Vec<_> =
-        conflicts.iter().take(NAMED).map(|one| format!("  {}: {}", one.path, one.reason)).collect();
+    let named: Vec<_> = conflicts
+        .iter()
+        .take(NAMED)
+        .map(|one| format!("  {}: {}", one.name(), one.reason))
+        .collect();
     let head = match conflicts.len() {
         1 => one.to_owned(),
         number => format!("these {} {many}", thousands(number as u64)),

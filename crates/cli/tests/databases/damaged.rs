@@ -215,7 +215,7 @@ fn a_command_that_has_nothing_to_dump_is_restored_if_that_is_allowed() {
     let refused = run(&["restore", &id, "--confirm"]);
     assert_eq!(refused.code, Some(7), "{refused:?}");
     assert!(refused.words.contains("--allow-unsaved shop"), "{refused:?}");
-    assert!(refused.words.contains("\"hint\":\"--allow-unsaved NAME"), "{refused:?}");
+    assert!(refused.words.contains("\"hint\":\"--allow-unsaved shop"), "{refused:?}");
     assert!(!data.exists());
 
     let unknown = run(&["restore", &id, "--confirm", "--allow-unsaved", "other"]);

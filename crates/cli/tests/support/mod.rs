@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
 pub mod agent;
+pub mod answers;
 pub mod guarded;
 pub mod pty;
 pub mod terminal;
@@ -95,13 +96,17 @@ impl World {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {errors}");
         assert_eq!(errors, "", "{arguments:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        let value = serde_json::from_slice(&output.stdout).unwrap();
+        answers::check(arguments, &value);
+        value
     }
 
     /// Runs it with `--json`, however it ends.
     pub fn json_at_any_exit(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[arguments, &["--json"]].concat());
-        serde_json::from_slice(&output.stdout).unwrap()
+        let value = serde_json::from_slice(&output.stdout).unwrap();
+        answers::check(arguments, &value);
+        value
     }
 
     /// The user allows what `rappel.toml` runs and reaches now.
@@ -122,6 +127,9 @@ impl World {
     /// As [`World::face`], with JSON spread out.
     pub fn json_face(&self, arguments: &[&str]) -> String {
         let mut output = self.run(&[arguments, &["--json"]].concat());
+        if let Ok(value) = serde_json::from_slice(&output.stdout) {
+            answers::check(arguments, &value);
+        }
         for stream in [&mut output.stdout, &mut output.stderr] {
             if let Ok(value) = serde_json::from_slice::<Value>(stream) {
                 *stream = serde_json::to_vec_pretty(&value).unwrap();

@@ -29,6 +29,13 @@ pub struct Recorded {
     pub notes: Vec<String>,
 }
 
+impl Recorded {
+    /// The id of what the event made, or of what it is about.
+    pub fn id(&self) -> Option<String> {
+        self.event.id.clone().or_else(|| self.event.body.about().map(str::to_owned))
+    }
+}
+
 /// A stored state, as its document has it.
 #[derive(Serialize)]
 pub(super) struct Stored {
@@ -72,7 +79,8 @@ impl Rappel {
     /// Records what happened in a session. It is durable when this returns; what it asks for (`[auto]` in
     /// `rappel.toml`) has been saved too.
     pub fn record(&self, session: &SessionId, new: NewEvent) -> Result<Recorded> {
-        let new = new.cleaned().map_err(|error| Error::Usage { message: error.0, hint: None })?;
+        let new =
+            new.cleaned().map_err(|error| Error::Usage { message: error.0, advice: Vec::new() })?;
         if let Some(at) = new.at {
             self.check_time(session, at)?;
         }
@@ -99,7 +107,7 @@ impl Rappel {
 
     /// An event happens while its session does, and not later than now.
     fn check_time(&self, session: &SessionId, at: Timestamp) -> Result<()> {
-        let refuse = |message: String| Err(Error::Usage { message, hint: None });
+        let refuse = |message: String| Err(Error::Usage { message, advice: Vec::new() });
         let began = self.session(session)?.started_at;
         if at.millis_since(self.now()) > CLOCKS_APART_MS {
             return refuse(format!("at: {at} is yet to come"));

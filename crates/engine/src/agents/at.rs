@@ -1,6 +1,8 @@
 //! What an agent knew at a moment: by time, by checkpoint, by event.
 
 use rappel_store::index::CheckpointRow;
+use rappel_types::Advice;
+use rappel_types::advice::{Listed, NameOf};
 use rappel_types::agents::{Body, Lineage, SessionId, SessionPart, SessionPosition, SessionState};
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Manifest, Reference, Timestamp, Trigger};
@@ -195,7 +197,7 @@ impl Rappel {
                 None => self.no_session(session.as_str()),
                 Some(last) => Error::NotThere {
                     message: format!("session {session} has no event {number}"),
-                    hint: format!("its events are 1 to {last}"),
+                    advice: Advice::plain(format!("its events are 1 to {last}")),
                 },
             });
         };
@@ -213,12 +215,12 @@ impl Rappel {
                 return Ok(checkpoint.manifest);
             }
         }
-        let hint = match self.nearest_tag(tag)? {
-            Some(nearest) => format!("did you mean {nearest}? rappel list shows the tags"),
-            None => "rappel list shows the tags".into(),
+        let advice = match self.nearest_tag(tag)? {
+            Some(nearest) => Advice::DidYouMean { what: NameOf::TagOfAny, names: vec![nearest] },
+            None => Advice::ListCheckpoints { filter: Listed::Tags },
         };
         let message = format!("no checkpoint with agents has the tag {tag:?}");
-        Err(Error::NotThere { message, hint })
+        Err(Error::NotThere { message, advice })
     }
 }
 
@@ -233,7 +235,7 @@ fn part_meant<'m>(
     let part = |id: &str| sessions.iter().find(|part| part.id.as_str() == id);
     let missing = |message| Error::NotThere {
         message,
-        hint: format!("rappel show {} tells what it holds", manifest.id),
+        advice: Advice::ShowCheckpoint { checkpoint: manifest.id.to_string() },
     };
     if let Some(named) = named {
         return part(named.as_str())
@@ -247,7 +249,7 @@ fn part_meant<'m>(
             let ids: Vec<&str> = sessions.iter().map(|part| part.id.as_str()).collect();
             Err(Error::Usage {
                 message: format!("{} holds several sessions: {}", manifest.id, ids.join(", ")),
-                hint: Some("--session ID".into()),
+                advice: vec![Advice::NameSession],
             })
         }
     }

@@ -136,11 +136,10 @@ impl Rappel {
 
 /// How an automatic checkpoint describes itself.
 pub(crate) fn automatic(trigger: Trigger, tag: Option<&str>) -> SaveOptions {
-    let name = trigger.seed_name();
     let mut tags = trigger.automatic_tags();
     tags.extend(tag.map(str::to_owned));
     SaveOptions {
-        message: Some(format!("Auto: {name}")),
+        message: Some(trigger.automatic_name()),
         tags,
         trigger: Some(trigger),
         only: (!trigger.takes_files()).then(|| [Facet::Agents].into()),

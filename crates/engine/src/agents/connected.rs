@@ -58,6 +58,7 @@ impl Rappel {
                 Err(error) => snapshots.failed.push(PartialReason {
                     facet: Facet::Agents,
                     path: None,
+                    database: None,
                     reason: format!("{}: {error}", system.name()),
                 }),
             }

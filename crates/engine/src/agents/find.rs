@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use rappel_store::index::{CallRow, CheckpointRow, EventRow, Hit};
 use rappel_types::Timestamp;
 use rappel_types::agents::{Body, Event, Lineage};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::browse::{ListFilter, Listing};
@@ -16,7 +17,7 @@ use crate::rappel::Rappel;
 const EVENTS_MAX: usize = 1000;
 
 /// What was looked for and found.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Found {
     /// How many checkpoints there are, whatever the limit.
     pub total: usize,
@@ -31,7 +32,7 @@ pub struct Found {
 }
 
 /// An event that was looked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct FoundEvent {
     /// Its session.
     pub session: String,

@@ -304,11 +304,11 @@ fn slot_of(one: &Planned, intent: IntentId) -> Result<String> {
 fn conflict(one: &Planned, reason: &str) -> Conflict {
     let place = one.root.join(one.path.to_string());
     let reason = format!("{}: {reason}", place.display());
-    Conflict { path: place_of(one).unwrap_or_else(|_| one.path.clone()), reason }
+    Conflict::of_agents(place_of(one).unwrap_or_else(|_| one.path.clone()), reason)
 }
 
 fn nowhere(reason: String) -> Vec<Conflict> {
-    "transcripts".parse().ok().map(|path| Conflict { path, reason }).into_iter().collect()
+    "transcripts".parse().ok().map(|path| Conflict::of_agents(path, reason)).into_iter().collect()
 }
 
 fn bad_path(error: impl std::fmt::Display) -> Error {

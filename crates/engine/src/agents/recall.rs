@@ -35,7 +35,10 @@ impl Rappel {
         let mut brief = Brief::of(&state, Extra { last_checkpoint, restorable, now: self.now() });
         self.add_words(&mut brief)?;
         self.make_relative(&mut brief.files_touched);
-        Ok(brief)
+        Ok(match &self.options.words {
+            Some(words) => brief.worded(&**words),
+            None => brief,
+        })
     }
 
     /// Names files in the workspace from its root, each once: some agents tell whole paths.
@@ -69,9 +72,9 @@ impl Rappel {
 
 /// What a checkpoint is called: in its own words, or by what made it.
 fn name(manifest: &Manifest) -> Option<String> {
-    match manifest.description.as_deref() {
-        Some(words) if words.starts_with("Auto: ") => Some(manifest.trigger.label().to_owned()),
-        words => words.map(str::to_owned),
+    match manifest.is_automatic() {
+        true => Some(manifest.trigger.label().to_owned()),
+        false => manifest.description.clone(),
     }
 }
 

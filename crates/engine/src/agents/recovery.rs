@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rappel_types::Advice;
 use rappel_types::agents::{Body, SessionId};
 use rappel_types::{CheckpointId, Reference, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,7 +15,7 @@ use crate::rappel::Rappel;
 use crate::run::RunLock;
 
 /// How to get back to a checkpoint.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct RecoveryPoint {
     /// Which.
     pub checkpoint_id: CheckpointId,
@@ -22,7 +24,7 @@ pub struct RecoveryPoint {
 }
 
 /// One thing to do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum RecoveryStep {
     /// The code: a commit, and the files that differed from it.
@@ -51,7 +53,7 @@ pub enum RecoveryStep {
 }
 
 /// A session whose agent, or whose supervisor, ended without saying so.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct CrashedSession {
     /// Which.
     pub id: SessionId,
@@ -69,15 +71,18 @@ pub struct CrashedSession {
     pub files_modified: Vec<String>,
     /// From its beginning to the last that was heard of it.
     pub duration_ms: Option<u64>,
-    /// The one command that takes it up again, where it is known.
+    /// The one command that takes it up again, where it is known. Where [`CrashedSession::supervised`]
+    /// is set, a face puts it below a supervised run.
     pub resume: Option<String>,
+    /// Whether it was supervised, so that it is taken up again in the same way.
+    pub supervised: bool,
     /// The process of its command, if only `rappel run` is gone: the command goes on, and nobody
     /// saves it.
     pub still_running: Option<u32>,
 }
 
 /// A tool call whose end nobody told.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct UnfinishedCall {
     /// Its id.
     pub id: String,
@@ -90,8 +95,12 @@ pub struct UnfinishedCall {
 }
 
 impl Rappel {
-    /// What there is to do to get back to a checkpoint.
-    pub fn create_recovery_point(&self, reference: &Reference) -> Result<RecoveryPoint> {
+    /// What there is to do to get back to a checkpoint; `words` are those of a face.
+    pub fn create_recovery_point(
+        &self,
+        reference: &Reference,
+        words: &dyn Fn(&Advice) -> String,
+    ) -> Result<RecoveryPoint> {
         let manifest = self.show(reference)?.manifest;
         let mut steps = Vec::new();
         let mut missing = None;
@@ -111,18 +120,15 @@ impl Rappel {
             steps.push(RecoveryStep::RestoreEnvironment { env_vars });
         }
         steps.extend(missing.map(|instruction| RecoveryStep::ManualInstruction { instruction }));
-        let command = format!("rappel restore {} --confirm", manifest.id);
-        steps.push(RecoveryStep::ReplayCommand { command });
+        let restore = Advice::ConfirmRestore { checkpoint: manifest.id.to_string() };
+        steps.push(RecoveryStep::ReplayCommand { command: words(&restore) });
         for part in manifest.agents.iter().flat_map(|agents| &agents.sessions) {
             match self.session(&part.id).ok().as_ref().and_then(resume_command) {
                 Some(command) => {
                     steps.push(RecoveryStep::ReplayCommand { command: command.join(" ") });
                 }
                 None => steps.push(RecoveryStep::ManualInstruction {
-                    instruction: format!(
-                        "start the agent of session {} again and give it what `rappel recall --session {}` says",
-                        part.id, part.id
-                    ),
+                    instruction: words(&Advice::RecallSession { session: part.id.to_string() }),
                 }),
             }
         }
@@ -171,6 +177,7 @@ impl Rappel {
         let millis = |millis: i64| u64::try_from(millis).unwrap_or_default();
         let lasted = heard_at.zip(view.started_at).map(|(to, from)| to.millis_since(from));
         Ok(CrashedSession {
+            supervised: self.run_lock(&view.id) != RunLock::None,
             resume: self.resume_of(&view, &family),
             still_running: self.command_left_running(&view.id),
             age_ms: last.as_ref().map(|(_, at)| millis(self.now().millis_since(*at))),
@@ -222,15 +229,14 @@ impl Rappel {
         Ok(newest.map(|(id, at, _)| (id, at)))
     }
 
-    /// The command that takes a session up again. A supervised one goes on below `rappel run`, with its agent's own
-    /// command where that is known.
+    /// The command that takes a session up again. A supervised one goes on with its agent's own command where that is
+    /// known.
     fn resume_of(&self, view: &SessionView, family: &[SessionView]) -> Option<String> {
         if self.run_lock(&view.id) == RunLock::None {
             return resume_command(view).map(|command| command.join(" "));
         }
         let agents = family.iter().rev().find_map(resume_command);
-        let command = agents.map(|command| command.join(" ")).or_else(|| view.task.clone())?;
-        Some(format!("rappel run --session {} -- {command}", view.id))
+        agents.map(|command| command.join(" ")).or_else(|| view.task.clone())
     }
 
     /// Every file that a session modified, as its journal has it: each once, relative to the workspace, sorted.

@@ -14,6 +14,7 @@ use rappel_types::agents::{
     SessionPosition, SessionStatus, payload,
 };
 use rappel_types::plan::Conflict;
+use rappel_types::{Advice, Remark, Remarks};
 use rappel_types::{CheckpointId, Facet, Manifest, ObjectId, Timestamp};
 
 use super::running::boot;
@@ -46,7 +47,7 @@ pub(crate) struct AgentsPlanned {
     pub transcripts: usize,
     pub summary: Option<String>,
     pub details: Vec<String>,
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
     /// What forbids it.
     pub conflicts: Vec<Conflict>,
 }
@@ -101,11 +102,9 @@ impl Rappel {
         if target.is_foreign() {
             // Their journals stay as they came, and what agents keep outside of the workspace too.
             if !agents.sessions.is_empty() || agents.transcripts.is_some() {
-                planned.warnings.push(format!(
-                    "the sessions of {id} came from elsewhere and stay as they are; \
-                     rappel show {id} --state tells what they knew",
-                    id = target.id
-                ));
+                let id = target.id.to_string();
+                let text = format!("the sessions of {id} came from elsewhere and stay as they are");
+                planned.warnings.push(Remark::new(text, Advice::ShowState { checkpoint: id }));
             }
             return Ok(planned);
         }
@@ -192,11 +191,13 @@ impl Rappel {
                 true => planned
                     .details
                     .push(format!("session {} is ended first (process {pid})", view.id)),
-                false => planned.warnings.push(format!(
-                    "the agent of session {} is at work here (process {pid}) and is left running; \
-                     --terminate-sessions ends it",
-                    view.id
-                )),
+                false => {
+                    let text = format!(
+                        "the agent of session {} is at work here (process {pid}) and is left running",
+                        view.id
+                    );
+                    planned.warnings.push(Remark::new(text, Advice::TerminateSessions));
+                }
             }
         }
         Ok(())

@@ -63,7 +63,7 @@ impl Rappel {
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
-        self.options.cancel.load(std::sync::atomic::Ordering::Relaxed)
+        self.cancel().is_cancelled()
     }
 }
 

@@ -1,17 +1,20 @@
 //! Sessions as a whole: beginning, pausing, ending and finding them.
 
 use rappel_store::ambient;
+use rappel_types::Advice;
 use rappel_types::agents::payload::CommandExit;
 use rappel_types::agents::{
     Body, NewEvent, ProcessId, SessionId, SessionState, SessionStatus, payload,
 };
 use rappel_types::{Timestamp, WorkspaceId, slip};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Recorded;
 use super::journal::parse;
 use super::restore::is_gone;
 use crate::error::{Error, Result};
+use crate::lineage::Lineage;
 use crate::rappel::Rappel;
 use crate::run::RunLock;
 
@@ -30,7 +33,7 @@ pub struct SessionStart {
 }
 
 /// A session in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct SessionView {
     pub id: SessionId,
@@ -57,6 +60,9 @@ pub struct SessionView {
     pub fork: u32,
     /// How many events it has.
     pub events: u64,
+    /// The history that it came with, where it was imported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
 }
 
 impl SessionView {
@@ -79,6 +85,7 @@ impl SessionView {
             exit: None,
             fork: state.fork,
             events,
+            lineage: None,
         }
     }
 }
@@ -93,7 +100,7 @@ impl Rappel {
                 if self.store.look_up(|index| index.last_event(session.as_str()))?.is_some() {
                     return Err(Error::Usage {
                         message: format!("there is a session {session} already"),
-                        hint: Some(format!("rappel session show {session}")),
+                        advice: vec![Advice::ShowSession { session: session.to_string() }],
                     });
                 }
                 session
@@ -147,7 +154,7 @@ impl Rappel {
         if status.is_live() {
             return Err(Error::Usage {
                 message: format!("a session does not end {status}"),
-                hint: Some("--status completed or failed".into()),
+                advice: vec![Advice::SayHowItEnded],
             });
         }
         let body = Body::SessionEnded(payload::SessionEnded { status, reason, exit: None });
@@ -164,7 +171,21 @@ impl Rappel {
         Ok(found)
     }
 
-    /// The same in no order, and without what those without a task are about.
+    /// The same with the sessions of its lineages, each of which names its lineage.
+    pub fn sessions_and_imported(&self) -> Result<Vec<SessionView>> {
+        let mut found = self.sessions()?;
+        for lineage in self.lineages()? {
+            let of = lineage.workspace.to_string();
+            let ids = self.store.look_up(|index| index.sessions(&of))?;
+            for id in ids.iter().filter_map(|id| id.parse().ok()) {
+                found.push(SessionView { lineage: Some(lineage.clone()), ..self.session(&id)? });
+            }
+        }
+        found.sort_by_key(|view| std::cmp::Reverse((view.started_at, view.id.clone())));
+        Ok(found)
+    }
+
+    /// The same as [`Self::sessions`] in no order, and without what those without a task are about.
     pub(crate) fn sessions_as_they_stand(&self) -> Result<Vec<SessionView>> {
         let Some(workspace) = self.workspace_id() else { return Ok(Vec::new()) };
         let ids = self.store.look_up(|index| index.sessions(&workspace.to_string()))?;
@@ -250,13 +271,13 @@ impl Rappel {
             1 => Ok(running.remove(0)),
             0 => Err(Error::Usage {
                 message: "no session is running in this workspace".into(),
-                hint: Some("rappel session start, or --session ID".into()),
+                advice: vec![Advice::StartOrNameSession],
             }),
             _ => {
                 let ids: Vec<String> = running.iter().map(|view| view.id.to_string()).collect();
                 Err(Error::Usage {
                     message: format!("several sessions are running: {}", ids.join(", ")),
-                    hint: Some("--session ID, or RAPPEL_SESSION".into()),
+                    advice: vec![Advice::NameSession],
                 })
             }
         }
@@ -265,13 +286,13 @@ impl Rappel {
     /// The session whose past is meant: as [`Rappel::session_meant`], or the newest one if nobody records one.
     pub fn session_looked_at(&self, named: Option<&SessionId>) -> Result<SessionView> {
         match self.session_meant(named) {
-            Err(Error::Usage { message, hint }) => {
+            Err(Error::Usage { message, advice }) => {
                 let sessions = self.sessions()?;
                 let recorded = |view: &SessionView| view.status.is_live() && !view.from_transcript;
                 let several = sessions.iter().any(recorded);
                 match sessions.into_iter().next() {
                     Some(newest) if !several => Ok(newest),
-                    _ => Err(Error::Usage { message, hint }),
+                    _ => Err(Error::Usage { message, advice }),
                 }
             }
             other => other,

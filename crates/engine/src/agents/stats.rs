@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rappel_types::agents::TokenCount;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::rappel::Rappel;
 const HOURS: usize = 48;
 
 /// Figures over all sessions of a home.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct AgentStats {
     /// The sessions, those that took most tokens first.
     pub executions: Vec<ExecutionStats>,
@@ -27,7 +28,7 @@ pub struct AgentStats {
 }
 
 /// One session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ExecutionStats {
     pub session: String,
@@ -39,7 +40,7 @@ pub struct ExecutionStats {
 }
 
 /// One tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ToolStats {
     pub tool: String,

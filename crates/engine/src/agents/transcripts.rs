@@ -132,7 +132,7 @@ impl Rappel {
         sink: &dyn Sink,
     ) -> Result<CapturedTranscripts> {
         let Transcripts { located, mut memo } = found;
-        let reason = |path, reason| PartialReason { facet: Facet::Agents, path, reason };
+        let reason = |path, reason| PartialReason::new(Facet::Agents, path, reason);
         let mut partial: Vec<PartialReason> =
             located.troubles.into_iter().map(|trouble| reason(None, trouble)).collect();
         if located.transcripts.is_empty() {
@@ -140,7 +140,7 @@ impl Rappel {
             return Ok(CapturedTranscripts { tree: None, base: None, partial, memo });
         }
         let base = memo.raw.as_ref().and_then(|memo| memo.checkpoint.clone());
-        let cancel = &self.options.cancel;
+        let cancel = self.cancel();
         let captured = raw::capture(sink, &located.transcripts, memo.raw.as_ref(), care, cancel)?;
         partial.extend(captured.troubles.into_iter().map(|(path, why)| reason(Some(path), why)));
         memo.raw = Some(captured.memo);

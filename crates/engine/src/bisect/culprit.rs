@@ -4,6 +4,7 @@
 use rappel_types::agents::{Body, Event, SessionId, SessionPosition};
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Manifest, Reference, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
@@ -15,7 +16,7 @@ use crate::rappel::Rappel;
 const CALLS: usize = 50;
 
 /// What is known of a first bad checkpoint.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct Culprit {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
@@ -30,7 +31,7 @@ pub struct Culprit {
 }
 
 /// A tool call between the last good checkpoint and the first bad one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct CulpritCall {
     pub id: Option<String>,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rappel_store::{ambient, disk, held};
+use rappel_types::Advice;
 use rappel_types::CheckpointId;
 use rappel_types::bisect::{Answer, Next, next};
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,7 @@ impl Memo {
             || Error::Bisect {
                 kind: ErrorKind::Damage,
                 message: "what an earlier bisect left cannot be read".into(),
-                hint: Some("rappel bisect --abort".into()),
+                advice: vec![Advice::AbortBisect],
             },
         )
     }

@@ -3,14 +3,16 @@
 use rappel_capture::databases::Error as DatabaseError;
 use rappel_store::document::UndoDatabase;
 use rappel_store::tree;
+use rappel_types::Advice;
 use rappel_types::Manifest;
+use rappel_types::Remark;
 use rappel_types::database::{DatabaseKind, DatabasePart};
 
 use super::memo::Memo;
 use super::plan::{DatabaseWish, Holding, Holdings};
 use super::sources::Named;
 use super::{known_unchanged, lacking};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, database_advice, plain_if};
 use crate::rappel::Rappel;
 
 /// More than this fit into no intent.
@@ -23,9 +25,9 @@ enum Candidate {
     /// It holds the same already.
     Same,
     /// It is left alone, and this is said.
-    Left(String),
+    Left(Remark),
     /// Nothing can be restored because of it.
-    Barred(String),
+    Barred(Remark),
 }
 
 /// What was found out about the others.
@@ -47,7 +49,7 @@ impl Rappel {
     pub(super) fn candidates(&self, target: &Manifest, wish: &DatabaseWish) -> Result<Holdings> {
         check_names(target, wish)?;
         let mut found = Holdings::default();
-        found.warnings = self.not_held(target, wish);
+        found.warnings = self.not_held(target, wish).into();
         let memo = self.database_memo(&self.reading()?)?;
         let mut others = Others { memo, seen: Vec::new() };
         let parts = self.in_order_of_claim(target, wish);
@@ -68,10 +70,7 @@ impl Rappel {
         if found.all.len() > MOST {
             return Err(Error::Usage {
                 message: format!("more than {MOST} databases cannot be restored at once"),
-                hint: Some(
-                    "--skip databases restores everything else; then --database NAME, several at a time"
-                        .into(),
-                ),
+                advice: vec![Advice::FewerDatabases],
             });
         }
         Ok(found)
@@ -143,39 +142,45 @@ impl Rappel {
     ) -> Result<Candidate> {
         let name = &part.name;
         if target.is_foreign() && !wish.trust_dump {
-            return Ok(Candidate::Left(format!(
+            let text = format!(
                 "the dump of database {name} came from elsewhere, and loading it runs what it \
-                 says; it is left out unless --trust-dump is given"
-            )));
+                 says; it is left out"
+            );
+            return Ok(Candidate::Left(Remark::new(text, Advice::TrustDump)));
         }
         if part.stale && !wish.allow_stale {
             let of = part.as_of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
-            return Ok(Candidate::Left(format!(
+            let text = format!(
                 "database {name} was not read for this checkpoint; it has one of an earlier \
-                 moment{of}, which is left alone unless --allow-stale is given"
-            )));
+                 moment{of}, which is left alone"
+            );
+            return Ok(Candidate::Left(Remark::new(text, Advice::AllowStale)));
         }
         if part.kind == DatabaseKind::Sqlite && part.bytes == 0 {
-            return Ok(Candidate::Left(format!(
+            let text = format!(
                 "{name} was a file of no bytes; what is there now is left alone, delete it if that is wanted"
-            )));
+            );
+            return Ok(Candidate::Left(text.into()));
         }
         let touched = wish.touched_by_name(name);
         let was_at = touched.map(|one| one.place.as_str());
         let named = match (self.database_at_place(part, was_at, target), was_at) {
             (Some(Ok(named)), _) => named,
-            (Some(Err((_, error))), _) => return Ok(Candidate::Barred(error.to_string())),
+            (Some(Err((_, error))), _) => {
+                let advice = database_advice(&error);
+                return Ok(Candidate::Barred(Remark::new(error.to_string(), advice)));
+            }
             (None, Some(place)) => {
                 let reason = format!(
                     "rappel.toml and the environment do not lead to {place} any more, where it was; with that \
                      address again it can be taken back"
                 );
-                return Ok(Candidate::Barred(reason));
+                return Ok(Candidate::Barred(reason.into()));
             }
             (None, None) => {
                 let said =
                     format!("database {name} is not in rappel.toml any more; it is left alone");
-                return Ok(Candidate::Left(said));
+                return Ok(Candidate::Left(said.into()));
             }
         };
         let identity = if alone { None } else { named.database.identity() };
@@ -198,11 +203,9 @@ impl Rappel {
                 "{name} was {then} then, and is {now} now; the restore replaces what is there"
             )),
             Some(then) => {
-                let reason = format!(
-                    "it was {then} then, and is {now} now; --database {name} puts it there \
-                     all the same, --skip databases leaves it alone"
-                );
-                return Ok(Candidate::Barred(reason));
+                let text = format!("it was {then} then, and is {now} now");
+                let advice = vec![Advice::AllowMoved { name: name.clone() }, Advice::SkipDatabases];
+                return Ok(Candidate::Barred(Remark::new(text, advice)));
             }
         };
         let mut holding = since(named, part, touched);
@@ -217,32 +220,32 @@ impl Rappel {
         part: &DatabasePart,
         target: &Manifest,
         wish: &DatabaseWish,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<Remark>> {
         let name = &part.name;
         if !named.database.is_local() && !wish.allow_remote.contains(name) {
-            return Ok(Some(format!(
-                "it is not on this machine; --allow-remote-database {name} restores it all the same, \
-                 --skip databases leaves it alone"
-            )));
+            let advice = vec![Advice::AllowDatabase { name: name.clone() }, Advice::SkipDatabases];
+            return Ok(Some(Remark::new("it is not on this machine", advice)));
         }
         if wish.with_files
             && let Some(script) = self.untrusted_script_in(name, target)
         {
-            return Ok(Some(format!(
-                "the checkpoint brings back {script}, which it would run and you have not allowed; first restore with \
-                 --skip databases, then see `rappel trust`"
-            )));
+            let text = format!(
+                "the checkpoint brings back {script}, which it would run and you have not allowed"
+            );
+            return Ok(Some(Remark::new(text, Advice::SkipDatabasesThenTrust)));
         }
         match named.database.check(self.source(), part) {
-            Err(DatabaseError::Refused { message, hint }) => {
-                let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                let id = &target.id;
-                Ok(Some(format!(
-                    "{message}{hint}; rappel restore {id} --to DIR writes its dump there"
-                )))
+            Err(DatabaseError::Refused { message, mut advice }) => {
+                advice.push(Advice::WriteDump { checkpoint: target.id.to_string() });
+                Ok(Some(Remark::new(message, advice)))
             }
             // What is not there, or cannot be asked, is found out when it is taken hold of.
-            Err(DatabaseError::Absent(_) | DatabaseError::Unavailable(_)) | Ok(()) => Ok(None),
+            Err(
+                DatabaseError::Absent(_)
+                | DatabaseError::Unavailable(_)
+                | DatabaseError::NoProgram(_),
+            )
+            | Ok(()) => Ok(None),
             Err(error) => Err(Error::Database { name: name.clone(), error }),
         }
     }
@@ -262,22 +265,22 @@ impl Seen<'_> {
         let (name, other) = (&self.part.name, &twin.part.name);
         if self.place != twin.place {
             if self.part.digest == twin.part.digest {
-                return Candidate::Left(format!(
-                    "{name} is the same database as {other}, which stands for both"
-                ));
+                let text = format!("{name} is the same database as {other}, which stands for both");
+                return Candidate::Left(text.into());
             }
-            return Candidate::Barred(format!(
-                "it is the same database as {other} now, and the checkpoint holds two contents; choose one with \
-                 --database {other} or --database {name}"
-            ));
+            let text = format!(
+                "it is the same database as {other} now, and the checkpoint holds two contents"
+            );
+            let names = vec![other.clone(), name.clone()];
+            return Candidate::Barred(Remark::new(text, Advice::ChooseDatabase { names }));
         }
         let at = &self.place;
         if self.part.location.as_ref() == Some(at) {
-            return Candidate::Left(format!(
-                "{name} is {at}, which is restored under its other name already"
-            ));
+            let text = format!("{name} is {at}, which is restored under its other name already");
+            return Candidate::Left(text.into());
         }
-        Candidate::Barred(format!("it is {at} now, which the checkpoint holds as another one"))
+        let text = format!("it is {at} now, which the checkpoint holds as another one");
+        Candidate::Barred(text.into())
     }
 }
 
@@ -290,7 +293,7 @@ pub(crate) fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> 
     if let Some(other) = wish.allow_unsaved.iter().find(|name| !is_command(name)) {
         return Err(Error::Usage {
             message: format!("{} holds nothing of a command {other:?}", target.id),
-            hint: Some("--allow-unsaved is for the names of [[command]] entries".into()),
+            advice: vec![Advice::AllowUnsavedNames],
         });
     }
     let held = |name: &&String| target.databases.iter().any(|part| part.name == **name);
@@ -298,7 +301,7 @@ pub(crate) fn check_names(target: &Manifest, wish: &DatabaseWish) -> Result<()> 
     let names: Vec<_> = target.databases.iter().map(|part| part.name.as_str()).collect();
     Err(Error::Usage {
         message: format!("{} holds no database {unknown:?}", target.id),
-        hint: (!names.is_empty()).then(|| format!("it holds {}", names.join(", "))),
+        advice: plain_if(!names.is_empty(), || format!("it holds {}", names.join(", "))),
     })
 }
 

@@ -9,6 +9,7 @@ use rappel_capture::databases::{lookup, postgres};
 use rappel_store::held;
 use rappel_types::RelPath;
 use rappel_types::config::{DatabaseUrl, after_postgres_scheme, after_sqlite_scheme};
+use rappel_types::{Advice, Remark};
 
 use crate::rappel::Rappel;
 
@@ -49,21 +50,19 @@ enum By {
 
 impl Found {
     /// In a sentence.
-    pub fn note(&self) -> String {
+    pub fn note(&self) -> Remark {
         let how = match self.is_supported() {
-            true => format!(
-                "add [[database]] with url = {:?} to rappel.toml (or rappel init)",
-                self.address()
-            ),
-            false => "a [[command]] in rappel.toml can dump and load it".to_owned(),
+            true => Advice::AddDatabase { url: self.address() },
+            false => Advice::plain("a [[command]] in rappel.toml can dump and load it"),
         };
         let name = &self.name;
-        match &self.by {
+        let text = match &self.by {
             By::Variable { place, .. } => {
-                format!("database found, not protected: {name} in {place}; {how}")
+                format!("database found, not protected: {name} in {place}")
             }
-            By::Path => format!("database found, not protected: {name}; {how}"),
-        }
+            By::Path => format!("database found, not protected: {name}"),
+        };
+        Remark::new(text, how)
     }
 
     fn is_supported(&self) -> bool {

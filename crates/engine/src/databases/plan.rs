@@ -7,6 +7,7 @@ use rappel_capture::databases::{
     DatabaseDrive, Error as DatabaseError, Held, How, Names, Restoring, Watch, sqlite,
 };
 use rappel_store::document::UndoDatabase;
+use rappel_store::operation::Phase;
 use rappel_store::sink::Scratch;
 use rappel_types::database::{
     DatabaseDefinition, DatabaseKind, DatabasePart, DatabasePlan, DatabaseSetting, Digest,
@@ -14,6 +15,7 @@ use rappel_types::database::{
 use rappel_types::plan::Conflict;
 use rappel_types::size::{format_size, thousands};
 use rappel_types::{Action, ActionKind, Facet, Manifest, RelPath, Trigger};
+use rappel_types::{Advice, Remark, Remarks};
 
 use super::sources::Named;
 use super::{Reading, known_unchanged};
@@ -22,9 +24,6 @@ use crate::rappel::Rappel;
 
 /// How long a restore waits for others to let go of a database.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The flag that restores a command whose present cannot be saved.
-pub(crate) const ALLOW_UNSAVED: &str = "--allow-unsaved";
 
 /// What a restore of databases is about.
 #[derive(Debug, Clone, Default)]
@@ -170,7 +169,7 @@ pub(crate) struct Holdings {
     /// Which names without a schema are found while they are loaded.
     pub names: Names,
     conflicts: Vec<Conflict>,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Remarks,
 }
 
 /// A plan for all databases, and what to say about it.
@@ -180,7 +179,7 @@ pub(crate) struct DatabasesPlanned {
     pub conflicts: Vec<Conflict>,
     /// What is left as it is because it was changed since.
     pub edited: Vec<Conflict>,
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
     /// In a sentence.
     pub summary: Option<String>,
     /// Line by line, for people.
@@ -191,8 +190,8 @@ pub(crate) struct DatabasesPlanned {
 }
 
 impl Holdings {
-    pub(super) fn conflict(&mut self, name: &str, reason: impl Into<String>) {
-        self.conflicts.push(conflict(name, reason));
+    pub(super) fn conflict(&mut self, name: &str, reason: Remark) {
+        self.conflicts.push(conflict(name, reason.text).with(reason.advice));
     }
 
     /// None yet, for a recovery: one that cannot be held ends it.
@@ -261,7 +260,9 @@ impl Rappel {
             match holding.named.database.restoring(&how) {
                 Ok(restoring) => holding.restoring = Some(restoring),
                 Err(DatabaseError::Absent(_)) => {}
-                Err(DatabaseError::Unavailable(reason)) if !holdings.strict => {
+                Err(DatabaseError::Unavailable(reason) | DatabaseError::NoProgram(reason))
+                    if !holdings.strict =>
+                {
                     holding.unreadable = Some(reason);
                 }
                 Err(error) => {
@@ -303,11 +304,7 @@ impl Rappel {
     }
 
     /// What carries a plan out: everything that is held, and what has to be made first.
-    pub(crate) fn drive_of(
-        &self,
-        held: Holdings,
-        warnings: &mut Vec<String>,
-    ) -> Result<DatabaseDrive> {
+    pub(crate) fn drive_of(&self, held: Holdings, warnings: &mut Remarks) -> Result<DatabaseDrive> {
         let mut all = Vec::new();
         let names = held.names;
         for (place, holding) in held.all.into_iter().enumerate() {
@@ -354,14 +351,14 @@ impl Rappel {
         named: &Named,
         target: &DatabasePart,
         names: Names,
-        warnings: &mut Vec<String>,
+        warnings: &mut Remarks,
     ) -> rappel_capture::databases::Result<(Box<dyn Restoring>, Option<Digest>)> {
         let notes = named.database.create(target)?;
         warnings.extend(notes.iter().map(|note| format!("database {}: {note}", named.name)));
         let mut restoring = named.database.restoring(&self.how(false, names))?;
         let scratch = Scratch::over(self.source());
         let bytes = AtomicU64::default();
-        let watch = Watch { cancel: &self.options.cancel, bytes: &bytes };
+        let watch = Watch { cancel: self.cancel(), bytes: &bytes };
         match restoring.capture(&scratch, None, &watch) {
             Ok(empty) => Ok((restoring, Some(empty.part.digest))),
             Err(DatabaseError::Absent(_)) => Ok((restoring, None)),
@@ -405,7 +402,7 @@ impl Rappel {
 
     /// How a restore takes hold of databases.
     pub(super) fn how(&self, terminate_connections: bool, names: Names) -> How<'_> {
-        How { patience: PATIENCE, terminate_connections, names, cancel: &self.options.cancel }
+        How { patience: PATIENCE, terminate_connections, names, cancel: self.cancel() }
     }
 
     /// How a restore reads databases.
@@ -416,8 +413,8 @@ impl Rappel {
             read: None,
             distrust: false,
             watch: Watch {
-                cancel: &self.options.cancel,
-                bytes: &self.options.progress.database_bytes,
+                cancel: self.cancel(),
+                bytes: self.progress().bytes(Phase::ReadingDatabases),
             },
         })
     }
@@ -438,7 +435,8 @@ pub(crate) fn plan_databases(
     holdings.all.retain(|holding| {
         let (name, target) = (&holding.named.name, &holding.target);
         if let Some(reason) = &holding.unreadable {
-            let advice = match target.kind {
+            let mut advice = Vec::new();
+            let more = match target.kind {
                 // Its bytes would be kept as a file, and a checkpoint holds files of the workspace
                 // alone.
                 DatabaseKind::Sqlite if holding.damaged.is_some() && holding.path().is_none() => {
@@ -451,13 +449,14 @@ pub(crate) fn plan_databases(
                 DatabaseKind::Sqlite if holding.damaged.is_some() => {
                     "; move it away, and it is made anew".to_owned()
                 }
-                DatabaseKind::Command => format!(
-                    "; {ALLOW_UNSAVED} {name} restores it without saving what it holds now"
-                ),
+                DatabaseKind::Command => {
+                    advice.push(Advice::AllowUnsaved { name: name.clone() });
+                    String::new()
+                }
                 _ => String::new(),
             };
-            let reason = format!("it cannot be saved first: {reason}{advice}");
-            planned.conflicts.push(conflict(name, reason));
+            let reason = format!("it cannot be saved first: {reason}{more}");
+            planned.conflicts.push(conflict(name, reason).with(advice));
             return false;
         }
         let from = holding.now.as_ref().map(|now| now.digest.clone());
@@ -480,8 +479,8 @@ pub(crate) fn plan_databases(
                      changed since; what it gives now is saved first"
                 )),
                 Since::Changed => {
-                    let reason = "it was changed since; it is kept (--overwrite takes it too)";
-                    planned.edited.push(conflict(name, reason));
+                    let reason = "it was changed since; it is kept";
+                    planned.edited.push(conflict(name, reason).with(Advice::Overwrite));
                     return false;
                 }
             }
@@ -608,7 +607,7 @@ pub(crate) fn differences(now: Option<&DatabasePart>, then: &DatabasePart) -> Ve
 }
 
 pub(super) fn conflict(name: &str, reason: impl Into<String>) -> Conflict {
-    Conflict::of_database(path_of(name), &reason.into())
+    Conflict::of_database(path_of(name), reason)
 }
 
 /// A database's name where a path is expected.

@@ -5,6 +5,7 @@ use rappel_capture::restore::Intent;
 use rappel_store::sink::Scratch;
 use rappel_types::database::{DatabaseKind, DatabasePlan};
 use rappel_types::plan::Conflict;
+use rappel_types::{Advice, Remark, Remarks};
 use rappel_types::{CheckpointId, Manifest};
 
 use super::plan::{Holding, Holdings, conflict};
@@ -24,8 +25,8 @@ pub(crate) struct Fates {
 impl Fates {
     /// What is known of the databases of an intent without asking them, for a recovery that leaves out those
     /// that are not restored. A sentence for each of those.
-    pub fn without_the_rest(intent: &Intent) -> (Self, Vec<String>) {
-        let (mut fates, mut said) = (Self::default(), Vec::new());
+    pub fn without_the_rest(intent: &Intent) -> (Self, Remarks) {
+        let (mut fates, mut said) = (Self::default(), Remarks::default());
         for (place, plan) in intent.header.databases.iter().enumerate() {
             let name = &plan.name;
             let noted = |marks: &[u8]| marks.iter().any(|mark| usize::from(*mark) == place);
@@ -33,10 +34,10 @@ impl Fates {
                 (true, _) => fates.committed.push(name.clone()),
                 (false, true) => {
                     fates.committed.push(name.clone());
-                    said.push(format!(
-                        "database {name} is left as it is, restored, in part or not at all; rappel undo \
-                         brings back what it held before"
-                    ));
+                    let text = format!(
+                        "database {name} is left as it is, restored, in part or not at all"
+                    );
+                    said.push(Remark::new(text, Advice::Undo));
                 }
                 (false, false) => said.push(format!("database {name} is not restored")),
             }
@@ -153,7 +154,7 @@ impl Rappel {
         held: Holdings,
         open: &[(usize, DatabasePlan)],
         committed: bool,
-        warnings: &mut Vec<String>,
+        warnings: &mut Remarks,
     ) -> Result<(DatabaseDrive, Vec<Conflict>)> {
         let mut left = Vec::new();
         let mut all = Vec::new();

@@ -207,8 +207,7 @@ impl Rappel {
                 let tools = tools.map_err(|error| (name.clone(), error))?;
                 let database = postgres::Database::new(name, address, tools);
                 // Whatever it waits for, the user can stop it.
-                let cancel = std::sync::Arc::clone(&self.options.cancel);
-                let database = Box::new(database.until(cancel));
+                let database = Box::new(database.until(self.cancel().clone()));
                 let kind = DatabaseKind::Postgres;
                 Ok(Named { name: name.clone(), kind, place, database })
             }

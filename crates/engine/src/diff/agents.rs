@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rappel_types::agents::{AgentsDiff, SessionId, SessionPart, SessionPosition, SessionState};
 use rappel_types::{Facet, FacetState, Manifest, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::{Moment, fill_apart};
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::rappel::Rappel;
 
 /// What differs in what agents know: all of it, and which sessions it is from.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct AgentsCompared {
     /// Everything, whichever session it is from.
     #[serde(flatten)]
@@ -21,7 +22,7 @@ pub struct AgentsCompared {
 }
 
 /// How far one session went.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct SessionDiff {
     /// Which.
     pub session: SessionId,

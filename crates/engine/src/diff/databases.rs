@@ -1,10 +1,11 @@
 //! What differs in databases.
 
 use rappel_types::database::{DatabaseKind, DatabasePart};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What differs in one database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct DatabaseDiff {
     /// Which.
     pub name: String,
@@ -19,7 +20,7 @@ pub struct DatabaseDiff {
 }
 
 /// What differs in one table; no number where there is no such table, or its rows are not counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct TableDiff {
     pub table: String,

@@ -7,6 +7,7 @@ use rappel_capture::git::plan::value;
 use rappel_store::sink::Source;
 use rappel_types::RelPath;
 use rappel_types::git::{GitPart, WorktreePart};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Moved;
@@ -17,7 +18,7 @@ const STASH: &[u8] = b"refs/stash";
 const STASH_LOG: &[u8] = b"logs/refs/stash";
 
 /// What differs in the repositories of a workspace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct GitDiff {
     /// In the one at its root.
     #[serde(flatten)]
@@ -28,7 +29,7 @@ pub struct GitDiff {
 }
 
 /// What differs in a repository below the workspace's root.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct NestedDiff {
     /// The folder in which it starts.
     pub path: RelPath,
@@ -38,7 +39,7 @@ pub struct NestedDiff {
 }
 
 /// What differs in one repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct RepositoryDiff {
     /// The branch that HEAD names.
     pub branch: Option<Moved<Option<String>>>,
@@ -55,7 +56,7 @@ pub struct RepositoryDiff {
 }
 
 /// How one ref differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct RefDiff {
     /// Its full name.
     pub name: RelPath,

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rappel_store::beneath::Root;
 use rappel_store::tree::Change;
 use rappel_types::{Content, Node, RelPath};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Diff, TEXT_MAX, present_text};
@@ -23,7 +24,7 @@ const FILES_MAX: usize = 200;
 const BYTES_MAX: u64 = 32 << 20;
 
 /// A file that has another place now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Renamed {
     /// Where it was.
     pub from: RelPath,

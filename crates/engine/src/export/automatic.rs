@@ -11,10 +11,12 @@ use rappel_formats::Form;
 use rappel_store::index::CheckpointRow;
 use rappel_store::lock::Turn;
 use rappel_store::{disk, held, tree};
+use rappel_types::Advice;
 use rappel_types::config::ExportConfig;
 use rappel_types::git_name::is_git;
 use rappel_types::path::escape_bytes;
 use rappel_types::{Reference, RelPath, Timestamp, WorkspaceId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
 
@@ -37,15 +39,15 @@ struct Note {
 }
 
 /// That a checkpoint could not be written out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ExportFailure {
     /// When.
     pub at: Timestamp,
     /// Why.
     pub message: String,
     /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Advice>,
 }
 
 /// Where everything goes.
@@ -84,8 +86,9 @@ impl Rappel {
         }
     }
 
-    /// Writes out what `[export]` asks for and is not there yet. Never fails: see the module.
-    pub(crate) fn write_new_ones_out(&self) {
+    /// Writes out what `[export]` asks for and is not there yet. A save does this itself unless it
+    /// was asked to leave it. Never fails: a failure is noted, and `status` tells it.
+    pub fn write_new_ones_out(&self) {
         let (Some(export), Some(id)) = (&self.config.export, self.workspace_id()) else { return };
         if self.store.require_writable().is_err() {
             return;
@@ -93,8 +96,8 @@ impl Rappel {
         let tried = self.write_out(export, id);
         if let Err(error) = &tried {
             tracing::warn!(%error, "a checkpoint was not written out");
-            let (message, hint) = (error.to_string(), error.hint());
-            let failure = Some(ExportFailure { at: self.now(), message, hint });
+            let (message, advice) = (error.to_string(), error.advice());
+            let failure = Some(ExportFailure { at: self.now(), message, advice });
             let note = Note { failure, ..self.read_note(id) };
             // Where not even this can be written, the home itself is in trouble, and says so.
             let _ = self.write_note(id, &note);
@@ -121,7 +124,7 @@ impl Rappel {
         if !new.is_empty() {
             self.allow_export(self.wanted_by_export(export)).map_err(|error| Error::Usage {
                 message: error.to_string(),
-                hint: Some("rappel trust".into()),
+                advice: vec![Advice::Trust],
             })?;
             self.write_these(&new, &self.places(export))?;
         }
@@ -173,7 +176,7 @@ impl Rappel {
         let refused = |why: &str| {
             Err(Error::Usage {
                 message: format!("[export] cannot write to {}: {why}", place.display()),
-                hint: Some("name another folder in rappel.toml".into()),
+                advice: vec!["name another folder in rappel.toml".into()],
             })
         };
         if self.root.starts_with(place) {

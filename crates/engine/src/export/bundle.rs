@@ -7,9 +7,11 @@ use std::path::Path;
 use rappel_store::bundle::{self, Bundle, Contents, Document, Part};
 use rappel_store::document::{DOCUMENT_VERSION, Label};
 use rappel_store::index::CheckpointRow;
+use rappel_store::operation::Phase;
 use rappel_store::overlay::Overlay;
 use rappel_store::sink::Source;
 use rappel_store::verify::Scope;
+use rappel_types::Advice;
 use rappel_types::agents::{Lineage, SessionPosition};
 use rappel_types::{Manifest, ObjectId};
 
@@ -35,7 +37,7 @@ pub(super) fn check_target(path: &Path) -> Result<()> {
     }
     Err(Error::Usage {
         message: format!("{} is there already, and is no bundle of checkpoints", path.display()),
-        hint: Some("-o PATH chooses another name".into()),
+        advice: vec![Advice::NamePlace { variable: None }],
     })
 }
 
@@ -93,9 +95,10 @@ impl Rappel {
         holds: &dyn Fn(&ObjectId) -> bool,
         out: &mut dyn Write,
     ) -> Result<()> {
-        let mut watch = |_| match self.go_on() {
-            Ok(()) => Ok(()),
-            Err(_) => Err(rappel_store::Error::Cancelled),
+        self.progress().begin(Phase::WritingOut, None);
+        let mut watch = |written| {
+            self.progress().reach(Phase::WritingOut, written);
+            self.cancel().check()
         };
         let written = bundle::write(source, contents, holds, out, &mut watch);
         written.map(drop).map_err(|error| self.hurt(rows, error.into()))

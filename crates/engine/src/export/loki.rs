@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rappel_formats::loki::{self, CHECKPOINTS, FOLDER, Listed};
 use rappel_formats::portable::Files;
 use rappel_formats::{Portable, form::Skipped};
+use rappel_types::Advice;
 use rappel_types::{CheckpointId, RelPath};
 use serde_json::Value;
 
@@ -49,7 +50,7 @@ impl Rappel {
         let row = self.store.checkpoint(id)?.ok_or_else(missing)?;
         let folder = self.loki_folder().ok_or_else(|| Error::NotThere {
             message: format!("there is no {FOLDER} in {}", self.root.display()),
-            hint: "Loki Mode makes it".to_owned(),
+            advice: Advice::plain("Loki Mode makes it"),
         })?;
         let mut one = self.portable(&row)?;
         if let Some(files) = &mut one.files {

@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use search::{Lines, Search};
 
-const BY: &str = "left out by --redact";
+const BY: &str = "left out by redaction";
 
 /// Takes the secrets out of a manifest and of what it refers to. Gives what was left out, a sentence
 /// each.
@@ -73,7 +73,7 @@ fn leave_out(
     reasons: &mut Vec<PartialReason>,
 ) {
     manifest.facets.insert(facet, FacetState::Failed);
-    reasons.push(PartialReason { facet, path: None, reason });
+    reasons.push(PartialReason::new(facet, None, reason));
 }
 
 /// Leaves out the files that hold secrets; gives their paths.
@@ -98,7 +98,7 @@ fn redact_files(
         files.bytes = files.bytes.saturating_sub(size);
         let reason = format!("{BY}: {kind}");
         let path = Some(entry.path.clone());
-        reasons.push(PartialReason { facet: Facet::Files, path, reason });
+        reasons.push(PartialReason::new(Facet::Files, path, reason));
         changes.push((entry.path, None));
     }
     files.tree = tree::update(overlay, &files.tree, &changes)?;
@@ -146,8 +146,8 @@ fn redact_agents(
             let mut lines = Lines::new(overlay);
             content::write_to(overlay, content, *size, &mut lines)?;
             let Some((content, size)) = lines.finish()? else { continue };
-            let reason = format!("{}: --redact replaced secrets in it", entry.path);
-            reasons.push(PartialReason { facet: Facet::Agents, path: None, reason });
+            let reason = format!("{}: secrets in it were replaced", entry.path);
+            reasons.push(PartialReason::new(Facet::Agents, None, reason));
             changes.push((entry.path, Some(Node::File { mode: *mode, size, content })));
         }
         *transcripts = tree::update(overlay, transcripts, &changes)?;
@@ -157,7 +157,7 @@ fn redact_agents(
             None => _ = agents.connected.insert(name, object),
             Some(kind) => {
                 let reason = format!("{name}: {BY}: {kind}");
-                reasons.push(PartialReason { facet: Facet::Agents, path: None, reason });
+                reasons.push(PartialReason::new(Facet::Agents, None, reason));
             }
         }
     }

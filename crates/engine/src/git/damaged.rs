@@ -5,6 +5,7 @@ use rappel_capture::git::memo::RepositoryMemo;
 use rappel_capture::git::refs::Target;
 use rappel_capture::git::{Place, State, folder_of, packs};
 use rappel_types::git::GitPart;
+use rappel_types::{Advice, Remark};
 use rappel_types::{CheckpointId, RelPath};
 
 use super::describe::named;
@@ -16,10 +17,9 @@ use crate::rappel::Rappel;
 const REFS: usize = 256;
 
 /// What a save says when the repository is gone that the last one held.
-pub(crate) fn gone(checkpoint: &CheckpointId) -> String {
-    format!(
-        "the git repository is gone; {checkpoint} holds it: rappel restore {checkpoint} --only git"
-    )
+pub(crate) fn gone(checkpoint: &CheckpointId) -> Remark {
+    let advice = Advice::RestoreGit { checkpoint: Some(checkpoint.to_string()), plan_only: false };
+    Remark::new(format!("the git repository is gone; {checkpoint} holds it"), advice)
 }
 
 impl Rappel {

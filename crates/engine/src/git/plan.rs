@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rappel_capture::git::apply::{lacking, path_of};
+use rappel_capture::git::folder::{Role, role};
 use rappel_capture::git::plan::{Planned, Prune, Wish, plan, unborn, with_tables};
 use rappel_capture::git::program::{Git, is_installed};
 use rappel_capture::git::status;
@@ -16,7 +17,8 @@ use rappel_types::git_name::is_git;
 use rappel_types::manifest::PartialReason;
 use rappel_types::path::{escape, unescape};
 use rappel_types::plan::Conflict;
-use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, RelPath};
+use rappel_types::{Action, ActionKind, Facet, FacetState, Manifest, Node, RelPath};
+use rappel_types::{Advice, Remark, Remarks};
 
 use super::describe::{describe, named, short_name, shown};
 use super::states_in;
@@ -69,7 +71,7 @@ pub(crate) struct GitPlanned {
     pub conflicts: Vec<Conflict>,
     /// What is left as it is because it was changed since.
     pub edited: Vec<Conflict>,
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
     /// In a sentence.
     pub summary: Option<String>,
     /// The same for other work trees.
@@ -99,10 +101,11 @@ impl GitPlanned {
                     continue;
                 }
                 if !wish.worktrees.iter().any(|asked| asked == name) {
-                    self.warnings.push(format!(
-                        "the work tree {name} was in {place}, where it came from; it is left out \
-                         unless --worktree {name} is given"
-                    ));
+                    let text = format!(
+                        "the work tree {name} was in {place}, where it came from; it is left out"
+                    );
+                    let advice = Advice::RestoreWorktree { name: name.clone() };
+                    self.warnings.push(Remark::new(text, advice));
                     continue;
                 }
                 let shown = RelPath::new([b"worktrees/", name.as_bytes()].concat());
@@ -131,9 +134,47 @@ fn refused_worktree(state: &State, part: &WorktreePart) -> Option<&'static str> 
         _ if names.any(|name| name == b".." || is_git(name)) => {
             Some("its place lies in a folder of git's own")
         }
+        // Lugh records `/.lugh/worktrees/NAME`, without the home in front.
+        _ if !has_top_folder(&place) => {
+            Some("its place would be a new folder in the root of the file system")
+        }
         Some(true) if !part.name.contains('/') => None,
         _ => Some("git's own folder of it did not come along"),
     }
+}
+
+/// What becomes of objects of Git LFS. Like git's own they never change and are named by their
+/// content, so a restore brings back those that are missing, and an undo leaves them there.
+fn large_files((here, there): (&State, &State), left: Option<&State>) -> Option<String> {
+    let objects = |state: &State| -> BTreeSet<RelPath> {
+        let is_one = |(path, node): &(&RelPath, &Node)| {
+            role(path.as_bytes()) == Role::LargeFile && matches!(node, Node::File { .. })
+        };
+        state.files.iter().filter(is_one).map(|(path, _)| path.clone()).collect()
+    };
+    let (here, there) = (objects(here), objects(there));
+    let come = there.difference(&here).count();
+    let stay = left.map_or(0, |left| {
+        objects(left).intersection(&here).filter(|path| !there.contains(*path)).count()
+    });
+    match (come, stay) {
+        (0, 0) => None,
+        (0, 1) => {
+            Some("1 object of Git LFS that came with the restore stays, as git's own do".into())
+        }
+        (0, stay) => Some(format!(
+            "{stay} objects of Git LFS that came with the restore stay, as git's own do"
+        )),
+        (1, _) => Some("1 object of Git LFS comes back".into()),
+        (come, _) => Some(format!("{come} objects of Git LFS come back")),
+    }
+}
+
+/// Whether the first folder of an absolute path is there.
+fn has_top_folder(place: &[u8]) -> bool {
+    let mut names = place.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let top = names.next().map(|name| Path::new("/").join(std::ffi::OsStr::from_bytes(name)));
+    top.is_some_and(|top| top.is_dir())
 }
 
 impl Rappel {
@@ -156,7 +197,7 @@ impl Rappel {
             .map(|reason| PartialReason { facet: Facet::Files, path: None, ..reason.clone() })
             .collect();
         if matches!(present.state, FacetState::Failed | FacetState::NotAsked) {
-            planned.warnings.push("git could not be captured now, so it is left as it is".into());
+            planned.warnings.push("git could not be captured now, so it is left as it is");
             return Ok(planned);
         }
         let mut states = match part {
@@ -165,6 +206,7 @@ impl Rappel {
         };
         if target.is_foreign() {
             planned.keep_to_the_workspace(&mut states, wish);
+            planned.warnings.extend(planned.blind.iter().map(|one| format!("git: {}", one.reason)));
         }
         let lacks = present.partial.iter().filter(|one| one.reason.starts_with(LACKS));
         planned.warnings.extend(lacks.map(|one| {
@@ -180,6 +222,7 @@ impl Rappel {
             let here = present.states.iter().find(|state| state.path == there.path);
             if let (true, Some(here)) = (target.is_foreign(), here) {
                 there.with_logs_of(here);
+                there.with_index_of(here);
             }
             let path = there.path.as_ref();
             if wish.touched.is_some() && wish.touched_at(path).is_none() {
@@ -192,7 +235,7 @@ impl Rappel {
             if here.is_some() && wish.touched_at(path).is_some_and(|one| one.whole) {
                 let reason = format!("{} is there already; it is kept as it is", named(path));
                 let shown = path.map_or_else(|| RelPath::new(".git"), |path| path.join(b".git"));
-                planned.edited.extend(shown.ok().map(|path| Conflict { path, reason }));
+                planned.edited.extend(shown.ok().map(|path| Conflict::of_git(path, reason)));
                 continue;
             }
             if let Some(conflict) = self.in_the_way(path) {
@@ -216,8 +259,8 @@ impl Rappel {
             }
         }
         if !planned.plan.is_empty() && !is_installed() {
-            let words = "the git program is not installed, so git is left as it is".into();
-            return Ok(GitPlanned { warnings: vec![words], ..GitPlanned::default() });
+            let words = "the git program is not installed, so git is left as it is";
+            return Ok(GitPlanned { warnings: vec![words].into(), ..GitPlanned::default() });
         }
         planned.summarise();
         Ok(planned)
@@ -235,7 +278,7 @@ impl Rappel {
         };
         let (at, what) = folders.into_iter().find_map(|at| taken(&at).map(|what| (at, what)))?;
         let reason = format!("{what} stands where {} has to be; move it aside", named(Some(path)));
-        Some(Conflict { path: at, reason })
+        Some(Conflict::of_git(at, reason))
     }
 
     fn plan_repository(
@@ -273,8 +316,8 @@ impl Rappel {
                     .collect();
                 for name in moved {
                     refs.remove(&name);
-                    let reason = "it moved since, kept".into();
-                    planned.edited.push(Conflict { path: name, reason });
+                    let reason = "it moved since, kept";
+                    planned.edited.push(Conflict::of_git(name, reason));
                 }
             }
             own.prune = Prune::Only(refs.clone());
@@ -341,7 +384,7 @@ impl Rappel {
         }
         if place.reftable && !with_tables(here, there, &mut one) && !one.refs.is_empty() {
             planned.warnings.push(
-                "refs are kept in tables here, and some stay as they are: reflogs and older stash entries are not brought back".into(),
+                "refs are kept in tables here, and some stay as they are: reflogs and older stash entries are not brought back",
             );
         }
         if place.reftable {
@@ -355,6 +398,9 @@ impl Rappel {
                 more => format!("{prefix}index: as it was, {more} files staged"),
             });
         }
+        planned
+            .details
+            .extend(large_files((here, there), left).map(|said| format!("{prefix}{said}")));
         match (&here.part.operation, &there.part.operation) {
             (None, Some(then)) => planned.details.push(format!("{prefix}{then}: under way again")),
             (Some(now), None) => {
@@ -469,11 +515,13 @@ mod tests {
             };
             refused_worktree(&state, &part).is_some()
         };
-        assert!(!refused("a", "/srv/a"));
-        for path in [".git/hooks", "a", "", "/w/.git/hooks", "/w/.GIT/x", "/w/../etc"] {
+        assert!(!refused("a", "/tmp/a"));
+        for path in [".git/hooks", "a", "", "/tmp/.git/hooks", "/tmp/.GIT/x", "/tmp/../etc"] {
             assert!(refused("a", path), "{path:?}");
         }
         // Git knows nothing of it: no undo would take it away.
-        assert!(refused("b", "/srv/b") && refused("../../y", "/srv/y"));
+        assert!(refused("b", "/tmp/b") && refused("../../y", "/tmp/y"));
+        // Lugh leaves out the home in front.
+        assert!(refused("a", "/.no-such-lugh/worktrees/a") && refused("a", "/"));
     }
 }

@@ -143,7 +143,7 @@ impl Rappel {
             let name = named(path);
             if let Some(reason) = stays {
                 let reason = format!("{name} was made by the restore, and is kept: {reason}");
-                planned.edited.push(Conflict { path: shown, reason });
+                planned.edited.push(Conflict::of_git(shown, reason));
                 continue;
             }
             planned.details.push(format!("{name}: taken away, the restore made it"));
@@ -238,7 +238,7 @@ impl Rappel {
                     part.path
                 );
                 if let Ok(path) = RelPath::new(own.strip_suffix(b"/").unwrap_or(&own)) {
-                    planned.edited.push(Conflict { path, reason });
+                    planned.edited.push(Conflict::of_git(path, reason));
                 }
                 continue;
             }
@@ -288,7 +288,7 @@ impl GitPlanned {
                          it was worked in since",
                         one.name
                     );
-                    self.edited.push(Conflict { path, reason });
+                    self.edited.push(Conflict::of_git(path, reason));
                 }
                 _ => {
                     let name = &one.name;

@@ -192,9 +192,9 @@ impl GitPlanned {
                 named(repository)
             ));
         }
-        self.edited.extend(unread.edited.into_iter().map(|path| Conflict {
-            path,
-            reason: "git could not read it before the restore; it was changed since, kept".into(),
+        self.edited.extend(unread.edited.into_iter().map(|path| {
+            let reason = "git could not read it before the restore; it was changed since, kept";
+            Conflict::of_git(path, reason)
         }));
     }
 }

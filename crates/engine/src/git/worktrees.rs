@@ -18,10 +18,11 @@ use rappel_types::git::{RepositoryPlan, WorktreePart, WorktreePlan};
 use rappel_types::manifest::{FilesPart, PartialReason};
 use rappel_types::plan::Conflict;
 use rappel_types::{ActionKind, FacetState, Node, RelPath};
+use rappel_types::{Advice, Remark};
 
 use super::plan::{GitPlanned, GitWish};
+use crate::destructive::{Fate, fate};
 use crate::error::Result;
-use crate::operation::{Fate, fate};
 use crate::rappel::Rappel;
 use crate::restore::RecordedRules;
 
@@ -90,7 +91,7 @@ impl Rappel {
                     now.path
                 );
                 match linked::folder_of(own.as_os_str().as_bytes()) {
-                    Some(path) if asked => planned.conflicts.push(Conflict { path, reason }),
+                    Some(path) if asked => planned.conflicts.push(Conflict::of_git(path, reason)),
                     _ => planned.warnings.push(format!("{reason}, and it is left as it is")),
                 }
                 continue;
@@ -133,7 +134,7 @@ impl Rappel {
                     if let Ok(path) = RelPath::new([b"worktrees/", name.as_bytes()].concat()) {
                         let reason =
                             format!("{what} stands in the place of the work tree, {place}");
-                        planned.conflicts.push(Conflict { path, reason });
+                        planned.conflicts.push(Conflict::of_git(path, reason));
                     }
                     continue;
                 }
@@ -207,11 +208,13 @@ impl Rappel {
             };
             for (count, has) in [(missing, "lacks"), (other, "has another content of")] {
                 if count > 0 {
-                    planned.warnings.push(format!(
+                    let text = format!(
                         "the work tree {name} in {place} {has} {} that git ignores and this \
-                         checkpoint holds; restore with --worktree {name} to bring them back",
+                         checkpoint holds",
                         files(count)
-                    ));
+                    );
+                    let advice = Advice::RestoreWorktree { name: name.clone() };
+                    planned.warnings.push(Remark::new(text, advice));
                 }
             }
         }
@@ -406,7 +409,7 @@ fn keep_edited(
         let kept = since.contains(&change.path);
         if kept {
             let reason = format!("edited since in the work tree {}, kept", part.name);
-            edited.push(Conflict { path: change.path.clone(), reason });
+            edited.push(Conflict::of_git(change.path.clone(), reason));
         }
         !kept
     });

@@ -9,7 +9,7 @@ use rappel_types::agents::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::operation::Operation;
+use crate::destructive::DestructiveCommand;
 
 /// One thing that an agent's hook tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,7 +101,7 @@ pub struct Call {
     pub background: bool,
     /// What it is about to destroy.
     #[serde(default)]
-    pub operation: Option<Operation>,
+    pub operation: Option<DestructiveCommand>,
 }
 
 /// What a call does, as far as it matters here.

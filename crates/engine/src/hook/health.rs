@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
+use rappel_types::Advice;
 use rappel_types::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Failure, Workers};
@@ -31,7 +33,7 @@ pub struct Installed {
 }
 
 /// How an integration is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Integration {
     /// The agent.
     pub agent: String,
@@ -44,7 +46,7 @@ pub struct Integration {
 }
 
 /// How an integration is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IntegrationState {
     /// Its hooks tell what happens.
@@ -120,11 +122,8 @@ impl Rappel {
             if one.state.is_bad() {
                 let reason =
                     format!("the integration of {} ({}): {}", one.agent, one.place, one.state);
-                status.worsen(
-                    Health::Degraded,
-                    &reason,
-                    &format!("rappel integrate {}", one.agent),
-                );
+                let advice = Advice::Integrate { agent: one.agent };
+                status.worsen(Health::Degraded, &reason, advice);
             }
         }
         Ok(())

@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::memory::Memory;
 use super::{Answer, Call, CallKind, Event, Moment, Outcome, Start};
 use crate::agents::{automatic, call_id, hashed, heard_id, is_heard, named};
+use crate::destructive::{DestructiveCommand, LeftOut};
 use crate::error::Result;
-use crate::operation::{LeftOut, Operation};
 use crate::rappel::Rappel;
 use crate::save::{Overtaken, SaveOptions};
 
@@ -128,7 +128,7 @@ impl Rappel {
         let CallKind::Edit(named) = &call.kind else { return Ok(None) };
         let files = named.iter().map(PathBuf::from).collect();
         let command = format!("{} {}", call.tool, named.join(" "));
-        let edit = Operation { command, files, ..Operation::default() };
+        let edit = DestructiveCommand { command, files, ..DestructiveCommand::default() };
         let Some(left_out) = self.also_ignored(&edit, options)? else { return Ok(None) };
         Ok(left_out_words(&edit, &left_out))
     }
@@ -313,7 +313,7 @@ impl Rappel {
 
 impl Event {
     /// What is about to be destroyed.
-    pub fn operation(&self) -> Option<Operation> {
+    pub fn operation(&self) -> Option<DestructiveCommand> {
         let Moment::BeforeCall(call) = &self.moment else { return None };
         if call.operation.is_some() || call.kind != CallKind::LeaveWorktree {
             return call.operation.clone();
@@ -322,11 +322,11 @@ impl Event {
         let folder = self.folder.as_ref().map(PathBuf::from);
         let above = folder.iter().flat_map(|folder| folder.ancestors());
         let worktree = above.into_iter().find(|folder| folder.join(".git").is_file());
-        Some(Operation {
+        Some(DestructiveCommand {
             command: call.tool.clone(),
             does: "leaves a work tree".into(),
             files: worktree.map(ToOwned::to_owned).into_iter().collect(),
-            ..Operation::default()
+            ..DestructiveCommand::default()
         })
     }
 
@@ -344,7 +344,7 @@ impl Event {
 }
 
 /// What the user is told of an operation that its checkpoint does not hold.
-fn left_out_words(operation: &Operation, left_out: &LeftOut) -> Option<String> {
+fn left_out_words(operation: &DestructiveCommand, left_out: &LeftOut) -> Option<String> {
     let sentences = left_out.sentences();
     let (command, rest) = (title(&operation.command), sentences.join("; "));
     (!sentences.is_empty()).then(|| format!("Rappel saved before `{command}`. {rest}"))

@@ -28,6 +28,9 @@ pub struct Failure {
     pub root: Option<String>,
     /// In words.
     pub message: String,
+    /// Whether it was a run that failed, and no hook.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_run: bool,
 }
 
 /// The folder of a home's workers.
@@ -111,22 +114,27 @@ impl Workers {
                 && let Ok(work) = serde_json::from_str::<Work>(&text)
             {
                 let message = format!("a worker died: {}", work.what);
-                self.add_failure(work.root, message);
+                self.add_failure(work.root, message, false);
             }
         }
     }
 
     /// Remembers that a hook failed.
     pub fn note_failure(&self, root: &Path, message: &str) {
-        self.add_failure(root.to_string_lossy().into_owned(), message.to_owned());
+        self.add_failure(root.to_string_lossy().into_owned(), message.to_owned(), false);
     }
 
-    fn add_failure(&self, root: String, message: String) {
+    /// Remembers that something of a run failed.
+    pub fn note_run_failure(&self, root: &Path, message: &str) {
+        self.add_failure(root.to_string_lossy().into_owned(), message.to_owned(), true);
+    }
+
+    fn add_failure(&self, root: String, message: String, of_run: bool) {
         if make_folder(&self.folder).is_none() {
             return;
         }
         let mut all = self.failures();
-        all.push(Failure { at: SystemClock.now(), root: Some(root), message });
+        all.push(Failure { at: SystemClock.now(), root: Some(root), message, of_run });
         let from = all.len().saturating_sub(FAILURES);
         write(&self.folder.join("failures.json"), &all[from..]);
     }

@@ -41,7 +41,10 @@ impl Rappel {
                 Err(reason) => {
                     let shown: String = database.name.chars().take(100).collect();
                     let reason = format!("database {shown:?}: {reason}");
-                    reasons.push(PartialReason { facet: Facet::Databases, path: None, reason });
+                    reasons.push(PartialReason {
+                        database: Some(shown),
+                        ..PartialReason::new(Facet::Databases, None, reason)
+                    });
                 }
             }
         }
@@ -78,7 +81,7 @@ impl Rappel {
                 location: location(&database.name),
                 patience: self.options.lock_limit,
             };
-            let read = source.read(writer, None, &self.options.cancel);
+            let read = source.read(writer, None, self.cancel());
             return Ok(Ok(read.map_err(failed)?));
         }
         let text = held::open(&path).map_err(Error::io("open", &path))?;

@@ -3,17 +3,19 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
+use rappel_capture::git::foreign;
 use rappel_formats::Form;
+use rappel_formats::form::Skipped;
 use rappel_store::bundle::{Bundle, Part};
+use rappel_store::operation::Phase;
 use rappel_store::{NewRecord, Writer, tree};
 use rappel_types::agents::SessionId;
-use rappel_types::manifest::OriginPart;
-use rappel_types::{CheckpointId, Manifest, Node, WorkspaceId};
+use rappel_types::manifest::{OriginPart, PartialReason};
+use rappel_types::{CheckpointId, Facet, Manifest, Node, RelPath, WorkspaceId};
 
 use super::bundle::{self, Names};
-use super::{ImportProgress, Imported, any, is_taken, names};
+use super::{Imported, Known, is_taken, names};
 use crate::agents::session_name;
 use crate::error::{Error, Result};
 use crate::lineage::{Lineage, lineages_in};
@@ -27,17 +29,19 @@ struct Called {
     /// Those that are new, with their digests, in the bundle's order.
     new: Vec<(CheckpointId, String)>,
     sessions: HashMap<SessionId, SessionId>,
+    /// The lineage of the first one that is known.
+    of: Option<WorkspaceId>,
 }
 
 impl Rappel {
     /// Imports a bundle. It is read and checked as a whole before anything of it is taken.
-    pub(super) fn import_bundle(&self, path: &Path, progress: &ImportProgress) -> Result<Imported> {
+    pub(super) fn import_bundle(&self, path: &Path) -> Result<Imported> {
+        self.progress().begin(Phase::ReadingCheckpoints, None);
         let bundle = Bundle::open(path)?;
-        progress.read.store(bundle.manifests().count() as u64, Ordering::Relaxed);
-        self.again_if_moved(|| self.try_bundle(&bundle, progress))
+        self.again_if_moved(|| self.try_bundle(&bundle))
     }
 
-    fn try_bundle(&self, bundle: &Bundle, progress: &ImportProgress) -> Result<Imported> {
+    fn try_bundle(&self, bundle: &Bundle) -> Result<Imported> {
         let Some(origin) = bundle.manifests().next().map(|first| first.workspace.clone()) else {
             return Ok(Imported::default());
         };
@@ -58,17 +62,13 @@ impl Rappel {
         let mut answer = Imported { imported, known, ..Imported::default() };
         answer.lineage = Some(lineage.clone());
         if imported == 0 {
+            let known = before.iter().find(|one| Some(one.workspace) == called.of);
+            answer.lineage = known.cloned().or(answer.lineage);
             return Ok(answer);
         }
         let writer = self.store.begin()?;
-        bundle::take_objects(&writer, bundle, &mut |_| match self
-            .options
-            .cancel
-            .load(Ordering::Relaxed)
-        {
-            true => Err(rappel_store::Error::Cancelled),
-            false => Ok(()),
-        })?;
+        self.progress().begin(Phase::TakingIn, Some(imported));
+        bundle::take_objects(&writer, bundle, &mut |_| self.cancel().check())?;
         let names = Names {
             workspace: self.workspace_part(lineage.workspace),
             checkpoint: &|id| called.checkpoints.get(id).cloned(),
@@ -84,8 +84,9 @@ impl Rappel {
             let digest = called.new.iter().find(|(id, _)| *id == manifest.id);
             manifest.origin = Some(origin_of(original, digest.map(|(_, digest)| digest.clone())));
             harmless_modes(&writer, &mut manifest)?;
+            answer.skipped.extend(sound_git(&writer, &mut manifest)?);
             writer.add(NewRecord::Manifest { manifest: Box::new(manifest), base: None })?;
-            progress.taken.fetch_add(1, Ordering::Relaxed);
+            self.progress().add(Phase::TakingIn, 1, 0);
         }
         let mut records = Vec::new();
         if let (true, Some(document)) = (identified.begins, &identified.document) {
@@ -97,13 +98,14 @@ impl Rappel {
         for record in bundle::documents(bundle, &names)? {
             writer.add(record)?;
         }
+        let made: Vec<CheckpointId> = called.new.iter().map(|(id, _)| id.clone()).collect();
         writer.commit(|moment| {
             let index = &mut *moment.index;
-            let moved = identified.begins && workspace::is_known_by_now(index, &self.evidence)?
-                || lineages_in(index, of)? != before
-                || index.last_sequence(lineage.workspace)? != last
-                || any(&called.new, |(id, _)| is_taken(index, id))?;
-            if moved { Err(rappel_store::Error::Moved) } else { Ok(records) }
+            if self.has_moved(index, &identified, (&before, &lineage, last), &made)? {
+                return Err(rappel_store::Error::Moved);
+            }
+            self.cancel().close()?;
+            Ok(records)
         })?;
         if let (true, Some(document)) = (identified.begins, identified.document) {
             self.recognised(Recognition::Known(document));
@@ -114,22 +116,40 @@ impl Rappel {
 
     /// Names for everything in a bundle: those of an earlier import, or new ones.
     fn called(&self, bundle: &Bundle, before: &[Lineage], lineage: &Lineage) -> Result<Called> {
-        let known = self.known_of(before, Form::Rappel)?;
-        let mut called =
-            Called { checkpoints: HashMap::new(), new: Vec::new(), sessions: HashMap::new() };
+        let mut known: HashMap<Form, HashMap<String, Vec<Known>>> = HashMap::new();
+        for form in std::iter::once(Form::Rappel).chain(bundle.manifests().filter_map(came_as)) {
+            if let Entry::Vacant(entry) = known.entry(form) {
+                entry.insert(self.known_of(before, form)?);
+            }
+        }
+        let find = |form: Form, id: &str, digest: &str| {
+            let all = known.get(&form).and_then(|all| all.get(id)).into_iter().flatten();
+            all.into_iter().find(|one| one.digest == digest)
+        };
+        let mut called = Called {
+            checkpoints: HashMap::new(),
+            new: Vec::new(),
+            sessions: HashMap::new(),
+            of: None,
+        };
         let mut taken = HashSet::new();
         for (object, manifest) in bundle.identified() {
-            let digest = object.to_string();
-            let here = known.get(manifest.id.as_str()).into_iter().flatten();
-            let same = here.into_iter().find(|one| one.digest == digest_of(&digest));
+            let digest = digest_of(&object.to_string());
+            // One that was imported into this workspace, exported from it and comes back.
+            let returns = manifest.origin.as_ref().zip(came_as(manifest));
+            let returns = returns.and_then(|(origin, form)| find(form, &origin.id, &origin.digest));
+            let same = find(Form::Rappel, manifest.id.as_str(), &digest).or(returns);
             let id = match same {
-                Some(same) => same.id.clone(),
+                Some(same) => {
+                    called.of.get_or_insert(same.lineage);
+                    same.id.clone()
+                }
                 None => {
                     let id = names::name(Form::Rappel, manifest.id.as_str(), &mut |id| {
                         let is_taken = self.store.look_up(|index| is_taken(index, id))?;
                         Ok::<_, Error>(is_taken || taken.contains(id))
                     })?;
-                    called.new.push((id.clone(), digest_of(&digest)));
+                    called.new.push((id.clone(), digest));
                     id
                 }
             };
@@ -185,6 +205,37 @@ fn harmless_modes(writer: &Writer<'_>, manifest: &mut Manifest) -> Result<()> {
 }
 
 const PERMISSIONS: u32 = 0o777;
+
+/// Leaves out what git would believe unchecked, and says so.
+fn sound_git(writer: &Writer<'_>, manifest: &mut Manifest) -> Result<Vec<Skipped>> {
+    let Some(part) = &mut manifest.git else { return Ok(Vec::new()) };
+    let refused = foreign::refused(writer, part)?;
+    let Some(tree) = part.tree.as_mut().filter(|_| !refused.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let gone: Vec<(RelPath, Option<Node>)> =
+        refused.iter().map(|one| (one.path.clone(), None)).collect();
+    *tree = tree::update(writer, tree, &gone)?;
+    let mut skipped = Vec::new();
+    for foreign::Refused { file, reason, .. } in refused {
+        let path = format!("{}: {file}", manifest.id);
+        skipped.push(Skipped { path, reason: reason.clone() });
+        let reason = format!("{file} did not come along: {reason}");
+        manifest.partial_reasons.push(PartialReason {
+            facet: Facet::Git,
+            database: None,
+            path: None,
+            reason,
+        });
+    }
+    manifest.partial = true;
+    Ok(skipped)
+}
+
+/// The form in which a checkpoint came to the home that a bundle was written from.
+fn came_as(manifest: &Manifest) -> Option<Form> {
+    manifest.origin.as_ref()?.format.parse().ok()
+}
 
 /// An object's name in the place of a digest must not look like one: gc would keep what it names.
 fn digest_of(object: &str) -> String {

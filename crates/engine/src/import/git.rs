@@ -155,7 +155,7 @@ impl Rappel {
                 extra: &capture::Extra::look(&root, &rules, [])?,
                 objects: true,
                 worktree: &|_| Ok(None),
-                cancel: &self.options.cancel,
+                cancel: self.cancel(),
             },
             writer,
         )?;
@@ -228,7 +228,7 @@ impl Rappel {
             commit: git.commit.as_deref(),
             worktrees: worktrees.collect(),
         };
-        let limits = Limits { time: TIME, cancel: &self.options.cancel };
+        let limits = Limits { time: TIME, cancel: self.cancel() };
         let work = folder.path().join("work");
         std::fs::create_dir(&work).map_err(said)?;
         let done = transfer::read_bundle(&file, &work.join(".git"), &stand, limits);
@@ -262,7 +262,7 @@ impl Rappel {
 }
 
 fn because(reason: String) -> PartialReason {
-    PartialReason { facet: Facet::Git, path: None, reason }
+    PartialReason::new(Facet::Git, None, reason)
 }
 
 /// Stores files of a foreign checkpoint as a tree.

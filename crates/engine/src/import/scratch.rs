@@ -35,7 +35,7 @@ impl Scratch {
         }
         Self::make(&all)?.ok_or_else(|| Error::Usage {
             message: format!("another process keeps removing what is made in {}", all.display()),
-            hint: None,
+            advice: Vec::new(),
         })
     }
 

@@ -281,7 +281,7 @@ impl Taken {
 
 /// Something missing that nobody can place: nothing is deleted anywhere.
 fn about_all(reason: String) -> PartialReason {
-    PartialReason { facet: Facet::Files, path: None, reason }
+    PartialReason::new(Facet::Files, None, reason)
 }
 
 impl TakenFiles {

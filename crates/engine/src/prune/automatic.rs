@@ -11,6 +11,7 @@ use rappel_store::lock::Turn;
 use rappel_store::sink::id_of;
 use rappel_types::retention::{self, NextDeletion, Policy};
 use rappel_types::{Timestamp, WorkspaceId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PruneReport;
@@ -24,7 +25,7 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 const VERSION: u32 = 1;
 
 /// How retention goes in a workspace, as of the last time it was applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Retention {
     version: u32,
     /// When it was applied last.
@@ -46,7 +47,7 @@ pub struct Retention {
 }
 
 /// That a home is larger than it may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Full {
     /// What it takes once everything that was deleted is collected.
     pub bytes: u64,
@@ -55,7 +56,7 @@ pub struct Full {
 }
 
 /// The first checkpoints of a home that retention deleted by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct FirstDeletion {
     version: u32,
     /// When.

@@ -116,6 +116,7 @@ impl Rappel {
             dry_run: true,
             roots: self.checkpoints_of_open_restores()?,
             without: without.to_vec(),
+            progress: Some(&|step| self.at_gc(step)),
             ..GcOptions::default()
         };
         let report = self.store.gc(&options)?;

@@ -2,6 +2,7 @@
 
 use rappel_store::tree::Change;
 use rappel_types::{Facet, Manifest, Node};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Past;
@@ -16,8 +17,9 @@ const COUNTED_MAX: usize = 500;
 const LARGE: u64 = 256 << 10;
 
 /// What changed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
+#[schemars(rename = "ReportChanges")]
 pub struct Changed {
     /// The checkpoint before.
     pub from: String,

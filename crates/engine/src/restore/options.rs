@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rappel_capture::restore::Scope;
+use rappel_types::Advice;
 use rappel_types::agents::SessionId;
 use rappel_types::{Facet, RelPath};
 
@@ -94,7 +95,7 @@ impl RestoreOptions {
         if let (Some(name), false) = (self.only_databases.first(), self.wants(Facet::Databases)) {
             return Err(Error::Usage {
                 message: format!("database {name} is asked for, and databases are left out"),
-                hint: Some("leave out --only and --skip, or --database".into()),
+                advice: vec![Advice::AskForDatabases],
             });
         }
         let files = self.wants(Facet::Files) || self.wants(Facet::Knowledge);
@@ -104,7 +105,7 @@ impl RestoreOptions {
         Err(Error::Usage {
             message: "there is nothing to restore: this version restores files, git, databases, agents and knowledge"
                 .into(),
-            hint: Some("leave out --only and --skip".into()),
+            advice: vec![Advice::AskForAllFacets],
         })
     }
 

@@ -8,7 +8,7 @@ use rappel_types::git::GitPart;
 use rappel_types::manifest::FilesPart;
 use rappel_types::{Action, ActionKind, CheckpointId, Facet, Manifest, Plan, Reference, RelPath};
 
-use super::report::{confirm_with, report_of};
+use super::report::report_of;
 use super::{Limit, Planned, Present, RecordedRules, RestoreOptions, RestoreReport, Target};
 use crate::databases::{DatabasesPlanned, plan_databases, refuse_as_file};
 use crate::error::{Error, Result};
@@ -28,9 +28,7 @@ impl Rappel {
         let scratch = Scratch::over(self.source());
         let limit = Limit::Options(options);
         let planned = self.plan_in_memory(&scratch, &target, &limit)?;
-        let mut report = report_of(&target.manifest.id, planned, true);
-        report.confirm_with = Some(confirm_with(&target.manifest.id, options));
-        Ok(report)
+        Ok(report_of(&target.manifest.id, planned, true))
     }
 
     /// What going to a checkpoint would do to exactly these paths.
@@ -120,9 +118,9 @@ impl Rappel {
                 warnings: match limit {
                     Limit::Options(options) if options.wants(Facet::Files) => {
                         let id = &target.manifest.id;
-                        vec![format!("{id} holds no files; they are left alone")]
+                        vec![format!("{id} holds no files; they are left alone")].into()
                     }
-                    _ => Vec::new(),
+                    _ => rappel_types::Remarks::default(),
                 },
                 ..Plan::default()
             },
@@ -203,9 +201,9 @@ pub(super) fn check_worktrees(target: &Manifest, options: &RestoreOptions) -> Re
     let Some(name) = unknown else { return Ok(()) };
     Err(Error::NotThere {
         message: format!("{} holds no work tree {name}", target.id),
-        hint: match known.is_empty() {
+        advice: match known.is_empty() {
             true => "it holds none".into(),
-            false => format!("it holds {}", known.join(", ")),
+            false => format!("it holds {}", known.join(", ")).into(),
         },
     })
 }

@@ -9,6 +9,7 @@ use rappel_capture::databases::Names;
 use std::time::Instant;
 
 use rappel_capture::restore::{self, Intent, plan_hash};
+use rappel_store::operation::Phase;
 use rappel_store::proof::Proof;
 use rappel_types::plan::Conflict;
 use rappel_types::{Action, ActionKind, Manifest, Plan, RelPath, Trigger};
@@ -112,7 +113,8 @@ impl Rappel {
             let mut options = safety_options(target, &also, anew);
             options.also_worktrees.clone_from(&also_worktrees);
             let begun = self.begin_save(&options, anew)?;
-            let prepared = self.prepare_save(begun, &options, None, &mut held)?.into_new()?;
+            let prepared = self.prepare_save(begun, &options, &mut held)?.into_new()?;
+            self.progress().begin(Phase::Planning, None);
             let present = match self.present_of(&prepared, target, &also, &mut held)? {
                 Ok(present) => present,
                 // The loop is for rules that changed since the last save.
@@ -139,7 +141,9 @@ impl Rappel {
             if planned.plan.is_empty() && !self.connects_to(target, limit) {
                 return Ok(Prepared::Nothing(Box::new(planned)));
             }
+            self.cancel().check()?;
             let made = prepared.commit(self)?;
+            self.progress().begin(Phase::SavingPresent, None);
             let safety = self.acknowledge(made).checkpoint.manifest;
             return Ok(Prepared::Ready(Box::new(Ready { safety, present, held, planned })));
         }
@@ -175,7 +179,7 @@ impl Rappel {
         finish: bool,
     ) -> Result<Saved> {
         self.store.forget_open_packs();
-        let saved = self.save_holding(options, None, held)?;
+        let saved = self.save_holding(options, held)?;
         let header = &intent.header;
         let (to, goes) = match finish {
             true => (&header.target, Goes::OldUnread),
@@ -189,7 +193,7 @@ impl Rappel {
         let writer = self.store.begin()?.distrusting(true);
         restore::store_aside(header, &self.options.disk, &writer)?;
         writer.commit(|_| Ok(Vec::new()))?;
-        self.save_holding(&SaveOptions { anew: true, ..options.clone() }, None, held)
+        self.save_holding(&SaveOptions { anew: true, ..options.clone() }, held)
     }
 
     /// Where the store cannot give back what a plan displaces on the way from the state of one
@@ -256,7 +260,7 @@ impl Rappel {
 /// The restore is not begun.
 fn refused(unproven: &[RelPath]) -> Error {
     let reason = "the store's copy of it is damaged and could not be stored again";
-    let conflict = |path: &RelPath| Conflict { path: path.clone(), reason: reason.into() };
+    let conflict = |path: &RelPath| Conflict::at(path.clone(), reason);
     Error::InTheWay { conflicts: unproven.iter().map(conflict).collect() }
 }
 

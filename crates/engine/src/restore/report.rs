@@ -4,12 +4,15 @@ use rappel_capture::restore::{Outcome, plan_hash};
 use rappel_types::plan::{ActionCounts, Conflict};
 use rappel_types::size::thousands;
 use rappel_types::{Action, ActionKind, CheckpointId, Facet, Plan, RelPath, Timestamp};
+use rappel_types::{Advice, Remarks};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Planned, RestoreOptions};
+use super::Planned;
 
 /// What each side of the state will go through, for people.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
+#[schemars(rename = "RestoreSummary")]
 pub struct Summary {
     /// Files, by what happens to them.
     pub files: ActionCounts,
@@ -36,7 +39,7 @@ impl Summary {
 }
 
 /// What a restore would do, or has done. Its JSON is the one of `restore`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct RestoreReport {
     /// The checkpoint that is restored.
     pub checkpoint: CheckpointId,
@@ -58,10 +61,13 @@ pub struct RestoreReport {
     /// Step by step.
     pub actions: Vec<ShownAction>,
     /// What people should know.
-    pub warnings: Vec<String>,
+    pub warnings: Remarks,
     /// What forbids it, or what was left as it is because somebody changed it meanwhile.
     pub conflicts: Vec<Conflict>,
-    /// How to go through with it.
+    /// What to do about warnings and conflicts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Advice>,
+    /// How to go through with it, in the words of a face. The engine leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_with: Option<String>,
     /// What was done; absent in a dry run.
@@ -73,7 +79,8 @@ pub struct RestoreReport {
 }
 
 /// What was done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+#[schemars(rename = "RestoreDone")]
 pub struct Done {
     /// The checkpoint that was restored.
     pub restored_to: CheckpointId,
@@ -98,7 +105,7 @@ pub struct Done {
 }
 
 /// A displaced file that was kept.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct KeptFile {
     pub path: RelPath,
@@ -107,7 +114,7 @@ pub struct KeptFile {
 }
 
 /// A step as it is shown.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ShownAction {
     pub facet: Facet,
@@ -155,33 +162,30 @@ pub(super) fn report_of(
             .collect(),
         warnings: plan.warnings.clone(),
         conflicts: plan.conflicts.clone(),
+        advice: advice_of(&plan),
         confirm_with: None,
         done: None,
         full_plan: plan,
     }
 }
 
-pub(super) fn confirm_with(checkpoint: &CheckpointId, options: &RestoreOptions) -> String {
-    let mut command = format!("rappel restore {checkpoint}");
-    for path in &options.paths {
-        command.push_str(&format!(" --path {}", quoted(&path.to_string())));
+/// What helps with the warnings and the conflicts of a plan, each once.
+fn advice_of(plan: &Plan) -> Vec<Advice> {
+    let mut all = plan.warnings.advice();
+    for advice in plan.conflicts.iter().flat_map(|conflict| &conflict.advice) {
+        if !all.contains(advice) {
+            all.push(advice.clone());
+        }
     }
-    command.push_str(" --confirm");
-    command
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@%:,=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    all
 }
 
 /// The databases of a plan, by name, but for those that were left as they are.
 pub(crate) fn restored_databases(plan: &Plan, left: &[Conflict]) -> Vec<String> {
-    let was_left = |name: &str| left.iter().any(|one| one.path.as_bytes() == name.as_bytes());
+    let was_left = |name: &str| {
+        let mut left = left.iter().filter(|one| one.is_about_a_database());
+        left.any(|one| one.path.as_bytes() == name.as_bytes())
+    };
     let names = plan.databases.iter().map(|one| one.name.clone());
     names.filter(|name| !was_left(name)).collect()
 }

@@ -3,8 +3,6 @@
 //!
 //! Saves do not wait for it; they look again when a restore went by (see [`crate::save`]).
 
-use std::sync::atomic::Ordering;
-
 use rappel_store::lock::Turn;
 use rappel_types::WorkspaceId;
 
@@ -18,9 +16,7 @@ impl Rappel {
         let path = self.store.home().restoring().join(workspace.to_string());
         let mut turn = None;
         let try_once = || -> Result<bool> {
-            if self.options.cancel.load(Ordering::Relaxed) {
-                return Err(rappel_store::Error::Cancelled.into());
-            }
+            self.cancel().check()?;
             turn = Turn::take(&path)?;
             Ok(turn.is_some())
         };

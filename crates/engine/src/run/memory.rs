@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 
 use rappel_store::held;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// More samples are merged two by two.
 const SAMPLES: usize = 240;
 
 /// Memory of a process tree, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ProcessMemory {
     /// What lies in memory.
     pub rss: u64,

@@ -188,7 +188,8 @@ impl Periodic {
     /// options. A numbered file that cannot be written is told to listeners and stops nothing.
     pub fn start(&self, interval: Option<Duration>) -> Result<&Self> {
         let interval = interval.unwrap_or(self.inner.options.interval);
-        let refuse = |message: &str| Err(Error::Usage { message: message.into(), hint: None });
+        let refuse =
+            |message: &str| Err(Error::Usage { message: message.into(), advice: Vec::new() });
         if interval.is_zero() {
             return refuse("the interval is zero");
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rappel_store::disk;
 use rappel_store::held::{self, Handle};
+use rappel_types::Advice;
 use rappel_types::agents::payload::CommandExit;
 use rappel_types::agents::{Body, Illegal, NewEvent, ProcessId, SessionId, SessionStatus, payload};
 use rappel_types::{Timestamp, redact};
@@ -103,9 +104,7 @@ impl Rappel {
                         "the command of session {} still runs (process {pid})",
                         view.id
                     ),
-                    hint: Some(
-                        "wait until it ends, or leave out --session to begin a new one".into(),
-                    ),
+                    advice: vec![Advice::WaitOrBeginSession],
                 });
             }
         }
@@ -180,8 +179,7 @@ impl Rappel {
 
     /// Remembers that something of a run failed, so that `status` can tell.
     pub fn note_run_failure(&self, message: &str) {
-        let message = format!("{RUN_FAILED}{message}");
-        Workers::of(self.store.home().root()).note_failure(&self.root, &message);
+        Workers::of(self.store.home().root()).note_run_failure(&self.root, message);
     }
 
     fn lock_run(&self, session: &SessionId) -> Result<(PathBuf, Handle)> {
@@ -242,9 +240,6 @@ pub struct RunTotals {
     pub tokens: Option<u64>,
 }
 
-/// How the failures of runs begin, among those of hooks.
-pub(crate) const RUN_FAILED: &str = "rappel run: ";
-
 fn open_lock(path: &Path, create: bool) -> std::io::Result<Handle> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut how = File::options();
@@ -255,7 +250,7 @@ fn open_lock(path: &Path, create: bool) -> std::io::Result<Handle> {
 fn is_running(session: &SessionId) -> Error {
     Error::Usage {
         message: format!("session {session} is running"),
-        hint: Some("leave out --session to begin a new one".into()),
+        advice: vec![Advice::BeginSession],
     }
 }
 

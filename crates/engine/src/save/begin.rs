@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use rappel_store::document;
 use rappel_store::index::CheckpointRow;
+use rappel_types::Remarks;
 use rappel_types::WorkspaceId;
 
 use super::damage::Damage;
@@ -17,7 +18,7 @@ use crate::workspace::{self, FirstCommit, Recognition};
 pub(crate) struct Begun {
     pub(super) start: Instant,
     pub(super) id: WorkspaceId,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Remarks,
     /// Whether nothing was known of the folder, so that `id` was drawn for it.
     pub(super) begins: bool,
     pub(super) new_workspace: Option<document::Workspace>,
@@ -37,7 +38,7 @@ impl Begun {
         Self {
             start: Instant::now(),
             id,
-            notes: Vec::new(),
+            notes: Remarks::default(),
             begins: false,
             new_workspace: None,
             transcripts: None,
@@ -62,7 +63,7 @@ pub(crate) struct Identified {
     pub id: WorkspaceId,
     /// Whether `id` was drawn just now. Another thread may draw one too: the commit decides.
     pub begins: bool,
-    pub notes: Vec<String>,
+    pub notes: Remarks,
     pub document: Option<document::Workspace>,
 }
 
@@ -116,7 +117,7 @@ impl Rappel {
 
     /// Which workspace this is; a document for it if it is new or was cloned again.
     pub(crate) fn identify(&self) -> Identified {
-        let mut notes = Vec::new();
+        let mut notes = Remarks::default();
         match &*self.recognition() {
             Recognition::Known(known) => {
                 Identified { id: known.id, begins: false, notes, document: None }

@@ -7,6 +7,7 @@ use rappel_store::disk::DiskFile;
 use rappel_store::held;
 use rappel_store::verify::Hurt;
 use rappel_types::WorkspaceId;
+use rappel_types::{Advice, Remark, Remarks};
 
 use crate::error::Result;
 use crate::rappel::Rappel;
@@ -28,7 +29,7 @@ pub(super) struct Damage {
 impl Rappel {
     /// The damage that is known of. A sentence goes into `notes` if this save is the first to hear of
     /// it.
-    pub(super) fn known_damage(&self, id: WorkspaceId, notes: &mut Vec<String>) -> Result<Damage> {
+    pub(super) fn known_damage(&self, id: WorkspaceId, notes: &mut Remarks) -> Result<Damage> {
         let lost = self.lost_packs()?;
         let found = format!("{lost}{}", self.noted_hurt());
         let news = !found.is_empty() && !self.knows_of(id, &found);
@@ -37,7 +38,8 @@ impl Rappel {
                 true => "the store is damaged".to_owned(),
                 false => format!("{lost} is missing or cut off"),
             };
-            notes.push(format!("{what}; the workspace is stored anew, see `rappel verify`"));
+            let text = format!("{what}; the workspace is stored anew");
+            notes.push(Remark::new(text, Advice::Verify));
         }
         Ok(Damage { found, lost: !lost.is_empty(), news })
     }

@@ -39,7 +39,7 @@ impl Rappel {
         if asked.once_a_day || !newest.is_some_and(|row| self.ends_day(&row, self.now())) {
             return;
         }
-        if let Err(error) = self.save_holding(&options(), None, &mut Holdings::default()) {
+        if let Err(error) = self.save_holding(&options(), &mut Holdings::default()) {
             tracing::warn!(%error, "the end of the day was not marked");
         }
     }

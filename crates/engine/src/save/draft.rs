@@ -84,6 +84,7 @@ impl Rappel {
             reasons.push(PartialReason {
                 facet: Facet::Databases,
                 path: None,
+                database: None,
                 reason: format!(
                     "rappel.toml: {problem}; the rules of the last checkpoint were used, and nothing \
                      that rappel.toml names was read or run"

@@ -52,7 +52,7 @@ impl Rappel {
         Ok(existing.map(|checkpoint| {
             let mut notes = begun.notes.clone();
             notes.extend(databases::not_restorable(&checkpoint.manifest.databases));
-            Saved { checkpoint, notes, waited: begun.waited }
+            Saved { advice: self.advice_on(&checkpoint), checkpoint, notes, waited: begun.waited }
         }))
     }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use rappel_capture::files::{self, Cache, First, Identity, Progress, Request, Scanned};
+use rappel_capture::files::{self, Cache, First, Identity, Request, Scanned};
+use rappel_store::operation::Progress;
 use rappel_store::sink::Sink;
 use rappel_store::tree;
 use rappel_types::manifest::FilesPart;
@@ -143,7 +144,7 @@ impl Rappel {
                 also: ask.also,
                 first: ask.first,
                 maybe_changed: None,
-                cancel: &self.options.cancel,
+                cancel: self.cancel(),
                 progress: ask.progress,
             },
             sink,

@@ -1,9 +1,10 @@
 //! Looking at everything that a checkpoint holds, beside each other where that is possible.
 
 use rappel_capture::databases::Watch;
-use rappel_capture::files::{First, Progress};
+use rappel_capture::files::First;
 use rappel_capture::restore::IntentId;
 use rappel_store::index::CheckpointRow;
+use rappel_store::operation::Phase;
 use rappel_store::record::Kind;
 use rappel_store::sink::Sink;
 use rappel_store::threads;
@@ -31,7 +32,6 @@ struct Look<'a> {
     pub id: WorkspaceId,
     pub options: &'a SaveOptions,
     pub newest: Option<&'a CheckpointRow>,
-    pub progress: Option<&'a Progress>,
     pub distrust: bool,
     /// What was read before anything else.
     pub first: Option<&'a First>,
@@ -118,7 +118,6 @@ impl Rappel {
         &self,
         begun: &mut Begun,
         options: &SaveOptions,
-        progress: Option<&Progress>,
         holdings: &mut Holdings,
         sink: &dyn Sink,
     ) -> Result<Seen> {
@@ -131,8 +130,7 @@ impl Rappel {
         let databases_last = options.if_changed
             && !begun.takes_nothing_over()
             && !self.config.capture.databases.contains(&options.trigger());
-        let look =
-            Look { held: &held, id, options, newest, progress, distrust, first, databases_last };
+        let look = Look { held: &held, id, options, newest, distrust, first, databases_last };
         let (all, transcripts) = std::thread::scope(|scope| {
             let beside = transcripts.map(|found| {
                 threads::beside(scope, || self.capture_transcripts(found, options.care(), sink))
@@ -260,13 +258,11 @@ impl Rappel {
             read: look.options.read_databases,
             distrust: look.distrust,
             watch: Watch {
-                cancel: &self.options.cancel,
-                bytes: match look.progress {
-                    Some(progress) => &progress.database_bytes,
-                    None => &self.options.progress.database_bytes,
-                },
+                cancel: self.cancel(),
+                bytes: self.progress().bytes(Phase::ReadingDatabases),
             },
         };
+        self.progress().prepare(Phase::ReadingDatabases, None);
         holdings.let_go();
         let held: Vec<String> = holdings.all.iter().map(|one| one.named.name.clone()).collect();
         let any = !self.config.databases.is_empty() || !self.config.commands.is_empty();
@@ -280,12 +276,18 @@ impl Rappel {
                 Some(found) => Ok(found),
                 None => self.capture_files_and_git(look, sink),
             };
+            if beside.is_some() {
+                self.progress().show(Phase::ReadingDatabases);
+            }
             let configured = beside.map_or(Ok(CapturedDatabases::default()), |beside| {
                 beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
             (found, configured)
         });
         let (files, git) = found?;
+        if !files.scanned.databases.is_empty() || !holdings.all.is_empty() {
+            self.progress().show(Phase::ReadingDatabases);
+        }
         let noticed = files.scanned.databases.iter().map(|path| self.noticed_database(path));
         let noticed = self.capture_databases(noticed, sink, &reading, &held)?;
         let holding = self.capture_held(holdings, sink, &reading)?;
@@ -301,7 +303,7 @@ impl Rappel {
         look: &Look<'_>,
         sink: &dyn Sink,
     ) -> Result<(CapturedFiles, Option<CapturedGit>)> {
-        let Look { held, id, options, newest, progress, distrust, mut first, .. } = *look;
+        let Look { held, id, options, newest, distrust, mut first, .. } = *look;
         let knowledge: &[RelPath] = match options.wants(Facet::Knowledge) {
             true => &[],
             false => &self.config.knowledge.paths,
@@ -317,6 +319,7 @@ impl Rappel {
             before.also_worktrees.clone_from(&options.also_worktrees);
             let mark = self.intents().mark();
             let cache = if distrust { None } else { self.load_cache(id)? };
+            let progress = Some(self.progress());
             let scan = || {
                 self.scan_beside(sink, cache, Ask { also: &options.also, first, progress }, leave)
             };

@@ -21,6 +21,8 @@ use crate::run::ProcessMemory;
 pub struct SaveOptions {
     /// The user's words.
     pub message: Option<String>,
+    /// The caller tells of the checkpoint first, and then calls [`crate::Rappel::write_new_ones_out`].
+    pub export_later: bool,
     /// Tags.
     pub tags: Vec<String>,
     /// Why; `None` is by hand.

@@ -2,8 +2,8 @@
 //! yet. A save commits it at once; a restore plans with it first, and lets go of it if there is
 //! nothing to do.
 
-use rappel_capture::files::Progress;
 use rappel_store::NewRecord;
+use rappel_store::operation::Phase;
 use rappel_store::record::Kind;
 use rappel_store::sink::Source;
 use rappel_store::writer::{Moment, Writer};
@@ -70,11 +70,10 @@ impl Rappel {
         &self,
         mut begun: Begun,
         options: &SaveOptions,
-        progress: Option<&Progress>,
         holdings: &mut Holdings,
     ) -> Result<Prepared<'_>> {
         let writer = self.store.begin()?.distrusting(begun.distrust);
-        let seen = self.see(&mut begun, options, progress, holdings, &writer)?;
+        let seen = self.see(&mut begun, options, holdings, &writer)?;
         if let Some(existing) = self.existing(&begun, options, &seen)? {
             return Ok(Prepared::Existing(Box::new(existing)));
         }
@@ -162,6 +161,7 @@ impl PreparedSave<'_> {
     /// Makes it a checkpoint. When this returns, it is durable.
     pub fn commit(self: Box<Self>, rappel: &Rappel) -> Result<Made> {
         let Self { writer, mut pending } = *self;
+        rappel.progress().begin(Phase::Committing, None);
         writer.reuse(pending.seen.trees());
         let mut bases = pending.seen.bases();
         bases.extend(pending.over.as_ref().map(|over| over.checkpoint.clone()));
@@ -183,6 +183,11 @@ impl PreparedSave<'_> {
                 if newest.is_none_or(|row| row.id != over.newest) {
                     return Err(rappel_store::Error::Moved);
                 }
+            }
+            // A safety checkpoint is a step of its restore, which can still be stopped.
+            match pending.options.trigger() {
+                Trigger::PreRestore => rappel.cancel().check()?,
+                _ => rappel.cancel().close()?,
             }
             pending.records(rappel, moment, now)
         })?;

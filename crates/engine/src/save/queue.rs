@@ -16,8 +16,8 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use rappel_store::Cancel;
 use rappel_store::ambient;
 use rappel_store::held::Handle;
 use rappel_store::lock::Patience;
@@ -26,7 +26,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::shared::Asked;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The version of the note. A note of another version says nothing.
 const VERSION: u32 = 1;
@@ -114,13 +114,11 @@ impl Arrived {
     pub fn wait(
         mut self,
         patience: &Patience,
-        cancel: &AtomicBool,
+        cancel: &Cancel,
         who: impl Fn() -> String,
     ) -> Result<Option<Turn>> {
-        let try_once = || {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(Error::from(rappel_store::Error::Cancelled));
-            }
+        let try_once = || -> Result<bool> {
+            cancel.check()?;
             if flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 return Ok(true);
             }
@@ -276,7 +274,7 @@ mod tests {
 
     fn turn(arrived: Arrived) -> Turn {
         let patience = Duration::ZERO.into();
-        arrived.wait(&patience, &AtomicBool::new(false), String::new).unwrap().unwrap()
+        arrived.wait(&patience, Cancel::never(), String::new).unwrap().unwrap()
     }
 
     fn asked(kind: &str) -> Asked {
@@ -375,9 +373,11 @@ mod tests {
         let place = Place::new();
         let _leader = turn(place.arrive());
         let patience = Duration::from_millis(5).into();
-        let waited = place.arrive().wait(&patience, &AtomicBool::new(false), String::new);
+        let waited = place.arrive().wait(&patience, Cancel::never(), String::new);
         assert!(waited.unwrap().is_none());
-        let cancelled = place.arrive().wait(&patience, &AtomicBool::new(true), String::new);
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let cancelled = place.arrive().wait(&patience, &cancel, String::new);
         assert!(cancelled.is_err());
     }
 }

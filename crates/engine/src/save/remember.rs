@@ -1,5 +1,6 @@
 //! After the commit: what the next save is to know, and what the user is told.
 
+use rappel_types::Advice;
 use rappel_types::Manifest;
 
 use super::Saved;
@@ -28,7 +29,7 @@ impl Rappel {
             notes.extend(git.gone.as_ref().map(crate::git::gone));
         }
         if let Some(databases) = &mut seen.databases {
-            notes.append(&mut databases.notes);
+            notes.extend(std::mem::take(&mut databases.notes));
         }
         let noticed = std::mem::take(&mut seen.noticed);
         let files = seen.files.is_some();
@@ -51,7 +52,15 @@ impl Rappel {
         notes.extend(self.unprotected_databases().iter().map(Found::note));
         notes.extend(self.unprotected_files(&noticed).iter().map(Found::note));
         let checkpoint = Checkpoint { manifest, pinned: false, created: true, lineage: None };
-        Saved { checkpoint, notes, waited: begun.waited }
+        Saved { advice: self.advice_on(&checkpoint), checkpoint, notes, waited: begun.waited }
+    }
+
+    /// What to do about what a checkpoint lacks.
+    pub(super) fn advice_on(&self, checkpoint: &Checkpoint) -> Vec<Advice> {
+        let mut reasons = checkpoint.manifest.partial_reasons.iter();
+        let untrusted = || self.untrusted();
+        let lacks = reasons.any(|one| one.facet == rappel_types::Facet::Databases);
+        (lacks && !untrusted().is_empty()).then_some(Advice::Trust).into_iter().collect()
     }
 
     /// Writes the caches for the next save. Losing them costs time, never data.

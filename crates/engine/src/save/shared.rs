@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rappel_capture::databases::command::INSIDE;
-use rappel_capture::files::Progress;
+use rappel_types::Remarks;
 use rappel_types::database::DatabaseKind;
 use rappel_types::git::GitPart;
 use rappel_types::manifest::FilesPart;
@@ -53,13 +53,9 @@ impl Asked {
 
 impl Rappel {
     /// Saves when it is this save's turn, or uses what another one has captured meanwhile.
-    pub(super) fn save_in_turn(
-        &self,
-        options: &SaveOptions,
-        progress: Option<&Progress>,
-    ) -> Result<Saved> {
+    pub(super) fn save_in_turn(&self, options: &SaveOptions) -> Result<Saved> {
         let alone = |rappel: &Self, options: &SaveOptions| {
-            rappel.save_holding(options, progress, &mut Holdings::default())
+            rappel.save_holding(options, &mut Holdings::default())
         };
         if !self.takes_turns(options) {
             return alone(self, options);
@@ -109,7 +105,7 @@ impl Rappel {
         };
         let Some(arrived) = arrive() else { return Ok(None) };
         let who = || format!("another save of {} is under way", self.root.display());
-        let turn = arrived.wait(self.store.patience(), &self.options.cancel, who)?;
+        let turn = arrived.wait(self.store.patience(), self.cancel(), who)?;
         if turn.is_none() {
             tracing::debug!("another save takes long; capturing beside it");
         }
@@ -198,7 +194,12 @@ impl Rappel {
         if options.if_changed || self.says_everything(&captured.manifest, options)? {
             tracing::debug!(%checkpoint, "another save captured this");
             let (checkpoint, waited) = (Checkpoint { created: false, ..captured }, Duration::ZERO);
-            return Ok(Some(Saved { checkpoint, notes: Vec::new(), waited }));
+            return Ok(Some(Saved {
+                advice: self.advice_on(&checkpoint),
+                checkpoint,
+                notes: Remarks::default(),
+                waited,
+            }));
         }
         match self.save_over(id, &captured.manifest, newest, options, running) {
             Ok(saved) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rappel_store::disk::{self, Disk};
 use rappel_store::held;
 use rappel_types::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::entry::TrustEntry;
@@ -16,8 +17,9 @@ use crate::error::{Error, Result};
 const VERSION: u32 = 1;
 
 /// What the user said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "TrustAnswer")]
 pub enum Answer {
     /// It may run.
     Allowed,
@@ -26,7 +28,8 @@ pub enum Answer {
 }
 
 /// One decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "TrustDecision")]
 pub struct Decision {
     /// What the user said.
     pub answer: Answer,
@@ -37,7 +40,7 @@ pub struct Decision {
 }
 
 /// All decisions about a workspace, by the hash of what they are about.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Decisions {
     version: u32,
     pub entries: BTreeMap<String, Decision>,

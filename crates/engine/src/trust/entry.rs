@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::patterns::{may_match, without_choices};
 use rappel_store::held;
 use rappel_types::path::escape;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many lines of a script are shown.
@@ -19,7 +20,7 @@ const LINES: usize = 40;
 const SHOWN: usize = 64 << 10;
 
 /// One thing that a `rappel.toml` wants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct TrustEntry {
     /// The database's name.
     pub name: String,
@@ -33,7 +34,7 @@ pub struct TrustEntry {
 }
 
 /// What is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Wanted {
@@ -77,7 +78,7 @@ pub enum Wanted {
 }
 
 /// A file inside the workspace that a command line names: a script, most likely.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct TrustFile {
     /// Its path in the workspace.
     pub path: String,
@@ -93,7 +94,8 @@ pub struct TrustFile {
 }
 
 /// The beginning of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize)]
+#[schemars(rename = "TrustShown")]
 pub struct Shown {
     /// The first lines, if it is text.
     pub lines: Vec<String>,

@@ -1,8 +1,10 @@
 //! `undo --prompt`: to before the last thing that the user asked for.
 
 use rappel_store::index::CheckpointRow;
+use rappel_types::Advice;
 use rappel_types::agents::{Body, SessionId};
 use rappel_types::{CheckpointId, Manifest, RelPath, Timestamp, Trigger};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Step;
@@ -15,7 +17,7 @@ use crate::rappel::Rappel;
 const OFFERED: usize = 10;
 
 /// A prompt that can be undone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct PromptStep {
     /// The way back.
     #[serde(flatten)]
@@ -32,7 +34,7 @@ pub struct PromptStep {
 }
 
 /// Files that git ignores, held by a checkpoint from before something destroyed or overwrote them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct IgnoredFiles {
     /// The checkpoint.
     pub checkpoint: CheckpointId,
@@ -94,7 +96,12 @@ impl Rappel {
         let later = rows.iter().filter(is_later);
         let later: Vec<Manifest> = later.filter_map(|row| self.store.manifest(row).ok()).collect();
         let found = self.ignored_and_lost(&self.store.manifest(since)?, &later)?;
-        let named = |(checkpoint, paths)| IgnoredFiles { checkpoint, paths };
+        let named = |(checkpoint, mut paths): (CheckpointId, Vec<RelPath>)| {
+            // A folder that is gone stands for what it held.
+            let all = paths.clone();
+            paths.retain(|path| !all.iter().any(|above| above != path && path.is_within(above)));
+            IgnoredFiles { checkpoint, paths }
+        };
         Ok(found.into_iter().map(named).collect())
     }
 
@@ -166,12 +173,12 @@ impl Rappel {
         if offered.is_empty() {
             return Ok(Error::Nothing {
                 message: "no prompt was saved here yet".into(),
-                hint: None,
+                advice: Vec::new(),
             });
         }
         Ok(Error::Usage {
             message: format!("whose prompt is meant? The last ones are:\n{}", offered.join("\n")),
-            hint: Some(format!("rappel undo --prompt --session {newest}")),
+            advice: vec![Advice::UndoPrompt { session: newest }],
         })
     }
 }
@@ -179,9 +186,9 @@ impl Rappel {
 /// That no prompt's files differ, with the way to those that git ignores.
 fn nothing_left(session: &SessionId, ignored: &[IgnoredFiles]) -> Error {
     let message = format!("no prompt of session {session} has changed anything that is left");
-    let Some(one) = ignored.first() else { return Error::Nothing { message, hint: None } };
+    let Some(one) = ignored.first() else { return Error::Nothing { message, advice: Vec::new() } };
     let message = format!("{message}, but for files that git ignores");
     let paths: Vec<String> = one.paths.iter().map(ToString::to_string).collect();
-    let hint = format!("rappel restore {} brings back {}", one.checkpoint, paths.join(", "));
-    Error::Nothing { message, hint: Some(hint) }
+    let checkpoint = one.checkpoint.to_string();
+    Error::Nothing { message, advice: vec![Advice::Restore { checkpoint, paths }] }
 }

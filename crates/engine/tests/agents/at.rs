@@ -2,11 +2,15 @@
 
 use rappel::ambient::Clock;
 use rappel::types::Timestamp;
-use rappel::{ErrorKind, Rappel, RestoreOptions, SaveOptions, StateAt, TemporalQuery, at_json};
+use rappel::{ErrorKind, Rappel, RestoreOptions, SaveOptions, StateAt, TemporalQuery};
 use rappel_testing::Project;
 
 use crate::journal::{note, start};
 use crate::support::{World, reference};
+
+fn json_of(found: &StateAt) -> serde_json::Value {
+    serde_json::to_value(rappel::answers::AtAnswer::from(found)).unwrap()
+}
 
 fn at(rappel: &Rappel, timestamp: Timestamp) -> StateAt {
     let query = TemporalQuery { timestamp: Some(timestamp), ..TemporalQuery::default() };
@@ -28,11 +32,11 @@ fn before_its_session_began_nothing_is_known_and_that_is_said() {
     rappel.record(&session, note("x")).unwrap();
     let found = at(&rappel, before);
     assert_eq!((found.begins, found.at, found.position.event), (Some(began), None, 0));
-    let json = at_json(&found);
+    let json = json_of(&found);
     assert_eq!((&json["begun"], &json["at"]), (&false.into(), &serde_json::Value::Null));
     assert_eq!(json["begins_at"], began.to_string());
     assert_eq!(json["state"]["notes"], serde_json::json!([]));
-    let json = at_json(&at(&rappel, began));
+    let json = json_of(&at(&rappel, began));
     assert_eq!((&json["begun"], &json["begins_at"]), (&true.into(), &serde_json::Value::Null));
 }
 
@@ -49,7 +53,7 @@ fn a_time_that_is_yet_to_come_means_now() {
     let found = at(&rappel, later);
     assert!(found.ahead && !now.ahead);
     assert_eq!(found.state, now.state);
-    assert_eq!(at_json(&found)["future"], true);
+    assert_eq!(json_of(&found)["future"], true);
 }
 
 #[test]

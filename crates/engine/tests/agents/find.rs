@@ -6,6 +6,8 @@ use rappel_testing::Project;
 
 use crate::journal::{line, note, start};
 use crate::support::{World, path, reference};
+use rappel_types::Advice;
+use rappel_types::advice::NameOf;
 
 fn save(bench: &World, rappel: &Rappel, tags: &[&str]) -> String {
     bench.clock.advance(61_000);
@@ -77,8 +79,9 @@ fn a_session_that_nobody_knows_is_not_there() {
     assert!(asked("session-one").is_ok());
     let error = asked("sesion-one").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.hint().unwrap().contains("did you mean session-one?"), "{:?}", error.hint());
-    assert!(asked("nope").unwrap_err().hint().unwrap().starts_with("rappel session list"));
+    let meant = Advice::DidYouMean { what: NameOf::Session, names: vec!["session-one".into()] };
+    assert_eq!(error.advice(), [meant]);
+    assert_eq!(asked("nope").unwrap_err().advice(), [Advice::ListSessions]);
     // One that only a checkpoint knows is known.
     bench.clock.advance(61_000);
     let options = SaveOptions { session: Some("elsewhere".into()), ..SaveOptions::default() };

@@ -1,15 +1,12 @@
 //! Two at once: a restore beside another of the same workspace, and a save that a restore goes by.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rappel::types::database::DatabasePart;
 use rappel::types::{Manifest, Trigger};
 use rappel::{
-    ErrorKind, ListFilter, OpenOptions, Progress, Rappel, RecoverOptions, RestoreOptions,
-    SaveOptions,
+    ErrorKind, ListFilter, OpenOptions, Phase, Rappel, RecoverOptions, RestoreOptions, SaveOptions,
 };
 use rappel_testing::Project;
 
@@ -182,19 +179,19 @@ fn save_beside(scene: &Scene, restores: &[&Manifest]) -> Manifest {
     scene.world.write("new", "new");
     scene.world.clock.advance(61_000);
     scene.close("capture");
-    let progress = Arc::new(Progress::default());
+    let watched = scene.world.options();
+    let progress = watched.operation.progress.clone();
     std::thread::scope(|scope| {
         let save = scope.spawn(|| {
             let options = SaveOptions { message: Some("beside".into()), ..SaveOptions::default() };
-            scene.world.open().save_with_progress(&options, Some(&progress)).unwrap()
+            Rappel::open(watched).unwrap().save(&options).unwrap()
         });
         for (at, to) in restores.iter().enumerate() {
             let gate = scene.taken();
             if at == 0 {
                 wait_until("the files have been read", || {
-                    let read = progress.files_read.load(Ordering::Relaxed);
-                    (read > 0 && read == progress.files_to_read.load(Ordering::Relaxed))
-                        .then_some(())
+                    let read = progress.snapshot_of(Phase::ReadingFiles);
+                    (read.done > 0 && Some(read.done) == read.total).then_some(())
                 });
             }
             scene.restore(to);

@@ -9,6 +9,7 @@ use rappel_testing::Project;
 use rappel_testing::records::records;
 
 use crate::support::{World, reference};
+use rappel_types::Advice;
 
 /// A project whose state lies outside it, with commands to read and write that.
 struct Scene {
@@ -238,13 +239,13 @@ fn a_silent_command_is_stopped_when_the_user_wants_to() {
     scene.world.write("rappel.toml", text);
     scene.world.trust();
     let options = scene.world.options();
-    let cancel = std::sync::Arc::clone(&options.cancel);
+    let cancel = options.operation.cancel.clone();
     let started = scene.outside.path().join("left");
     let user = std::thread::spawn(move || {
         while std::fs::read(&started).map_or(true, |id| id.is_empty()) {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        cancel.cancel();
     });
     let saved = rappel::Rappel::open(options).unwrap().save(&SaveOptions::default());
     user.join().unwrap();
@@ -287,7 +288,7 @@ fn a_loader_that_fails_leaves_a_restore_to_be_finished() {
     let error = restored.unwrap_err();
     assert!(error.to_string().contains("cat failed"), "{error}");
     assert!(error.to_string().contains("or may have been"), "{error}");
-    assert!(error.hint().unwrap().contains("recover --finish"), "{error}");
+    assert_eq!(error.advice(), [Advice::FinishRestore], "{error}");
     assert_eq!(scene.get(), "three");
 
     let error = scene.world.open().recover(&RecoverOptions::rollback()).unwrap_err();
@@ -313,8 +314,7 @@ fn a_loader_that_fails_can_be_left_out() {
     scene.set("two");
     scene.world.write("code", "2");
     let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
-    let hint = restored.unwrap_err().hint().unwrap();
-    assert!(hint.contains("--skip databases"), "{hint}");
+    assert_eq!(restored.unwrap_err().advice(), [Advice::FinishRestore]);
     assert_eq!((scene.get(), scene.world.read("code")), ("on".into(), "1".into()));
 
     let skip = RecoverOptions { skip_databases: true, ..RecoverOptions::rollback() };
@@ -322,7 +322,7 @@ fn a_loader_that_fails_can_be_left_out() {
     let skip = RecoverOptions { skip_databases: true, ..RecoverOptions::finish() };
     let recovered = scene.world.open().recover(&skip).unwrap();
     assert_eq!((recovered.outcome, &recovered.conflicts[..]), ("finished", &[][..]));
-    assert!(recovered.warnings.iter().any(|line| line.contains("rappel undo")), "{recovered:?}");
+    assert_eq!(recovered.warnings.advice(), [Advice::Undo], "{recovered:?}");
     assert_eq!(recovered.databases, [""; 0], "{recovered:?}");
     assert_eq!((scene.get(), scene.world.read("code")), ("on".into(), "1".into()));
 
@@ -489,7 +489,7 @@ fn a_script_that_a_restore_brings_back_runs_only_if_it_was_allowed() {
     assert!(plan.unwrap().conflicts[0].reason.contains("brings back load.sh"));
     let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
     let error = restored.unwrap_err();
-    assert!(error.to_string().contains("rappel trust"), "{error}");
+    assert!(error.advice().contains(&Advice::Trust), "{error}");
     assert!(!canary.exists());
     assert_eq!((scene.get().as_str(), scene.world.snapshot()), ("two", before));
     assert_eq!(scene.world.open().unfinished().unwrap().restores.len(), 0);

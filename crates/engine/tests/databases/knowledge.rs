@@ -55,7 +55,7 @@ fn it_is_compared_by_itself_and_what_is_not_there_is_told() {
     let told = |part: &str| saved.notes.iter().any(|note| note.contains(part));
     assert!(told("there is no nowhere") && told("NOT_SET is not kept"), "{:?}", saved.notes);
     assert!(!saved.checkpoint.manifest.partial);
-    let hints = world.open().status().unwrap().hints;
+    let hints = world.open().status().unwrap().remarks;
     assert!(hints.iter().any(|hint| hint.contains("nowhere")), "{hints:?}");
 }
 

@@ -7,6 +7,7 @@ use rappel_testing::{Fault, FaultDisk, Project};
 use rusqlite::Connection;
 
 use crate::support::{World, reference};
+use rappel_types::Advice;
 
 fn run(world: &World, path: &str, sql: &str) {
     Connection::open(world.project.path(path)).unwrap().execute_batch(sql).unwrap();
@@ -196,8 +197,8 @@ fn one_below_a_path_that_is_asked_for_is_named() {
         RestoreOptions { paths: vec!["data".parse().unwrap()], ..RestoreOptions::default() };
     let report = world.open().restore(&reference(&first), &options).unwrap();
     assert_eq!(world.read("data/file"), "1");
-    let said = "--database data/app.db brings it back";
-    assert!(report.warnings.iter().any(|line| line.contains(said)), "{report:?}");
+    let advice = Advice::RestoreDatabase { checkpoint: first, name: "data/app.db".into() };
+    assert!(report.warnings.advice().contains(&advice), "{report:?}");
 }
 
 #[test]
@@ -333,7 +334,7 @@ fn an_undo_that_kept_everything_can_be_done_again_with_overwrite() {
         rappel.step(&step, overwrite, &RestoreOptions::default()).unwrap()
     };
     let report = undo(false);
-    assert!(report.conflicts[0].reason.contains("--overwrite"), "{report:?}");
+    assert_eq!(report.conflicts[0].advice, [Advice::Overwrite], "{report:?}");
     assert_eq!(rows(&world, "app.db", "talks"), 1);
     undo(true);
     assert_eq!(rows(&world, "app.db", "talks"), 2);
@@ -436,7 +437,7 @@ fn one_of_several_is_restored_by_its_name() {
         ..RestoreOptions::default()
     };
     let error = world.open().restore(&reference(&first), &only("c.db")).unwrap_err();
-    assert_eq!(error.hint().unwrap(), "it holds a.db, b.db");
+    assert_eq!(error.advice(), [Advice::plain("it holds a.db, b.db")]);
     world.open().restore(&reference(&first), &only("b.db")).unwrap();
     assert_eq!((rows("a.db"), rows("b.db"), world.read("code")), (0, 1, "2".into()));
     let elsewhere = tempfile::tempdir().unwrap();
@@ -469,7 +470,10 @@ fn a_restore_of_its_path_is_told_that_it_is_a_database() {
         world.open().restore(&reference, &options).unwrap_err(),
     ] {
         assert!(error.to_string().contains("app.db is a database"), "{error}");
-        assert!(error.hint().unwrap().contains("--database app.db"), "{error}");
+        let [Advice::RestoreOrWriteDatabase { name, .. }] = &error.advice()[..] else {
+            panic!("{error}: {:?}", error.advice())
+        };
+        assert_eq!(name, "app.db");
     }
     let stats = rappel.stats().unwrap();
     assert!(stats.database_bytes > 0 && stats.logical_bytes > stats.database_bytes, "{stats:?}");
@@ -501,7 +505,7 @@ fn undo_reaches_a_file_outside_that_was_allowed_by_an_earlier_text() {
     let rappel = world.open();
     let step = rappel.next_undo().unwrap();
     let plan = rappel.plan_step(&step, false, &RestoreOptions::default()).unwrap();
-    assert!(plan.conflicts[0].reason.contains("rappel trust"), "{plan:?}");
+    assert!(plan.conflicts[0].advice.contains(&Advice::Trust), "{plan:?}");
     drop(rappel);
     assert_eq!(tables(), 1);
     world.write(

@@ -215,7 +215,8 @@ fn a_command_that_gives_nothing_any_more_and_one_that_could_not_load_are_told() 
     let notes = |state: &str| {
         std::fs::write(&place, state).unwrap();
         world.clock.advance(61_000);
-        world.open().save(&SaveOptions::default()).unwrap().notes
+        let notes = world.open().save(&SaveOptions::default()).unwrap().notes;
+        notes.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(notes("something"), [""; 0]);
     let said = "the capture command of database state gave nothing; it gave 9 B before";

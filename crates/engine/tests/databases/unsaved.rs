@@ -119,9 +119,9 @@ fn one_that_could_not_be_read_needs_no_entry() {
     world.clock.advance(61_000);
     let saved = world.open().save(&SaveOptions::default()).unwrap();
     assert!(saved.checkpoint.manifest.partial, "{:?}", saved.checkpoint.manifest);
-    assert!(!saved.notes.iter().any(|note| note.contains("[[database]]")), "{:?}", saved.notes);
+    assert!(!saved.notes.iter().any(|note| note.contains("not protected")), "{:?}", saved.notes);
     let status = status(&world);
     assert!(status.reasons.iter().any(|one| one.starts_with("the last checkpoint is partial")));
-    assert!(!status.reasons.iter().any(|one| one.contains("[[database]]")), "{status:?}");
+    assert!(!status.reasons.iter().any(|one| one.contains("not protected")), "{status:?}");
     assert_eq!(status.unsaved_databases, ["app.db"]);
 }

@@ -224,7 +224,7 @@ impl Bench {
         let out = self.outside(name);
         let done =
             self.world.open().restore_to(&reference(id), &out, &RestoreOptions::default()).unwrap();
-        assert_eq!(done.warnings, Vec::<String>::new());
+        assert!(done.warnings.is_empty());
         out
     }
 

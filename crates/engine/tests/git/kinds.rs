@@ -162,7 +162,7 @@ fn refs_in_tables() {
     let (damaged, damaged_log) = (bench.portrait(), reflog());
     assert_ne!(damaged_log, log);
     let report = bench.restore(&saved);
-    assert_eq!(report.warnings, Vec::<String>::new());
+    assert!(report.warnings.is_empty(), "{report:?}");
     assert_same(&bench.portrait(), &before, "restored");
     assert_eq!(reflog(), log);
     assert!(!bench.attempt(&["rev-parse", "--verify", "REVERT_HEAD"]).status.success());

@@ -134,7 +134,8 @@ fn each_of(kind: &str, ways: &[Way], prepare: impl Fn(&Bench)) {
         let options = RestoreOptions::default();
         let plan = bench.world.open().plan_restore(&reference(&saved), &options).unwrap();
         assert_eq!(plan.conflicts, [], "{when}");
-        let told = [&plan.details[..], &plan.warnings].concat().join("\n");
+        let warnings = plan.warnings.iter().map(ToString::to_string);
+        let told = plan.details.iter().cloned().chain(warnings).collect::<Vec<_>>().join("\n");
         is_here();
         let is_whole = |then: &str| {
             let when = format!("{when}, {then}: {told}");

@@ -136,7 +136,8 @@ fn saves_and_an_import_at_once_neither_wait_nor_mix() {
 fn an_import_that_is_cancelled_leaves_nothing() {
     let world = world();
     let rappel = world.open();
-    let options = OpenOptions { cancel: Arc::new(AtomicBool::new(true)), ..world.options() };
+    let options = world.options();
+    options.operation.cancel.cancel();
     let cancelled = Rappel::open(options).unwrap();
     assert!(cancelled.import_checkpoints(&arriving()).is_err());
     assert!(listed(&rappel).is_empty() && rappel.workspace_id().is_none());

@@ -29,6 +29,17 @@ pub enum Scope {
     User,
 }
 
+impl Scope {
+    /// Its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Shared => "shared",
+            Self::User => "user",
+        }
+    }
+}
+
 /// The program that the hooks call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
@@ -82,6 +93,11 @@ impl Caller {
     /// The program.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// The home that the user chose, where it is not the usual one.
+    pub fn home(&self) -> Option<&std::path::Path> {
+        self.home.as_deref()
     }
 
     /// The program, quoted for a shell.

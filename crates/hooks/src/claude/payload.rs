@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rappel::Operation;
+use rappel::DestructiveCommand;
 use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
@@ -135,11 +135,11 @@ fn removal(payload: &Payload) -> Result<Call, PayloadError> {
         return Err(PayloadError::Malformed("worktree_path is missing".into()));
     };
     let tool = payload.hook_event_name.clone();
-    let operation = Operation {
+    let operation = DestructiveCommand {
         command: tool.clone(),
         does: "removes a work tree".into(),
         files: vec![path],
-        ..Operation::default()
+        ..DestructiveCommand::default()
     };
     Ok(Call {
         id: None,
@@ -152,7 +152,7 @@ fn removal(payload: &Payload) -> Result<Call, PayloadError> {
 }
 
 /// What a command of the shell is about to destroy.
-fn operation(payload: &Payload, kind: &CallKind) -> Option<Operation> {
+fn operation(payload: &Payload, kind: &CallKind) -> Option<DestructiveCommand> {
     let (CallKind::Shell(command), Some(folder)) = (kind, &payload.cwd) else { return None };
     if payload.hook_event_name != "PreToolUse" {
         return None;

@@ -4,7 +4,7 @@
 use rappel::Commit;
 
 use super::rules::{Arguments, Commits, Rule};
-use super::script::Folder;
+use super::steps::Folder;
 use super::targets::Findings;
 use super::word::Word;
 
@@ -31,7 +31,8 @@ impl Findings {
             Commits::First => named.extend(operands().next()),
             Commits::All | Commits::Picked | Commits::Replayed => named.extend(operands()),
             Commits::Stash => named.extend(operands().next().map(|word| stash(&word))),
-            Commits::Fetched => {
+            Commits::StashBehindName => named.extend(operands().nth(1).map(|word| stash(&word))),
+            Commits::Fetched | Commits::FetchedAndReplayed => {
                 let of_remote: Vec<Word> = operands().collect();
                 // The user's own repository is fetched from as it is.
                 is_later = of_remote.first().is_none_or(|remote| remote.text() != Some("."));
@@ -41,8 +42,12 @@ impl Findings {
         if named.is_empty() {
             named.extend(rule.otherwise.as_deref().map(Word::known));
         }
+        let parents = matches!(rule.commits, Commits::Picked | Commits::StashBehindName);
         for word in &named {
-            self.add_commit(word, rule.commits == Commits::Picked, is_later, folder);
+            self.add_commit(word, parents, is_later, folder);
+        }
+        if rule.commits == Commits::FetchedAndReplayed {
+            self.add_replayed((named.first().cloned(), None), folder);
         }
         if rule.commits == Commits::Replayed {
             let otherwise = rule.otherwise.as_deref().map(Word::known);
@@ -62,7 +67,7 @@ impl Findings {
             (folder, from.as_ref().and_then(Word::text), to.text())
         {
             let name = format!("{from}..{to}");
-            self.commits.insert(Commit { folder: folder.clone(), name, later: false });
+            self.commits.insert(Commit { folder: folder.to_path_buf(), name, later: false });
         }
     }
 
@@ -74,7 +79,7 @@ impl Findings {
         if parents {
             for range in word.values.iter().filter(|value| value.contains("..")) {
                 let (name, later) = (range.clone(), false);
-                self.commits.insert(Commit { folder: folder.clone(), name, later });
+                self.commits.insert(Commit { folder: folder.to_path_buf(), name, later });
             }
         }
         // `a..b` names both, and `..b` one.
@@ -85,7 +90,7 @@ impl Findings {
             let of_head = name.starts_with("HEAD") || name.starts_with('@');
             let later = is_later || self.fetched && of_remote || self.moved && of_head;
             let mut add = |name: String| {
-                self.commits.insert(Commit { folder: folder.clone(), name, later });
+                self.commits.insert(Commit { folder: folder.to_path_buf(), name, later });
             };
             add(name.to_owned());
             if parents {

@@ -73,8 +73,12 @@ pub(super) enum Commits {
     Replayed,
     /// A stash: its name or its number.
     Stash,
+    /// A stash behind the name of a new branch, and the commit that it was made on.
+    StashBehindName,
     /// A remote, and a branch of it that is fetched first.
     Fetched,
+    /// The same, and every commit from there to `HEAD`.
+    FetchedAndReplayed,
     /// None, but those of remotes are others once it has run.
     Fetches,
 }
@@ -115,6 +119,9 @@ pub(super) struct Rule {
     pub targets: Targets,
     #[serde(default)]
     pub target_options: Vec<String>,
+    /// With one of these options it copies folders.
+    #[serde(default)]
+    pub recursive: Vec<String>,
     /// Options whose value is the folder that it works in.
     #[serde(default)]
     pub folder: Vec<String>,
@@ -194,42 +201,72 @@ struct File {
 pub(super) struct Rules {
     pub all: Vec<Rule>,
     pub wrappers: Vec<Wrapper>,
-    by_name: HashMap<String, Vec<usize>>,
+    by_name: HashMap<String, OfName>,
     wrapper_by_name: HashMap<String, Vec<usize>>,
+}
+
+/// The rules for one name, as numbers in `all`.
+#[derive(Default)]
+struct OfName {
+    /// Those that apply whatever the first operand is.
+    any: Vec<usize>,
+    /// The others, by each first operand that they ask for: `git` has dozens of rules, and few are
+    /// about one command.
+    by_operand: HashMap<String, Vec<usize>>,
 }
 
 impl Rules {
     fn read(text: &str) -> Result<Self, toml::de::Error> {
         let File { rule: all, wrapper: wrappers } = toml::from_str(text)?;
-        let (mut by_name, mut wrapper_by_name) = (HashMap::new(), HashMap::new());
+        let mut by_name: HashMap<String, OfName> = HashMap::new();
         for (at, rule) in all.iter().enumerate() {
-            add_names(&mut by_name, &rule.names, at);
+            for name in &rule.names {
+                let of_name = by_name.entry(name.clone()).or_default();
+                match rule.words.first().filter(|_| !rule.fold) {
+                    None => of_name.any.push(at),
+                    Some(first) => {
+                        for one in first.split('|') {
+                            of_name.by_operand.entry(one.to_owned()).or_default().push(at);
+                        }
+                    }
+                }
+            }
         }
+        let mut wrapper_by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, wrapper) in wrappers.iter().enumerate() {
-            add_names(&mut wrapper_by_name, &wrapper.names, at);
+            for name in &wrapper.names {
+                wrapper_by_name.entry(name.clone()).or_default().push(at);
+            }
         }
         Ok(Self { all, wrappers, by_name, wrapper_by_name })
     }
 
-    /// The rules for commands of this name.
-    pub fn of(&self, name: &str) -> impl Iterator<Item = &Rule> {
-        let exact = self.by_name.get(name).into_iter().flatten().map(|at| &self.all[*at]);
-        let lower = name.to_ascii_lowercase();
-        let folded = (lower != name).then(|| self.by_name.get(&lower)).flatten();
-        let folded = folded.into_iter().flatten().map(|at| &self.all[*at]);
-        exact.chain(folded.filter(|rule| rule.fold))
+    /// The rules for commands of this name that may apply to these arguments, in their order.
+    pub fn of(&self, name: &str, arguments: &[Word]) -> impl Iterator<Item = &Rule> {
+        let mut found = self.numbers(name, arguments);
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            let folded = self.numbers(&name.to_ascii_lowercase(), arguments);
+            found.extend(folded.into_iter().filter(|at| self.all[*at].fold));
+        }
+        found.into_iter().map(|at| &self.all[at])
+    }
+
+    fn numbers(&self, name: &str, arguments: &[Word]) -> Vec<usize> {
+        let Some(of_name) = self.by_name.get(name) else { return Vec::new() };
+        let mut found = of_name.any.clone();
+        if !of_name.by_operand.is_empty() {
+            let texts = arguments.iter().filter_map(Word::text);
+            found.extend(texts.filter_map(|text| of_name.by_operand.get(text)).flatten());
+            found.sort_unstable();
+            found.dedup();
+        }
+        found
     }
 
     /// What a command of this name may run.
     pub fn wrappers_of(&self, name: &str) -> impl Iterator<Item = &Wrapper> {
         let found = self.wrapper_by_name.get(name);
         found.into_iter().flatten().map(|at| &self.wrappers[*at])
-    }
-}
-
-fn add_names(index: &mut HashMap<String, Vec<usize>>, names: &[String], at: usize) {
-    for name in names {
-        index.entry(name.clone()).or_default().push(at);
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-use rappel::{Commit, Operation};
+use rappel::{Commit, DestructiveCommand};
 
 use super::glob::matches_glob;
 use super::rules::{Arguments, Reach, Rule, Targets};
-use super::script::Folder;
+use super::steps::Folder;
 use super::word::Word;
 use super::{Environment, Verdict};
 
@@ -79,7 +79,7 @@ impl Findings {
         if self.files.len() > MOST_NAMES
             && let Some(folder) = folder
         {
-            self.files = [folder.clone()].into();
+            self.files = [folder.to_path_buf()].into();
         }
     }
 
@@ -202,16 +202,30 @@ impl Findings {
             self.unknown.insert(to.raw.clone());
             return true;
         };
+        let is_recursive = rule.recursive.iter().any(|option| arguments.has(option));
         let mut any = false;
         for place in places {
             let overwritten: Vec<PathBuf> = match place.is_dir() {
                 false => vec![place],
                 true => {
-                    let known = sources.iter().filter_map(|source| paths(source, folder)).flatten();
-                    known.filter_map(|source| Some(place.join(source.file_name()?))).collect()
+                    let mut overwritten = Vec::new();
+                    for word in sources {
+                        // `cp -r src/. place` copies what is in `src`.
+                        let is_content = word.start().ends_with("/.");
+                        for source in paths(word, folder).into_iter().flatten() {
+                            let Some(name) = source.file_name() else { continue };
+                            let to = if is_content { place.clone() } else { place.join(name) };
+                            match is_recursive && source.is_dir() {
+                                true => overwritten.extend(copied_over(source, to)),
+                                false => overwritten.push(to),
+                            }
+                        }
+                    }
+                    overwritten
                 }
             };
-            for path in overwritten.into_iter().filter(|path| has_content(path)) {
+            let is_lost = |path: &PathBuf| has_content(path) || is_recursive && path.is_dir();
+            for path in overwritten.into_iter().filter(is_lost) {
                 any = true;
                 self.files.insert(path);
             }
@@ -279,7 +293,7 @@ impl Findings {
             true => self.perhaps.into_iter().collect(),
             false => self.says,
         };
-        let operation = Operation {
+        let operation = DestructiveCommand {
             command: line.trim().to_owned(),
             does: says.join(", "),
             commits: self.commits.into_iter().collect(),
@@ -384,7 +398,30 @@ fn expand(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a file stands there that has something to lose.
+/// The files that a copy of a folder would overwrite. Where there are too many names to look at, it is
+/// the folder that they are copied to.
+fn copied_over(source: PathBuf, to: PathBuf) -> Vec<PathBuf> {
+    let (whole, mut found, mut seen) = (to.clone(), Vec::new(), 0);
+    let mut waiting = vec![(source, to)];
+    while let Some((source, to)) = waiting.pop() {
+        if to.symlink_metadata().is_err() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&source).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MOST_NAMES {
+                return vec![whole];
+            }
+            let to = to.join(entry.file_name());
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => waiting.push((entry.path(), to)),
+                false => found.push(to),
+            }
+        }
+    }
+    found
+}
+
 /// Whether git reads a word as more than a path.
 fn is_pathspec(word: &Word) -> bool {
     word.values.iter().any(|value| value.starts_with(':') || value.contains(['*', '?', '[']))
@@ -396,6 +433,7 @@ fn work_tree_of(folder: &Path) -> PathBuf {
     above.find(|one| one.join(".git").symlink_metadata().is_ok()).unwrap_or(folder).to_owned()
 }
 
+/// Whether a file stands there that has something to lose.
 fn has_content(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
 }

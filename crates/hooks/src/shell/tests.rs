@@ -93,11 +93,14 @@ fn the_table_of_verdicts_holds() {
 fn a_line_that_is_too_long_or_too_deep_is_judged_by_its_words() {
     let folder = folder();
     let deep = format!("{}rm notes.txt{}", "( ".repeat(3000), " )".repeat(3000));
-    let long = format!("echo {}; rm notes.txt", "a".repeat(super::script::LONGEST));
+    let long = format!("echo {}; rm notes.txt", "a".repeat(super::grammar::LONGEST));
     for line in [&deep, &long] {
         let found = verdict(line, folder.path()).operation().unwrap();
         assert!(!found.unknown.is_empty() && found.files.is_empty(), "{found:?}");
     }
+    let piped = format!("rm notes.txt {}", "| (cat) ".repeat(501));
+    let found = verdict(&piped, folder.path()).operation().unwrap();
+    assert!(!found.unknown.is_empty() && found.files.is_empty(), "{found:?}");
     let harmless = format!("{}ls{}", "( ".repeat(3000), " )".repeat(3000));
     assert_eq!(verdict(&harmless, folder.path()), Verdict::Harmless);
 }
@@ -109,6 +112,57 @@ fn a_line_that_does_not_fit_the_grammar_is_judged_by_its_words_too() {
         assert!(is_destructive(line, folder.path()), "{line}");
     }
     assert!(!is_destructive("if ; then ls ((", folder.path()));
+}
+
+#[test]
+fn characters_beyond_ascii_are_letters_wherever_they_stand() {
+    let folder = folder();
+    for character in ['é', '\u{a0}', '中', '😀', '\u{10ffff}'] {
+        for line in
+            ["{C", "a {C,b}", "a {1C", "$C", "${C}", "<<C\nC", "C=C", "a <C", "[[ C =~ C ]]"]
+        {
+            let line = line.replace('C', &character.to_string());
+            assert_eq!(verdict(&line, folder.path()), Verdict::Harmless, "{line}");
+        }
+        let line = format!("(rm a{character}b {{{character},c}})");
+        let found = verdict(&line, folder.path()).operation().unwrap();
+        let expected = [format!("a{character}b"), "c".into(), character.to_string()];
+        let mut expected = expected.map(|name| folder.path().join(name));
+        expected.sort();
+        assert_eq!(found.files, expected);
+    }
+}
+
+#[test]
+fn the_files_that_a_copy_of_a_folder_overwrites_are_named() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(at("new/src/deep")).unwrap();
+    for name in ["new/notes.txt", "new/src/main.rs", "new/src/deep/x", "new/fresh.txt"] {
+        std::fs::write(at(name), "other\n").unwrap();
+    }
+    let named = |line: &str| verdict(line, folder.path()).operation().unwrap_or_default().files;
+    assert_eq!(named("cp -r new/. ."), [at("notes.txt"), at("src/main.rs")]);
+    assert_eq!(named("cp -a new/src ."), [at("src/main.rs")]);
+    assert!(named("cp -r new copy").is_empty() && named("cp -r new src").is_empty());
+}
+
+#[test]
+fn a_redirection_belongs_to_the_last_command_of_a_list_or_pipeline() {
+    let folder = folder();
+    for (line, file) in [
+        ("cd src && echo x > main.rs", "src/main.rs"),
+        ("(cd src && echo x > main.rs)", "src/main.rs"),
+        ("cd src; ls | sort > main.rs", "src/main.rs"),
+        ("(cd src; cd .. && ls | sort > notes.txt)", "notes.txt"),
+    ] {
+        let found = verdict(line, folder.path()).operation().unwrap();
+        assert_eq!(found.files, [folder.path().join(file)], "{line}");
+    }
+    // Words behind the file are the last command's.
+    let found = verdict("(ls | rm > log notes.txt)", folder.path()).operation().unwrap();
+    assert_eq!(found.files, [folder.path().join("notes.txt")]);
+    assert!(!is_destructive("cd nowhere && echo x > main.rs", folder.path()));
 }
 
 #[test]
@@ -135,6 +189,10 @@ fn the_commits_that_a_line_goes_to_are_told() {
         ("git pull", &["@{upstream} later"]),
         ("git pull origin main", &["origin/main later"]),
         ("git pull . main", &["main"]),
+        ("git pull --rebase", &["@{upstream} later", "@{upstream}..HEAD"]),
+        ("git pull -r origin main", &["origin/main later", "origin/main..HEAD"]),
+        ("git stash branch new", &["stash@{0}", "stash@{0}^"]),
+        ("git stash branch new 2", &["stash@{2}", "stash@{2}^"]),
         ("git fetch; git merge origin/main", &["origin/main later"]),
         ("git checkout other && git reset --hard HEAD~1", &["HEAD~1 later", "other"]),
         ("git checkout \"$BRANCH\"", &["?\"$BRANCH\""]),

@@ -1,5 +1,7 @@
 //! A word of a command line, as far as it is known before the line runs.
 
+use std::borrow::Cow;
+
 /// So many values of one word are followed; one with more counts as unknown.
 const MOST_VALUES: usize = 256;
 
@@ -104,6 +106,23 @@ impl Builder {
         let values = values.into_iter().take(MOST_VALUES).collect();
         Word { values, unknown, pattern: self.pattern, raw: raw.into() }
     }
+}
+
+/// Escapes in double quotes.
+pub(super) fn unescape(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return text.into();
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, characters.peek()) {
+            ('\\', Some('"' | '\\' | '$' | '`')) => plain.extend(characters.next()),
+            ('\\', Some('\n')) => _ = characters.next(),
+            _ => plain.push(character),
+        }
+    }
+    plain.into()
 }
 
 /// `a{b,c}d` as `abd` and `acd`; the outermost braces first. A word without a list in braces is

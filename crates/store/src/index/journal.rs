@@ -569,7 +569,11 @@ impl Index {
         )
     }
 
-    fn event_rows(&self, rest: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<EventRow>> {
+    pub(super) fn event_rows(
+        &self,
+        rest: &str,
+        params: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<EventRow>> {
         let fail = self.fail();
         let mut statement =
             self.connection.prepare_cached(&format!("{EVENT} {rest}")).map_err(&fail)?;

@@ -280,6 +280,6 @@ fn checkpoint_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckpointRow> {
     })
 }
 
-fn document(row: &rusqlite::Row<'_>) -> rusqlite::Result<DocumentRow> {
+pub(super) fn document(row: &rusqlite::Row<'_>) -> rusqlite::Result<DocumentRow> {
     Ok(DocumentRow { key: row.get(0)?, birth: row.get(1)?, json: row.get(2)? })
 }

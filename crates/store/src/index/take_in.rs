@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Body, Entry, Row3, burials, journal, let_go, position_text};
+use super::{Body, Entry, Row3, burials, happened, journal, let_go, position_text};
 use crate::gc::sweep::NEXT;
 use crate::log::{Commit, Position};
 use crate::outline::Outline;
@@ -117,6 +117,9 @@ pub(super) fn apply_batch(
         };
         if !fits {
             return Ok(Applied::Before);
+        }
+        if position.generation > 0 {
+            happened::note_collection(transaction, position)?;
         }
     }
     let mut objects: Vec<(i64, Row3)> = Vec::new();

@@ -17,6 +17,7 @@ fn commit(sequence: u64) -> Commit {
 fn a_run_of_ones_own_is_taken_in_only_right_behind_the_one_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut index = Index::create(&folder.path().join("index.db")).unwrap().unwrap();
+    index.complete().unwrap();
     let at = |index: &Index| index.position().unwrap().map_or(0, |known| known.sequence);
     index.apply_own(&[], &commit(1), &position(1), 0).unwrap();
     assert_eq!(at(&index), 1);

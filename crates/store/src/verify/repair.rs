@@ -18,7 +18,7 @@ use crate::store::{Store, held};
 use crate::writer::{NewRecord, Spool};
 
 /// What a repair has done.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct RepairReport {
     /// What was wrong before.
     pub before: VerifyReport,

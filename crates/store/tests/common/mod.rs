@@ -10,6 +10,7 @@ use std::time::Duration;
 use rappel_store::ambient::ManualClock;
 use rappel_store::disk::{Disk, RealDisk};
 use rappel_store::gc::{GcOptions, GcReport};
+use rappel_store::index::CheckpointRow;
 use rappel_store::record::Kind;
 use rappel_store::verify::Scope;
 use rappel_store::{Limits, NewRecord, Options, Result, Store, content, tree};
@@ -226,7 +227,12 @@ pub fn save_with(
 /// The files of a checkpoint, as the store gives them.
 pub fn load(store: &Store, id: &CheckpointId) -> Result<Files> {
     let row = store.checkpoint(id)?.unwrap_or_else(|| panic!("{id} is gone"));
-    let manifest = store.manifest(&row)?;
+    load_row(store, &row)
+}
+
+/// The same, of a checkpoint that was looked up before.
+pub fn load_row(store: &Store, row: &CheckpointRow) -> Result<Files> {
+    let manifest = store.manifest(row)?;
     let mut files = Files::new();
     for entry in tree::read(store, &manifest.files.unwrap().tree)? {
         if let Node::File { size, content, .. } = &entry.node {

@@ -7,6 +7,7 @@ mod text;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ pub struct Extra {
 }
 
 /// What an agent needs to go on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Brief {
     pub session: SessionId,
@@ -57,6 +58,9 @@ pub struct Brief {
     pub restored_to: Option<CheckpointId>,
     pub branch: String,
     pub last_checkpoint: Option<LastCheckpoint>,
+    /// How to see all of it, in the words of a face.
+    #[serde(skip)]
+    pub everything: Option<String>,
     /// Hypotheses, the likeliest first, the newest of equal ones first.
     pub confirmed: Vec<Guess>,
     pub open: Vec<Guess>,
@@ -79,7 +83,7 @@ pub struct Brief {
 }
 
 /// How much is not in a [`Brief`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Older {
     pub failed_verifications: u64,
@@ -93,18 +97,20 @@ pub struct Older {
 }
 
 /// Where the work can be brought back to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct LastCheckpoint {
     pub id: CheckpointId,
     pub created_at: Timestamp,
     pub description: Option<String>,
-    /// The command that brings it back.
+    /// Whether it holds anything that a restore brings back, and not the agent's state alone.
+    pub restorable: bool,
+    /// How to bring it back, in the words of a face.
     pub restore: Option<String>,
 }
 
 /// A hypothesis, and why it stands where it stands.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Guess {
     pub id: String,
@@ -125,7 +131,7 @@ pub struct Guess {
 }
 
 /// A piece of evidence.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Weighed {
     pub id: String,
@@ -135,7 +141,7 @@ pub struct Weighed {
 }
 
 /// A call of a tool that is done, in short.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Called {
     pub id: String,
@@ -150,7 +156,7 @@ pub struct Called {
 }
 
 /// Something with its words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Named {
     pub id: String,
@@ -158,7 +164,7 @@ pub struct Named {
 }
 
 /// Two things that cannot both hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Clash {
     pub rule: Rule,
@@ -214,9 +220,10 @@ impl Brief {
             restored_to: state.restored_to.clone(),
             branch: state.current_branch.clone(),
             last_checkpoint: extra.last_checkpoint.map(|(id, created_at, description)| {
-                let restore = extra.restorable.then(|| format!("rappel restore {id}"));
-                LastCheckpoint { id, created_at, description, restore }
+                let restorable = extra.restorable;
+                LastCheckpoint { id, created_at, description, restorable, restore: None }
             }),
+            everything: None,
             confirmed: hypotheses(|status| status == HypothesisStatus::Confirmed),
             open: hypotheses(HypothesisStatus::is_open),
             ruled_out: hypotheses(|status| status == HypothesisStatus::Rejected),

@@ -1,12 +1,13 @@
 //! What cannot both hold, told from the structure alone: links, confidences, statuses. Never from words.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Body, Event, payload};
 use super::state::{Confidence, DependencyKind, HypothesisStatus, SessionState};
 
 /// Why two things cannot both hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// Two beliefs that contradict each other are both held.

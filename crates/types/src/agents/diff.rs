@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use super::state::{
 };
 
 /// How something changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ChangeKind {
@@ -24,8 +25,9 @@ pub enum ChangeKind {
 }
 
 /// One change of a hypothesis, a belief or a variable.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
+#[schemars(rename = "AgentsChange")]
 pub struct Change {
     pub change: ChangeKind,
     pub id: String,
@@ -42,7 +44,7 @@ pub struct Change {
 
 /// What differs between two states of agents. What the later one of two moments does not have any more, because
 /// it is on another fork or because the two were given the other way round, is `removed`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct AgentsDiff {
     pub hypothesis_changes: Vec<Change>,

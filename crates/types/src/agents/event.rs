@@ -269,6 +269,7 @@ impl Body {
     reason = "the fields are named after what they hold; the guide explains them"
 )]
 pub mod payload {
+    use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
     use serde_json::Value;
 
@@ -327,7 +328,7 @@ pub mod payload {
     }
 
     /// How a command ended.
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
     pub struct CommandExit {
         /// Its exit code, if it ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -584,7 +585,7 @@ pub mod payload {
         pub paths: Vec<String>,
     }
 
-    #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
     pub struct Contradiction {
         pub rule: Rule,
         pub first: String,

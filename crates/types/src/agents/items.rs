@@ -93,6 +93,42 @@ impl<'de, T: Item + Clone + Deserialize<'de>> Deserialize<'de> for Items<T> {
     }
 }
 
+/// A list as answers show it. Copies share the items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct List<T>(Vec<Arc<T>>);
+
+impl<T> List<T> {
+    /// The items, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.0.iter().map(|item| &**item)
+    }
+
+    /// The same with these after them.
+    #[must_use]
+    pub fn then(mut self, more: &Items<T>) -> Self {
+        self.0.extend(more.items.iter().cloned());
+        self
+    }
+}
+
+impl<T> From<&Items<T>> for List<T> {
+    fn from(items: &Items<T>) -> Self {
+        Self(items.items.clone())
+    }
+}
+
+impl<T> From<&Long<T>> for List<T> {
+    fn from(items: &Long<T>) -> Self {
+        Self(items.recent.clone())
+    }
+}
+
+impl<T: Serialize> Serialize for List<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
 /// A part of a long list that is kept in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {

@@ -1,9 +1,10 @@
 //! Forks: after a restore a session's journal goes on from an earlier event.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A fork of a session's journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Fork {
     /// Its number; 0 is the beginning.
     pub fork: u32,

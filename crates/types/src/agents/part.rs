@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::session::{SessionId, SessionStatus};
 use crate::{ObjectId, RelPath, Timestamp};
 
 /// The agents of a checkpoint: where their journals stood, and what lies in their folders.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct AgentsPart {
     /// Sessions that were running or paused.
     pub active_count: u64,
@@ -27,7 +28,7 @@ pub struct AgentsPart {
 }
 
 /// A session as a checkpoint has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct SessionPart {
     /// Its id.
     pub id: SessionId,
@@ -51,7 +52,7 @@ pub struct SessionPart {
 }
 
 /// A place in a session's journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct SessionPosition {
     /// The fork.
     #[serde(default)]

@@ -1,12 +1,13 @@
 //! What a restore does to agents.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::session::{SessionId, SessionStatus};
 use crate::ObjectId;
 
 /// What happens to sessions and transcripts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct AgentsPlan {
     /// Sessions that are set back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -24,7 +25,7 @@ pub struct AgentsPlan {
 }
 
 /// A session that goes on from an earlier event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct SessionMove {
     /// Which.
     pub id: SessionId,

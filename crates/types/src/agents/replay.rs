@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,7 +20,8 @@ const TITLE_MAX: usize = 120;
 const PATHS_MAX: usize = 200;
 
 /// One step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "ReplayedStep")]
 pub struct Step {
     /// Its number, from 1.
     pub number: usize,

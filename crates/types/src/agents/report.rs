@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::{CheckpointId, Timestamp};
 const TEXT_MAX: usize = 500;
 
 /// What happened from one prompt to the next. What came before the first one has no prompt.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Turn {
     /// The prompt's id.
@@ -39,7 +40,7 @@ pub struct Turn {
 }
 
 /// A command or a tool call that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct FailedCall {
     pub at: Timestamp,
@@ -54,7 +55,7 @@ pub struct FailedCall {
 }
 
 /// Something that was checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Verified {
     pub text: String,
@@ -62,7 +63,7 @@ pub struct Verified {
 }
 
 /// A hypothesis that was rejected.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct RuledOut {
     pub id: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -18,8 +19,8 @@ pub const STATE_MAGIC: &[u8; 4] = b"RSS\x01";
 pub const MAIN_BRANCH: &str = "main";
 
 /// How sure something is: from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
-pub struct Confidence(f64);
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, JsonSchema, Serialize)]
+pub struct Confidence(#[schemars(range(min = 0.0, max = 1.0))] f64);
 
 impl Confidence {
     /// A number from 0 to 1; nothing else is one.
@@ -65,7 +66,7 @@ impl std::fmt::Display for Confidence {
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         #[allow(missing_docs, reason = "the names say it")]
         pub enum $name { $($(#[$inner])* $variant),* }
@@ -102,7 +103,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What became of a guess.
+    /// What became of a hypothesis.
     HypothesisStatus { Open "open", Testing "testing", Confirmed "confirmed", Rejected "rejected" }
 }
 words! {
@@ -125,7 +126,7 @@ impl HypothesisStatus {
 }
 
 /// A process, told from others that had its number before or after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Its number.
     pub pid: u32,
@@ -143,8 +144,8 @@ fn is_unknown(boot: &u64) -> bool {
     *boot == 0
 }
 
-/// A guess.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A hypothesis: something that may be so.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Hypothesis {
     pub id: String,
@@ -164,8 +165,8 @@ pub struct Hypothesis {
     pub refuted_by: Option<(String, Confidence)>,
 }
 
-/// What speaks for or against a guess.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What speaks for or against a hypothesis.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Evidence {
     pub id: String,
@@ -178,7 +179,7 @@ pub struct Evidence {
 }
 
 /// Something held to be so.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Belief {
     pub id: String,
@@ -189,7 +190,7 @@ pub struct Belief {
 }
 
 /// That one belief has to do with another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct BeliefDependency {
     pub from: String,
@@ -199,7 +200,7 @@ pub struct BeliefDependency {
 }
 
 /// Something not known, or not known once.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Gap {
     pub id: String,
@@ -211,7 +212,7 @@ pub struct Gap {
 }
 
 /// Something that was checked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Verification {
     pub id: String,
@@ -224,7 +225,7 @@ pub struct Verification {
 }
 
 /// A way that was tried.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Branch {
     pub name: String,
@@ -234,7 +235,7 @@ pub struct Branch {
 }
 
 /// Words to keep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Note {
     pub id: String,
@@ -243,7 +244,7 @@ pub struct Note {
 }
 
 /// A command that was run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ExecutedCommand {
     pub id: String,
@@ -256,7 +257,7 @@ pub struct ExecutedCommand {
 }
 
 /// Something the agent thought.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Thought {
     pub id: String,
@@ -269,7 +270,7 @@ pub struct Thought {
 }
 
 /// A call of a tool. Without `completed_at` it is running.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ToolCall {
     pub id: String,
@@ -314,7 +315,7 @@ pub struct Context {
 pub const SAID: &str = "text";
 
 /// Who said something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Role {
@@ -344,7 +345,7 @@ pub struct ToolState {
 }
 
 /// How far the work is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Progress {
     pub step_number: u64,
@@ -359,7 +360,7 @@ pub struct Progress {
 }
 
 /// What requests to the model cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct TokenCount {
     pub input: u64,
@@ -378,7 +379,7 @@ impl TokenCount {
 }
 
 /// What a session has done so far, by the times of its events.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Metrics {
     pub checkpoints_created: u64,
@@ -390,7 +391,7 @@ pub struct Metrics {
 }
 
 /// Two things that cannot both hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Contradiction {
     /// Which.
     #[serde(flatten)]

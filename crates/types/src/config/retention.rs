@@ -62,7 +62,12 @@ impl Reader<'_> {
         let mut rule =
             Rule { keep: Keep::Forever, max: None, hourly_after: None, daily_after: None };
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(value, at, "a rule like { keep = \"7d\", max = 50 }");
+            let example = match (value.get_ref().as_str(), known.contains(&"max")) {
+                (Some(text), _) => format!("a rule like {{ keep = {text:?} }}"),
+                (None, true) => "a rule like { keep = \"7d\", max = 50 }".to_owned(),
+                (None, false) => "a rule like { keep = \"90d\" }".to_owned(),
+            };
+            self.wrong_type(value, at, &example);
             return rule;
         };
         for (key, value) in in_order(table) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trigger;
@@ -90,7 +91,7 @@ impl Rules {
 }
 
 /// The seeds' own policies, with their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
     /// By kind: manual ones for ever, merges 30 days and 50, ends of days 7 days and 7, the ones

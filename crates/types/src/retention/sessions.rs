@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Calendar;
@@ -32,7 +33,7 @@ pub struct SessionCandidate {
 }
 
 /// Why a session is kept or goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionReason {
     /// Kept: it runs or waits.
@@ -76,7 +77,7 @@ impl fmt::Display for SessionReason {
 }
 
 /// What becomes of one session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct SessionDecision {
     /// The session.
     pub id: SessionId,

@@ -1,6 +1,7 @@
 //! What an agent that lost its context is told.
 
 use proptest::prelude::*;
+use rappel_types::Advice;
 use rappel_types::agents::brief::{Brief, DEFAULT_MAX, Extra};
 
 use crate::journal::{Journal, moment};
@@ -15,6 +16,16 @@ fn brief(journal: &Journal) -> Brief {
             now: moment(journal.clock + 60_000),
         },
     )
+    .worded(&words)
+}
+
+/// The words of a face.
+fn words(advice: &Advice) -> String {
+    match advice {
+        Advice::Restore { checkpoint, .. } => format!("rappel restore {checkpoint}"),
+        Advice::SeeEverything { session } => format!("rappel at now --session {session}"),
+        other => panic!("a brief advises {other:?}"),
+    }
 }
 
 fn characters(text: &str) -> usize {

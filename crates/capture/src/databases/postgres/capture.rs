@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ChildStdout;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rappel_store::Cancel;
 use rappel_store::sink::Sink;
 use rappel_store::threads;
 use rappel_types::database::{DatabaseKind, DatabasePart};
@@ -30,7 +30,7 @@ pub struct Pace<'a> {
     /// Is told how many bytes have been read, now and then.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
     /// Ends it when set.
-    pub cancel: Option<&'a AtomicBool>,
+    pub cancel: Option<&'a Cancel>,
 }
 
 /// How often a dump is made anew because tables were replaced under it.
@@ -158,8 +158,8 @@ fn dump_with(
     Ok((part, seen.locks))
 }
 
-fn is_set(flag: Option<&AtomicBool>) -> bool {
-    flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
+fn is_set(cancel: Option<&Cancel>) -> bool {
+    cancel.is_some_and(Cancel::is_cancelled)
 }
 
 struct Paced<'a> {

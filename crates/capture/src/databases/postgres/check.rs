@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rappel_store::sink::Source;
+use rappel_types::Advice;
 use rappel_types::database::DatabasePart;
 
 use super::super::error::{Error, Result};
@@ -24,11 +25,11 @@ pub fn check(
     if !allow_remote && !database.is_local() {
         return Err(refused(
             format!("{place} is not on this machine"),
-            format!("to restore to it all the same: --allow-remote-database {}", database.name),
+            Advice::AllowDatabase { name: database.name.clone() },
         ));
     }
     if let Some(flaw) = &target.flaw {
-        return Err(Error::Refused { message: flaw.clone(), hint: None });
+        return Err(Error::Refused { message: flaw.clone(), advice: Vec::new() });
     }
     // What the loader would refuse is refused here.
     let demands = rewritten(source, target, Rewriter::new(Demands::default()))?;
@@ -55,10 +56,7 @@ pub fn foreseen(session: &mut Session, locks: u64) -> Result<Option<String>> {
         .and_then(|()| room::look(session).and_then(|room| room.suffices(locks)));
     match found {
         Ok(()) => Ok(None),
-        Err(Error::Refused { message, hint }) => {
-            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-            Ok(Some(format!("{message}{hint}")))
-        }
+        Err(Error::Refused { message, advice }) => Ok(Some(with_plain(&message, &advice))),
         Err(error) => Err(error),
     }
 }
@@ -88,8 +86,17 @@ fn large_objects(session: &mut Session) -> Result<()> {
     }
 }
 
-pub(super) fn refused(message: String, hint: impl Into<String>) -> Error {
-    Error::Refused { message, hint: Some(hint.into()) }
+/// A message with the advice that reads the same everywhere, for a manifest.
+fn with_plain(message: &str, advice: &[Advice]) -> String {
+    let plain: Vec<&str> = advice.iter().filter_map(Advice::as_plain).collect();
+    match plain.is_empty() {
+        true => message.to_owned(),
+        false => format!("{message} ({})", plain.join("; ")),
+    }
+}
+
+pub(super) fn refused(message: String, advice: impl Into<Advice>) -> Error {
+    Error::Refused { message, advice: vec![advice.into()] }
 }
 
 pub(super) fn array(names: &BTreeSet<String>) -> String {

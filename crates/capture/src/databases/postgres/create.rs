@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rappel_types::Advice;
 use rappel_types::database::{DatabaseDefinition, DatabaseGrant, DatabaseSetting};
 
 use super::super::error::{Error, Result};
@@ -124,7 +125,10 @@ fn make(session: &mut Session, name: &str, definition: &DatabaseDefinition) -> R
                         "it belonged to the role {}, which the server does not have",
                         definition.owner
                     ),
-                    hint: Some(format!("CREATE ROLE {}", identifier(&definition.owner))),
+                    advice: vec![Advice::plain(format!(
+                        "CREATE ROLE {}",
+                        identifier(&definition.owner)
+                    ))],
                 });
             }
             Err(code) if code == "42501" && owner => {

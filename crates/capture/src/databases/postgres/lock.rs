@@ -3,6 +3,7 @@
 //! `EXCLUSIVE` lets readers pass, `pg_dump` among them. Who cannot have the locks in time is told who
 //! has them.
 
+use rappel_types::Advice;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,9 @@ fn in_order(
             Some("42501") => {
                 return Err(Error::Refused {
                     message: format!("the user may not lock {}", table.trim_start_matches("ONLY ")),
-                    hint: Some("connect as the owner of everything in the database".to_owned()),
+                    advice: vec![Advice::plain(
+                        "connect as the owner of everything in the database",
+                    )],
                 });
             }
             other => {
@@ -129,7 +132,7 @@ fn large_objects(session: &mut Session, programs: &Programs) -> Result<Vec<Strin
     if any == "t" {
         return Err(Error::Refused {
             message: format!("{} has large objects, which its user may not lock", programs.address),
-            hint: Some("connect as a superuser".to_owned()),
+            advice: vec![Advice::plain("connect as a superuser")],
         });
     }
     Ok(Vec::new())

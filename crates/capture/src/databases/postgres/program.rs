@@ -14,7 +14,6 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use super::super::Guard;
 use super::super::command::{LOOK, Words};
 use super::super::error::{Error, Result};
 use super::url::Address;
+use rappel_store::Cancel;
 
 /// Takes the password off the standard input and becomes the program.
 const WITH_PASSWORD: &str = r#"IFS= read -r PGPASSWORD; export PGPASSWORD; exec "$0" "$@""#;
@@ -50,7 +50,7 @@ pub struct Programs {
     /// What the programs are run through, if anything.
     pub tools: Option<Tools>,
     /// Set when the user wants to stop.
-    pub cancel: Arc<AtomicBool>,
+    pub cancel: Cancel,
     /// How long a server may be silent that has little to do.
     pub silence: Duration,
 }
@@ -125,7 +125,7 @@ impl Programs {
         self.set_environment(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| match (error.kind(), first) {
-            (std::io::ErrorKind::NotFound, None) => Error::Unavailable(format!(
+            (std::io::ErrorKind::NotFound, None) => Error::NoProgram(format!(
                 "{program} is not installed; install PostgreSQL's client programs (postgresql-client), or \
                  set `tools` where they run elsewhere"
             )),
@@ -135,7 +135,7 @@ impl Programs {
         let complaints = child.stderr.take().map(|stderr| Words::of(stderr, WORDS));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
-        let over = kill_when_set(Arc::clone(&self.cancel), Arc::clone(&child));
+        let over = kill_when_set(self.cancel.clone(), Arc::clone(&child));
         let mut running = Running { child, stdin, stdout, complaints, over: Some(over) };
         if let (Some(password), true) = (password, first.is_some()) {
             if password.reveal().contains('\n') {
@@ -190,36 +190,41 @@ impl Programs {
         if timed_out && has("LOCK TABLE") {
             return Error::Busy(format!("{place}: another program locks a table: {said}"));
         }
-        Error::Unavailable(if has("server version mismatch") {
-            format!(
+        if has("server version mismatch") {
+            return Error::NoProgram(format!(
                 "{program} is older than the server of {place}; install the client programs of its \
                  version, or set `tools` to run those beside the server: {said}"
-            )
-        } else if has("password authentication failed") || has("no password supplied") {
-            format!("{place}: the server refused the user or password; check the URL")
-        } else if has("too many connections") || has("too many clients") || has("connection slots")
-        {
-            format!(
-                "{place}: no connection is left for this user; a save needs two at once and a restore three \
+            ));
+        }
+        Error::Unavailable(
+            if has("password authentication failed") || has("no password supplied") {
+                format!("{place}: the server refused the user or password; check the URL")
+            } else if has("too many connections")
+                || has("too many clients")
+                || has("connection slots")
+            {
+                format!(
+                    "{place}: no connection is left for this user; a save needs two at once and a restore three \
                  (ALTER ROLE … CONNECTION LIMIT, max_connections): {said}"
-            )
-        } else if has("FATAL:") {
-            format!("{place}: the server does not let us in: {said}")
-        } else if has("connection to server")
-            || has("could not connect")
-            || has("could not translate")
-        {
-            format!("{place}: the server cannot be reached; is it running? {said}")
-        } else if has("row-level security") {
-            format!(
-                "{place}: the user may not see all rows; connect as the tables' owner or a role with \
+                )
+            } else if has("FATAL:") {
+                format!("{place}: the server does not let us in: {said}")
+            } else if has("connection to server")
+                || has("could not connect")
+                || has("could not translate")
+            {
+                format!("{place}: the server cannot be reached; is it running? {said}")
+            } else if has("row-level security") {
+                format!(
+                    "{place}: the user may not see all rows; connect as the tables' owner or a role with \
                  BYPASSRLS: {said}"
-            )
-        } else if said.is_empty() {
-            format!("{place}: {program} ended without saying why")
-        } else {
-            format!("{place}: {program} failed: {said}")
-        })
+                )
+            } else if said.is_empty() {
+                format!("{place}: {program} ended without saying why")
+            } else {
+                format!("{place}: {program} failed: {said}")
+            },
+        )
     }
 }
 
@@ -233,12 +238,12 @@ fn on_one_line(program: &str, words: &str) -> String {
 }
 
 /// Kills a program once `cancel` is set, unless what is returned was dropped before.
-fn kill_when_set(cancel: Arc<AtomicBool>, child: Arc<Mutex<Child>>) -> Sender<()> {
+fn kill_when_set(cancel: Cancel, child: Arc<Mutex<Child>>) -> Sender<()> {
     let (over, called_off) = channel();
     // Without a thread it is waited for to the end.
     let _ = rappel_store::threads::start(move || {
         while called_off.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            if cancel.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 // Does nothing to one that was waited for.
                 let _ = locked(&child).kill();
                 break;
@@ -369,7 +374,7 @@ mod tests {
     #[test]
     fn words_of_the_programs_are_explained() {
         let address = Address::parse("postgres://u:s3cret@h/d").unwrap_or_default();
-        let (tools, cancel, silence) = (None, Arc::default(), SILENCE);
+        let (tools, cancel, silence) = (None, Cancel::default(), SILENCE);
         let programs = Programs { address, tools, cancel, silence };
         let explain = |words: &str| programs.explain("pg_dump", words);
         let older = explain(

@@ -16,6 +16,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use rappel_store::sink::{Sink, Source};
+use rappel_types::Advice;
 use rappel_types::database::{DatabasePart, Ticket};
 
 use super::super::dump::{self, Stored};
@@ -79,7 +80,7 @@ impl Restore {
         if session.value("SELECT pg_catalog.pg_is_in_recovery();")? == "t" {
             return Err(Error::Refused {
                 message: format!("{} is a standby, which cannot be written to", programs.address),
-                hint: Some("connect to the primary server".to_owned()),
+                advice: vec![Advice::plain("connect to the primary server")],
             });
         }
         if options.terminate_connections {
@@ -176,7 +177,7 @@ impl Restore {
         };
         Error::Refused {
             message: format!("{place}: the dump could not be loaded: {}", failure.words),
-            hint: Some(hint.to_owned()),
+            advice: vec![Advice::plain(hint)],
         }
     }
 

@@ -5,9 +5,9 @@
 //! transaction: a session that has failed once is of no further use. Rows are asked for as JSON arrays, one a line, since names and values may
 //! hold any character.
 
+use rappel_types::Advice;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::ChildStdin;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -57,9 +57,9 @@ impl From<Failure> for Error {
             Some(CANCELLED) => rappel_store::Error::Cancelled.into(),
             Some("42501") => Self::Refused {
                 message: failure.words,
-                hint: Some(
-                    "connect as the owner of everything in it, or as a superuser".to_owned(),
-                ),
+                advice: vec![Advice::plain(
+                    "connect as the owner of everything in it, or as a superuser",
+                )],
             },
             _ => Self::Unavailable(failure.words),
         }
@@ -212,7 +212,7 @@ impl Session {
     fn post_mortem(&mut self) -> Failure {
         self.stdin = None;
         let (_, words) = self.running.finish();
-        if self.programs.cancel.load(Ordering::Relaxed) {
+        if self.programs.cancel.is_cancelled() {
             let words = rappel_store::Error::Cancelled.to_string();
             return Failure { code: Some(CANCELLED.to_owned()), words };
         }

@@ -10,6 +10,7 @@ use std::io::Write;
 use super::lexer::{Event, HEAD, Lexer, Part};
 use super::{COMMAND_MAX, is_bracket, literal};
 use crate::databases::error::{Error, Result};
+use rappel_types::Advice;
 
 /// Passes a dump on to `out`, without what must not be in it.
 pub struct Rewriter<W> {
@@ -37,7 +38,9 @@ const NO_SEARCH_PATH: &[u8] = b"SELECT pg_catalog.set_config('search_path', '', 
 fn refused(what: &str) -> Error {
     Error::Refused {
         message: format!("the dump {what}, which pg_dump never writes"),
-        hint: Some("look at it with `rappel show`; it may not come from where it seems to".into()),
+        advice: vec![Advice::plain(
+            "it may not come from where it seems to; look at the checkpoint",
+        )],
     }
 }
 

@@ -7,8 +7,8 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use rappel_store::Cancel;
 use rappel_store::content::{self, Chunk, ChunkList};
 use rappel_store::sink::{Role, Sink, Source, id_of};
 use rappel_store::tree;
@@ -52,7 +52,7 @@ pub(super) fn take(
     path: &Path,
     sink: Option<&dyn Sink>,
     former: &ChunkList,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
 ) -> Result<Taken> {
     let page_size = snapshot.page_size;
     let each = pages_in_a_segment(page_size, snapshot.pages);
@@ -62,7 +62,7 @@ pub(super) fn take(
         .map(|numbers| {
             let mut buffer = Vec::new();
             let one = |&number: &u32| {
-                if cancel.load(Ordering::Relaxed) {
+                if cancel.is_cancelled() {
                     return Err(rappel_store::Error::Cancelled.into());
                 }
                 let first = number * each + 1;

@@ -1,5 +1,6 @@
 //! A database of SQLite together with the ways by which it is reached, as the engine takes it.
 
+use rappel_store::Cancel;
 use rappel_store::sink::{Sink, Source};
 use rappel_types::database::{DatabasePart, DatabasePlan};
 
@@ -48,7 +49,7 @@ impl Database for Reachable {
     }
 
     fn fate(&self, plan: &DatabasePlan) -> Result<Fate> {
-        let never = std::sync::atomic::AtomicBool::new(false);
+        let never = Cancel::default();
         self.database.fate(plan.from.as_ref(), &plan.to, &never)
     }
 

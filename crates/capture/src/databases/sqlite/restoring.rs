@@ -14,16 +14,17 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rappel_store::Cancel;
 use rappel_store::beneath::NewFile;
 use rappel_store::content::ChunkList;
 use rappel_store::disk::DiskFile;
 use rappel_store::held::{Handle, Hold};
 use rappel_store::sink::{Sink, Source};
+use rappel_types::Advice;
 use rappel_types::database::{DatabasePart, Digest, Ticket};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
@@ -91,7 +92,7 @@ impl SqliteRestoring {
         let staged = self.way.staging()?.begin(create, DiskFile::file)?;
         staged.file.write_at(&empty_page(page_size), 0)?;
         let holder = Holder::start(path, &self.way.staging, self.database.patience, log)?;
-        let never = AtomicBool::new(false);
+        let never = Cancel::default();
         let guard = Guard::Holder(&held);
         let snapshot = Snapshot::take(path, guard, self.database.patience, &never)?;
         // Looked at before the connection was made and after: all three have the same file.
@@ -123,13 +124,13 @@ impl SqliteRestoring {
                     path.display(),
                     held.page_size,
                 ),
-                hint: Some("close the programs that have it open".into()),
+                advice: vec![Advice::plain("close the programs that have it open")],
             });
         }
         drop(held);
         let log = end_log(path, self.database.patience)?;
         let held = self.hold(Some(page_size), log)?;
-        let never = AtomicBool::new(false);
+        let never = Cancel::default();
         let now = pages::take(&held.snapshot, path, None, &ChunkList::default(), &never)?.digest;
         match self.captured.as_ref() == Some(&now) {
             true => Ok(held),
@@ -146,7 +147,7 @@ impl SqliteRestoring {
                         "{} is there without its database, and would be taken for a part of the restored one",
                         self.way.root.display(Some(&path)).display()
                     ),
-                    hint: Some("move it away".into()),
+                    advice: vec![Advice::plain("move it away")],
                 });
             }
         }
@@ -171,7 +172,7 @@ impl SqliteRestoring {
             true => Ok(()),
             false => Err(Error::Refused {
                 message: format!("{} is damaged and cannot be replaced now{who}", path.display()),
-                hint: Some("close the programs that have it open".into()),
+                advice: vec![Advice::plain("close the programs that have it open")],
             }),
         }
     }
@@ -263,7 +264,7 @@ impl Restoring for SqliteRestoring {
         if stored.size == 0 {
             return Err(Error::Refused {
                 message: format!("{} was a file of no bytes", self.database.path.display()),
-                hint: Some("delete the database, if that is what you want".into()),
+                advice: vec![Advice::plain("delete the database, if that is what you want")],
             });
         }
         let mut held = match std::mem::replace(&mut self.state, State::Idle) {

@@ -17,9 +17,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rappel_store::Cancel;
 use rappel_store::held::{Handle, Hold};
 use rappel_store::lock::Patience;
 
@@ -121,14 +121,9 @@ pub(super) fn damaged(path: &Path, what: &str) -> Error {
 
 impl Snapshot {
     /// Waits for a moment in which nobody writes. `limit` is how long.
-    pub fn take(
-        path: &Path,
-        guard: Guard<'_>,
-        limit: Duration,
-        cancel: &AtomicBool,
-    ) -> Result<Self> {
+    pub fn take(path: &Path, guard: Guard<'_>, limit: Duration, cancel: &Cancel) -> Result<Self> {
         for _ in 0..TRIES {
-            if cancel.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 return Err(rappel_store::Error::Cancelled.into());
             }
             if let Ok(snapshot) = Self::attempt(path, guard, limit, cancel)? {
@@ -143,9 +138,9 @@ impl Snapshot {
         path: &Path,
         guard: Guard<'_>,
         limit: Duration,
-        cancel: &AtomicBool,
+        cancel: &Cancel,
     ) -> Result<Result<Self, Moved>> {
-        let main = guard.open(path).map_err(unreadable(path))?.ok_or_else(|| absent(path))?;
+        let main = open_when_free(path, guard, limit, cancel)?.ok_or_else(|| absent(path))?;
         let meta = main.metadata().map_err(unreadable(path))?;
         if !meta.is_file() {
             return Err(Error::Unavailable(format!("{} is not a regular file", path.display())));
@@ -198,7 +193,11 @@ impl Snapshot {
         snapshot.length = length;
         snapshot.page_size = page_size;
         snapshot.wal = guard.open(&companion(path, "-wal")).map_err(unreadable(path))?;
-        snapshot.shm = guard.open(&companion(path, "-shm")).map_err(unreadable(path))?;
+        snapshot.shm = match guard.open(&companion(path, "-shm")) {
+            // A restore of this process took the database meanwhile: its end is waited for.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Ok(Err(Moved)),
+            other => other.map_err(unreadable(path))?,
+        };
         if snapshot.find_frames(path, limit, cancel)?.is_err() {
             return Ok(Err(Moved));
         }
@@ -225,7 +224,7 @@ impl Snapshot {
         &mut self,
         path: &Path,
         limit: Duration,
-        cancel: &AtomicBool,
+        cancel: &Cancel,
     ) -> Result<Result<(), Moved>> {
         let mut index = None;
         if let Some(shm) = &self.shm {
@@ -378,6 +377,25 @@ fn no_database(path: &Path) -> Error {
     Error::Damaged(format!("{} is not a SQLite database, or it is encrypted", path.display()))
 }
 
+/// Opens a database. One that a restore of this process holds is waited for, as SQLite's locks make
+/// a reader wait for a restore of another process.
+fn open_when_free(
+    path: &Path,
+    guard: Guard<'_>,
+    limit: Duration,
+    cancel: &Cancel,
+) -> Result<Option<Handle>> {
+    let mut opened = None;
+    wait(path, limit, cancel, || match guard.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+        other => {
+            opened = other?;
+            Ok(true)
+        }
+    })?;
+    Ok(opened)
+}
+
 /// Whether a transaction was left half written, so that its journal has to be played back first.
 fn is_hot(main: &File, path: &Path) -> io::Result<bool> {
     let Some(journal) = Guard::Own.open(&companion(path, "-journal"))? else { return Ok(false) };
@@ -396,11 +414,11 @@ fn is_hot(main: &File, path: &Path) -> io::Result<bool> {
 fn wait(
     path: &Path,
     limit: Duration,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
     mut take: impl FnMut() -> io::Result<bool>,
 ) -> Result<()> {
     let waited = Patience::from(limit).wait(
-        || match cancel.load(Ordering::Relaxed) {
+        || match cancel.is_cancelled() {
             true => Err(rappel_store::Error::Cancelled.into()),
             false => take().map_err(unreadable(path)),
         },

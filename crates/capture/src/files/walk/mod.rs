@@ -10,9 +10,10 @@ mod repos;
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rappel_store::Cancel;
 use rappel_types::RelPath;
 use rappel_types::manifest::{ExtraRules, Facet, PartialReason, Skipped};
 use rappel_types::size::format_size;
@@ -39,7 +40,7 @@ pub(crate) struct Walk<'a> {
     /// The repositories that were known, by their folder.
     pub repos: HashMap<&'a [u8], &'a RepoMemo>,
     pub maybe_changed: Option<PathSet<'a>>,
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a Cancel,
     /// The next folder's number.
     pub numbers: AtomicU32,
     /// How many piles of folders wait for somebody to visit them.
@@ -123,7 +124,7 @@ impl Remarks {
 
 /// A reason why the checkpoint is not whole at and below `path`; the empty path is the root.
 pub(crate) fn partial(path: &[u8], reason: impl Into<String>) -> PartialReason {
-    PartialReason { facet: Facet::Files, path: RelPath::new(path).ok(), reason: reason.into() }
+    PartialReason::new(Facet::Files, RelPath::new(path).ok(), reason)
 }
 
 impl Walk<'_> {
@@ -163,7 +164,7 @@ impl Walk<'_> {
 
     /// Visits one folder; those in it are added to `open`.
     fn visit(&self, open: &mut Vec<Job>, mut job: Job) {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.is_cancelled() {
             return;
         }
         let record = self.before.and_then(|cache| cache.record(job.number));

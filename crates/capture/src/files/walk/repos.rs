@@ -98,7 +98,7 @@ impl Walk<'_> {
             }
             if let Some(reason) = &memo.trouble {
                 let path = memo.folder.clone();
-                let reason = PartialReason { facet: Facet::Git, path, reason: reason.clone() };
+                let reason = PartialReason::new(Facet::Git, path, reason.clone());
                 self.found().partial.push(reason);
             }
         }

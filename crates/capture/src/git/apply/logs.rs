@@ -63,8 +63,8 @@ impl GitDrive<'_> {
             return Ok(None);
         }
         if now.is_some() && !grew_from(&from) && !grew_from(&to) && !grew_from(&None) {
-            let reason = "it was written to meanwhile; it is left as it is".into();
-            return Ok(Some(Conflict { path: action.path.clone(), reason }));
+            let reason = "it was written to meanwhile; it is left as it is";
+            return Ok(Some(Conflict::of_git(action.path.clone(), reason)));
         }
         let root = Root::open(common, self.job.root.disk().clone())?;
         let Some(to) = to else {

@@ -35,10 +35,8 @@ impl GitDrive<'_> {
         moves.retain(|step| {
             let found = now.get(&step.name);
             if found != step.old.as_ref() && found != step.new.as_ref() {
-                wrong.push(Conflict {
-                    path: step.name.clone(),
-                    reason: "it moved meanwhile; it is left as it is".into(),
-                });
+                let reason = "it moved meanwhile; it is left as it is";
+                wrong.push(Conflict::of_git(step.name.clone(), reason));
                 return false;
             }
             found != step.new.as_ref()

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use rappel_store::beneath::{Identity, Kind, Meta};
 use rappel_store::held;
+use rappel_store::operation::Phase;
 use rappel_types::{Node, RelPath};
 
 use super::super::error::Result;
@@ -52,7 +53,13 @@ impl Drive<'_> {
     /// be. What somebody changed meanwhile goes back, or stays in its slot and is named.
     pub(super) fn verify(&mut self, writers: &HashSet<Identity>) -> Result<()> {
         let trust = held::open(self.job.root.path()).ok().and_then(|root| Trust::start(root).ok());
+        let progress = self.job.progress;
+        progress.begin(Phase::Verifying, Some(self.steps.len() as u64));
         for at in 0..self.steps.len() {
+            if self.fresh {
+                self.job.check_cancelled()?;
+            }
+            progress.add(Phase::Verifying, 1, 0);
             let step = self.steps[at].clone();
             for name in [&step.slot, &step.aside] {
                 let Some(meta) = self.stat(name)? else { continue };

@@ -148,6 +148,7 @@ fn where_either_side_did_not_look_nothing_is_deleted() {
     let partial = |path: Option<&str>, facet| PartialReason {
         facet,
         path: path.map(rel),
+        database: None,
         reason: "permission denied".into(),
     };
     let here = [partial(Some("e"), Facet::Files), partial(None, Facet::Git)];

@@ -10,6 +10,7 @@
 //! hypothesis that an agent does not know to be ruled out is tried again; the last line says so.
 
 use super::{Brief, Called, Clash, Guess, Weighed};
+use crate::Advice;
 use crate::agents::state::{
     Confidence, ExecutedCommand, HypothesisStatus, MAIN_BRANCH, Verification,
 };
@@ -95,11 +96,26 @@ impl Form {
 }
 
 impl Brief {
+    /// The same with how to see everything and how to bring the last checkpoint back, in the words
+    /// of a face.
+    #[must_use]
+    pub fn worded(mut self, words: &dyn Fn(&Advice) -> String) -> Self {
+        let session = self.session.to_string();
+        self.everything = Some(words(&Advice::SeeEverything { session }));
+        if let Some(last) = self.last_checkpoint.as_mut().filter(|last| last.restorable) {
+            let checkpoint = last.id.to_string();
+            last.restore = Some(words(&Advice::Restore { checkpoint, paths: Vec::new() }));
+        }
+        self
+    }
+
     /// The brief in at most `max` characters; in more only if the goal and the open and ruled-out hypotheses, each as its
     /// id and its first 60 characters, do not fit. More characters never tell less.
     pub fn to_text(&self, max: usize) -> String {
         let sections = self.sections();
-        let least = || Draft::new(&sections, format!("rappel at now --session {}", self.session));
+        let everything = || format!("the state of session {}", self.session);
+        let everything = self.everything.clone().unwrap_or_else(everything);
+        let least = || Draft::new(&sections, everything.clone());
         let mut draft = least();
         if draft.length() > max {
             let text = draft.render();

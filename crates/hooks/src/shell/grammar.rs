@@ -1,84 +1,57 @@
-//! A command line as the commands that it would run, in order. Tree-sitter's grammar of bash reads
-//! it; nothing here knows what a command does.
+//! A command line as the commands that it would run, in order, as tree-sitter's grammar of bash
+//! reads it.
 //!
 //! Control flow is flattened: both branches of an `if`, the body of a loop and of a function count
 //! as run once. Variables are followed where a literal is assigned in the same line, folders where
 //! `cd` names one; whatever else decides is unknown.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
 
 use tree_sitter::{Node, Parser};
 
 use super::Environment;
-use super::word::{Builder, Word};
+use super::steps::{Folder, Progress, Script};
+use super::word::{Builder, Word, unescape};
 
 /// A longer line is not read.
 pub(super) const LONGEST: usize = 1 << 20;
 /// Nodes that lie deeper in each other are not read.
 const DEEPEST: usize = 150;
-
-/// A folder that commands run in; `None` where only the run will tell.
-pub(super) type Folder = Option<PathBuf>;
-
-/// What a line would do.
-#[derive(Debug, Default)]
-pub(super) struct Script {
-    pub steps: Vec<Step>,
-    /// All of it fits the grammar.
-    pub understood: bool,
-}
-
-/// One thing that a line would do.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// It runs a command.
-    Run(Command),
-    /// It opens a file for writing and empties it.
-    Truncate { file: Word, folder: Folder },
-}
-
-/// A command with its words, the name first.
-#[derive(Debug, Clone)]
-pub(super) struct Command {
-    pub words: Vec<Word>,
-    /// What it reads from its standard input, where the line says so.
-    pub input: Option<String>,
-    pub folder: Folder,
-}
+/// A line with more pipes is not read: the grammar's time grows with their square.
+const MOST_PIPES: usize = 500;
 
 /// Reads a line that would run in `folder`. Never fails: a line that does not fit the grammar gives
 /// the commands that do.
 pub(super) fn read(line: &str, folder: Folder, environment: &Environment) -> Script {
-    if line.len() > LONGEST {
+    let has_many_pipes =
+        |line: &str| line.bytes().filter(|byte| *byte == b'|').count() > MOST_PIPES;
+    if line.len() > LONGEST || line.lines().any(has_many_pipes) {
         return Script::default();
     }
     let mut parser = Parser::new();
     if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
         return Script::default();
     }
-    let Some(tree) = parser.parse(line, None) else { return Script::default() };
+    let Some(tree) = parser.parse(&*in_ascii(line), None) else { return Script::default() };
     let root = tree.root_node();
-    let mut reader = Reader {
-        line,
-        folder,
-        variables: HashMap::new(),
-        environment,
-        script: Script { steps: Vec::new(), understood: !root.has_error() },
-    };
+    let mut reader = Reader { line, progress: Progress::new(folder, environment) };
+    reader.progress.script.understood = !root.has_error();
     reader.statement(root, None, 0);
-    reader.script
+    reader.progress.script
 }
 
-/// The values that a variable may have; `None` where nobody knows.
-type Values = Option<Vec<String>>;
+/// A line of the same length whose characters beyond ASCII are dots, which mean as little. The
+/// grammar's own scanner looks such characters up in a table of 256 entries and crashes.
+fn in_ascii(line: &str) -> Cow<'_, str> {
+    if line.is_ascii() {
+        return line.into();
+    }
+    line.bytes().map(|byte| if byte.is_ascii() { byte.into() } else { '.' }).collect()
+}
 
 struct Reader<'a> {
     line: &'a str,
-    folder: Folder,
-    variables: HashMap<String, Values>,
-    environment: &'a Environment,
-    script: Script,
+    progress: Progress<'a>,
 }
 
 impl<'a> Reader<'a> {
@@ -89,26 +62,38 @@ impl<'a> Reader<'a> {
     /// Reads a node that holds commands, or is one. `input` is what it reads from its standard input.
     fn statement(&mut self, node: Node<'_>, input: Option<&str>, depth: usize) {
         if depth > DEEPEST {
-            self.script.understood = false;
+            self.progress.script.understood = false;
             return;
         }
         match node.kind() {
-            "command" => self.command(node, input, &[], depth),
+            "command" => self.command(node, input, Vec::new(), depth),
             "redirected_statement" => self.redirected(node, input, depth),
-            "pipeline" => self.pipeline(node, input, depth),
-            "list" => self.list(node, input, depth),
+            "pipeline" => {
+                let mut cursor = node.walk();
+                let stages: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+                self.pipeline(&stages, input, depth);
+            }
+            "list" => {
+                for part in Self::parts_of_list(node) {
+                    self.statement(part, input, depth + 1);
+                }
+            }
             "variable_assignment" => self.assignment(node, depth),
             "for_statement" => self.for_loop(node, depth),
             "subshell" | "command_substitution" | "process_substitution" => {
-                let before = (self.folder.clone(), self.variables.clone());
+                let before = (self.progress.folder.clone(), self.progress.variables.clone());
                 self.children(node, input, depth);
-                (self.folder, self.variables) = before;
+                (self.progress.folder, self.progress.variables) = before;
             }
             // Text, with substitutions at most.
             "heredoc_body" | "heredoc_start" | "heredoc_end" | "comment" => {
                 self.substitutions(node, depth);
             }
             _ => self.children(node, input, depth),
+        }
+        // What more than a command writes is not followed.
+        if !matches!(node.kind(), "command" | "redirected_statement" | "pipeline") {
+            self.progress.output = None;
         }
     }
 
@@ -120,9 +105,9 @@ impl<'a> Reader<'a> {
     }
 
     /// `a && b || c` is a chain to the left, as long as the line.
-    fn list(&mut self, node: Node<'_>, input: Option<&str>, depth: usize) {
+    fn parts_of_list(list: Node<'_>) -> Vec<Node<'_>> {
         let mut chain = Vec::new();
-        let mut rest = Some(node);
+        let mut rest = Some(list);
         while let Some(list) = rest.take() {
             let mut cursor = list.walk();
             let mut parts: Vec<Node<'_>> = list.named_children(&mut cursor).collect();
@@ -131,41 +116,15 @@ impl<'a> Reader<'a> {
             }
             chain.extend(parts.into_iter().rev());
         }
-        for part in chain.into_iter().rev() {
-            self.statement(part, input, depth + 1);
-        }
+        chain.reverse();
+        chain
     }
 
-    fn pipeline(&mut self, node: Node<'_>, input: Option<&str>, depth: usize) {
-        let mut cursor = node.walk();
+    fn pipeline(&mut self, stages: &[Node<'_>], input: Option<&str>, depth: usize) {
         let mut input = input.map(str::to_owned);
-        for stage in node.named_children(&mut cursor) {
-            self.statement(stage, input.as_deref(), depth + 1);
-            input = self.output_of(stage, input.as_deref());
-        }
-    }
-
-    /// What a command writes, where that is plain: `echo`, `printf`, and `cat` of a text.
-    fn output_of(&mut self, stage: Node<'_>, input: Option<&str>) -> Option<String> {
-        let (command, input) = match stage.kind() {
-            "redirected_statement" => {
-                let text = self.heredoc(stage).or_else(|| input.map(str::to_owned));
-                (stage.child_by_field_name("body")?, text)
-            }
-            _ => (stage, input.map(str::to_owned)),
-        };
-        if command.kind() != "command" {
-            return None;
-        }
-        let words = self.words_of(command, 0);
-        let (name, arguments) = words.split_first()?;
-        match name.text()? {
-            "echo" | "printf" => {
-                let texts = arguments.iter().flat_map(|word| word.values.iter());
-                Some(texts.map(String::as_str).collect::<Vec<_>>().join(" "))
-            }
-            "cat" if arguments.iter().all(|word| word.text() == Some("-")) => input,
-            _ => None,
+        for stage in stages {
+            self.statement(*stage, input.as_deref(), depth + 1);
+            input = self.progress.output.clone();
         }
     }
 
@@ -195,12 +154,71 @@ impl<'a> Reader<'a> {
     }
 
     fn redirected(&mut self, node: Node<'_>, input: Option<&str>, depth: usize) {
-        let text = self.heredoc(node);
-        let input = text.as_deref().or(input);
-        let (mut more, mut after) = (Vec::new(), Vec::new());
         let mut cursor = node.walk();
-        let redirects: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
-        for redirect in &redirects {
+        let parts: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        let text = self.heredoc(node);
+        match node.child_by_field_name("body") {
+            Some(body) => self.redirect_last(body, &parts, (input, text.as_deref()), depth),
+            None => _ = self.redirects(&parts, depth),
+        }
+    }
+
+    /// Runs a statement whose last command has redirections. The grammar gives those of `a && b > c`
+    /// and `a | b > c` to the whole.
+    fn redirect_last(
+        &mut self,
+        body: Node<'_>,
+        redirects: &[Node<'_>],
+        (input, text): (Option<&str>, Option<&str>),
+        depth: usize,
+    ) {
+        if depth > DEEPEST {
+            self.progress.script.understood = false;
+            return;
+        }
+        let mut cursor = body.walk();
+        let parts: Vec<Node<'_>> = match body.kind() {
+            "list" => Self::parts_of_list(body),
+            "pipeline" => body.named_children(&mut cursor).collect(),
+            _ => Vec::new(),
+        };
+        if let Some((last, first)) = parts.split_last() {
+            let passed = match body.kind() {
+                "pipeline" => {
+                    self.pipeline(first, input, depth);
+                    self.progress.output.take()
+                }
+                _ => {
+                    for part in first {
+                        self.statement(*part, input, depth + 1);
+                    }
+                    input.map(str::to_owned)
+                }
+            };
+            return self.redirect_last(*last, redirects, (passed.as_deref(), text), depth + 1);
+        }
+        let (more, after) = self.redirects(redirects, depth);
+        let input = text.or(input);
+        match body.kind() {
+            "command" => self.command(body, input, more, depth),
+            _ => self.statement(body, input, depth + 1),
+        }
+        let passed = self.progress.output.take();
+        for part in after {
+            self.statement(part, passed.as_deref(), depth + 1);
+        }
+        self.progress.output = passed;
+    }
+
+    /// Reads redirections: the words behind them, and what stands behind the tag of a here document,
+    /// as in `<<EOF | psql` and `<<EOF && rm x`.
+    fn redirects<'t>(
+        &mut self,
+        redirects: &[Node<'t>],
+        depth: usize,
+    ) -> (Vec<Word>, Vec<Node<'t>>) {
+        let (mut more, mut after) = (Vec::new(), Vec::new());
+        for redirect in redirects {
             match redirect.kind() {
                 "file_redirect" => more.extend(self.redirect(*redirect, depth)),
                 "heredoc_redirect" => {
@@ -211,7 +229,6 @@ impl<'a> Reader<'a> {
                             "heredoc_body" => self.substitutions(part, depth),
                             "heredoc_start" | "heredoc_end" | "file_descriptor" => {}
                             kind if is_word(kind) => more.push(self.word(part, depth)),
-                            // `<<EOF | psql`, `<<EOF && rm x`: it stands in front of the text.
                             _ => after.push(part),
                         }
                     }
@@ -219,19 +236,7 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        let body = node.child_by_field_name("body");
-        match body {
-            Some(body) if body.kind() == "command" => self.command(body, input, &more, depth),
-            Some(body) => self.statement(body, input, depth + 1),
-            None => {}
-        }
-        let passed = match body {
-            Some(body) => self.output_of(body, input),
-            None => None,
-        };
-        for part in after {
-            self.statement(part, passed.as_deref(), depth + 1);
-        }
+        (more, after)
     }
 
     /// A redirection to a file. The grammar takes words behind the file for further files; they are
@@ -254,15 +259,11 @@ impl<'a> Reader<'a> {
             return words;
         }
         let file = words.remove(0);
-        let is_number = file.text().is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit()));
-        let truncates = matches!(operator, ">" | ">|" | "&>") || operator == ">&" && !is_number;
-        if truncates {
-            self.script.steps.push(Step::Truncate { file, folder: self.folder.clone() });
-        }
+        self.progress.redirect(operator, file);
         words
     }
 
-    fn command(&mut self, node: Node<'_>, input: Option<&str>, more: &[Word], depth: usize) {
+    fn command(&mut self, node: Node<'_>, input: Option<&str>, more: Vec<Word>, depth: usize) {
         let mut words = Vec::new();
         let mut own = None;
         let mut cursor = node.walk();
@@ -284,43 +285,12 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        words.extend_from_slice(more);
+        let before_redirects = words.len();
+        words.extend(more);
         if let Some(subshell) = bare {
             self.statement(subshell, None, depth + 1);
         }
-        self.step_into(&words);
-        let input = own.or_else(|| input.map(str::to_owned));
-        let folder = self.folder.clone();
-        if matches!(words.first().and_then(Word::text), Some("cd" | "pushd" | "popd")) {
-            return;
-        }
-        self.script.steps.push(Step::Run(Command { words, input, folder }));
-    }
-
-    /// The words of a command, without a look at what they run.
-    fn words_of(&mut self, node: Node<'_>, depth: usize) -> Vec<Word> {
-        let mut cursor = node.walk();
-        let words: Vec<Node<'_>> = node
-            .children(&mut cursor)
-            .filter(|child| is_word(child.kind()) || child.kind() == "command_name")
-            .collect();
-        words.into_iter().map(|child| self.word(child, depth)).collect()
-    }
-
-    /// Follows `cd`.
-    fn step_into(&mut self, words: &[Word]) {
-        let Some(name) = words.first().and_then(Word::text) else { return };
-        let mut operands = words[1..].iter().filter(|word| !word.raw.starts_with("--"));
-        match (name, operands.next().map(Word::text)) {
-            ("cd" | "pushd", Some(Some(to))) if to != "-" && !to.starts_with('~') => {
-                self.folder = self.folder.take().map(|folder| folder.join(to)).or_else(|| {
-                    let to = Path::new(to);
-                    to.is_absolute().then(|| to.to_owned())
-                });
-            }
-            ("cd" | "pushd" | "popd", _) => self.folder = None,
-            _ => {}
-        }
+        self.progress.run(words, before_redirects, own.as_deref().or(input));
     }
 
     fn assignment(&mut self, node: Node<'_>, depth: usize) {
@@ -340,7 +310,7 @@ impl<'a> Reader<'a> {
                 None
             }
         };
-        self.variables.insert(name, values);
+        self.progress.variables.insert(name, values);
     }
 
     fn for_loop(&mut self, node: Node<'_>, depth: usize) {
@@ -357,7 +327,7 @@ impl<'a> Reader<'a> {
                         let known = values
                             .take()
                             .filter(|values: &Vec<String>| after_in && !values.is_empty());
-                        self.variables.insert(name, known);
+                        self.progress.variables.insert(name, known);
                     }
                     self.children(part, None, depth + 1);
                 }
@@ -377,7 +347,7 @@ impl<'a> Reader<'a> {
     /// Reads the commands that a word runs to become what it is: `$(…)`, `<(…)`, backquotes.
     fn substitutions(&mut self, node: Node<'_>, depth: usize) {
         if depth > DEEPEST {
-            self.script.understood = false;
+            self.progress.script.understood = false;
             return;
         }
         match node.kind() {
@@ -402,7 +372,7 @@ impl<'a> Reader<'a> {
     /// Adds a part of a word.
     fn add(&mut self, node: Node<'_>, word: &mut Builder, depth: usize) {
         if depth > DEEPEST {
-            self.script.understood = false;
+            self.progress.script.understood = false;
             return word.push_unknown();
         }
         match node.kind() {
@@ -423,7 +393,11 @@ impl<'a> Reader<'a> {
                     _ => word.push_unknown(),
                 }
             }
-            "simple_expansion" | "expansion" => self.add_variable(node, word),
+            "simple_expansion" | "expansion" => {
+                let name = self.source(node).trim_start_matches('$');
+                let name = name.trim_start_matches('{').trim_end_matches('}');
+                self.progress.add_variable(name, word);
+            }
             "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
                 word.push_unknown();
             }
@@ -453,47 +427,6 @@ impl<'a> Reader<'a> {
         }
         word.push(&unescape(self.line.get(at..close).unwrap_or_default()));
     }
-
-    fn add_variable(&mut self, node: Node<'_>, word: &mut Builder) {
-        let text = self.source(node);
-        let name = text.trim_start_matches('$').trim_start_matches('{').trim_end_matches('}');
-        match (name, self.variables.get(name)) {
-            (_, Some(Some(values))) => {
-                let values = values.clone();
-                word.push_any(&values);
-            }
-            ("PWD", None) => match self.folder.as_ref().and_then(|folder| folder.to_str()) {
-                Some(folder) => word.push(folder),
-                None => word.push_unknown(),
-            },
-            // As `~`: a place outside any workspace.
-            ("HOME", None) => word.push("~"),
-            (_, None) => match self.environment.get(name).filter(|value| is_one_word(value)) {
-                Some(value) => word.push(value),
-                None => word.push_unknown(),
-            },
-            _ => word.push_unknown(),
-        }
-    }
-}
-
-/// Whether a shell leaves a value as it is, quoted or not.
-fn is_one_word(value: &str) -> bool {
-    !value.contains(|c: char| c.is_whitespace() || c.is_control() || "*?[".contains(c))
-}
-
-/// Escapes in double quotes.
-fn unescape(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match (character, characters.peek()) {
-            ('\\', Some('"' | '\\' | '$' | '`')) => plain.extend(characters.next()),
-            ('\\', Some('\n')) => _ = characters.next(),
-            _ => plain.push(character),
-        }
-    }
-    plain
 }
 
 fn is_word(kind: &str) -> bool {

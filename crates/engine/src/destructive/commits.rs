@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rappel_capture::git::{Place, program::Git};
 
-use super::{Commit, Operation};
+use super::{Commit, DestructiveCommand};
 use crate::rappel::Rappel;
 
 /// With more paths than this, all ignored files of the work tree are meant.
@@ -23,7 +23,7 @@ const MOST_COMMITS: usize = 2000;
 impl Rappel {
     /// What an operation destroys, now that git was asked what its commits track; `None` if it turns
     /// out to destroy nothing.
-    pub fn resolve_commits(&self, mut operation: Operation) -> Option<Operation> {
+    pub fn resolve_commits(&self, mut operation: DestructiveCommand) -> Option<DestructiveCommand> {
         for commit in std::mem::take(&mut operation.commits) {
             self.resolve_commit(&commit, &mut operation);
         }
@@ -42,7 +42,7 @@ impl Rappel {
         Some(operation)
     }
 
-    fn resolve_commit(&self, commit: &Commit, operation: &mut Operation) {
+    fn resolve_commit(&self, commit: &Commit, operation: &mut DestructiveCommand) {
         let folder = commit.folder.canonicalize().unwrap_or_else(|_| commit.folder.clone());
         let mut above = folder.ancestors();
         let place = above

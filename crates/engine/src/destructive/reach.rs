@@ -16,7 +16,7 @@ use rappel_types::manifest::Skipped;
 use rappel_types::{Manifest, RelPath};
 
 use super::rules::Root;
-use super::{LeftOut, Operation};
+use super::{DestructiveCommand, LeftOut};
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -38,7 +38,7 @@ pub(super) struct Reached {
 
 impl Rappel {
     /// Whether an operation names anything in the workspace.
-    pub(super) fn reaches_files(&self, operation: &Operation) -> bool {
+    pub(super) fn reaches_files(&self, operation: &DestructiveCommand) -> bool {
         let mut paths = operation.files.iter().chain(&operation.ignored);
         paths.any(|path| settled(path).starts_with(&self.root) || self.root.starts_with(path))
     }
@@ -47,7 +47,7 @@ impl Rappel {
     /// rules that tell its ignored files are not recorded yet.
     pub(super) fn reaches_new_worktree(
         &self,
-        operation: &Operation,
+        operation: &DestructiveCommand,
         newest: Option<&Manifest>,
     ) -> bool {
         let environment = &self.options.environment;
@@ -73,8 +73,12 @@ impl Rappel {
     }
 
     /// What of an operation's reach a checkpoint left out by itself: files that are too large, pipes.
-    pub(super) fn skipped_of(&self, operation: &Operation, made: &Manifest) -> Vec<Skipped> {
-        let Operation { files, ignored, untracked, .. } = operation;
+    pub(super) fn skipped_of(
+        &self,
+        operation: &DestructiveCommand,
+        made: &Manifest,
+    ) -> Vec<Skipped> {
+        let DestructiveCommand { files, ignored, untracked, .. } = operation;
         let named: Vec<PathBuf> =
             files.iter().chain(ignored).chain(untracked).map(|path| settled(path)).collect();
         let skipped = made.files.iter().flat_map(|files| &files.skipped);
@@ -86,7 +90,7 @@ impl Rappel {
     }
 
     /// What an operation reaches.
-    pub(super) fn reached_by(&self, operation: &Operation) -> Result<Reached> {
+    pub(super) fn reached_by(&self, operation: &DestructiveCommand) -> Result<Reached> {
         let mut reached = Reached::default();
         reached.left_out.unknown.clone_from(&operation.unknown);
         reached.left_out.elsewhere.clone_from(&operation.elsewhere);

@@ -1,0 +1,169 @@
+//! Handles for a program that lives: a [`Home`] and the [`Workspace`]s in it.
+//!
+//! They say where to look and remember nothing that was seen there. [`Workspace::now`] looks: it reads
+//! configuration, identity and history as a new process would, and gives a [`Rappel`] for one operation.
+//! So two operations at once are as safe as two processes.
+
+use std::path::PathBuf;
+
+use rappel_store::operation::Operation;
+use rappel_store::{Keeper, ambient, disk, held};
+use rappel_types::WorkspaceId;
+use rappel_types::path::escape;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::events::{self, Events, Watcher};
+use crate::rappel::{OpenOptions, Rappel, open_store, store_options};
+use crate::workspace;
+
+/// One home and all that a process knows about itself. Cheap to clone.
+#[derive(Clone)]
+pub struct Home {
+    options: std::sync::Arc<OpenOptions>,
+}
+
+/// One root in a home. Cheap to clone.
+#[derive(Clone)]
+pub struct Workspace {
+    home: Home,
+    place: Place,
+}
+
+/// Which workspace is meant.
+#[derive(Debug, Clone)]
+enum Place {
+    /// The one at this folder.
+    Folder(PathBuf),
+    /// The one with this id, or that was last seen at this path.
+    Named(String),
+}
+
+/// A workspace that the home remembers.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct KnownWorkspace {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// The folder that it was last seen in.
+    pub root: String,
+    /// The folder's name.
+    pub name: String,
+    /// Whether that folder is still there.
+    pub exists: bool,
+    /// How many checkpoints it has.
+    pub checkpoints: u64,
+    /// The workspace that it was imported into, if it came from elsewhere.
+    pub lineage_of: Option<WorkspaceId>,
+}
+
+impl Home {
+    /// The home that `options` name. Their root is a folder to begin with: see [`Home::here`].
+    pub fn new(mut options: OpenOptions) -> Self {
+        options.keeper = Some(Keeper::new(&options.home, store_options(&options)));
+        Self { options: std::sync::Arc::new(options) }
+    }
+
+    /// Where its data lies.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.options.home
+    }
+
+    /// The workspace that the options of [`Home::new`] mean.
+    pub fn here(&self) -> Workspace {
+        let place = match &self.options.workspace {
+            Some(named) => Place::Named(named.clone()),
+            None => Place::Folder(self.options.root.clone()),
+        };
+        Workspace { home: self.clone(), place }
+    }
+
+    /// The workspace at a folder.
+    pub fn at(&self, folder: impl Into<PathBuf>) -> Workspace {
+        Workspace { home: self.clone(), place: Place::Folder(folder.into()) }
+    }
+
+    /// The workspace with this id, or that was last seen at this path. Whether there is one is
+    /// found out by [`Workspace::now`].
+    pub fn named(&self, named: impl Into<String>) -> Workspace {
+        Workspace { home: self.clone(), place: Place::Named(named.into()) }
+    }
+
+    /// What other users' programs have to show a server of this home. It is made the first time it is
+    /// asked for, and only the home's owner can read it.
+    pub fn token(&self) -> Result<String> {
+        let store = open_store(&self.options)?;
+        let path = store.home().root().join("token");
+        if let Ok(text) = held::read_to_string(&path)
+            && is_token(text.trim())
+        {
+            return Ok(text.trim().to_owned());
+        }
+        let secret = ambient::secret().map_err(Error::io("make a token for", &path))?;
+        let token = secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        disk::replace(store.disk(), &path, token.as_bytes())?;
+        Ok(token)
+    }
+
+    /// What happened in the home after a position: see [`crate::events::events`].
+    pub fn events(&self, since: Option<&str>, limit: usize) -> Result<Events> {
+        events::events(&open_store(&self.options)?, since, limit)
+    }
+
+    /// The position behind everything that has happened so far.
+    pub fn events_end(&self) -> Result<String> {
+        events::events_end(&open_store(&self.options)?)
+    }
+
+    /// Tells when any process writes to the home.
+    pub fn watcher(&self) -> Watcher {
+        Watcher::new(&self.options.home)
+    }
+
+    /// Every workspace that the home remembers, lineages included.
+    pub fn workspaces(&self) -> Result<Vec<KnownWorkspace>> {
+        let store = open_store(&self.options)?;
+        let records = store.look_up(workspace::records)?;
+        let mut found = Vec::with_capacity(records.len());
+        for record in records {
+            let root = workspace::root_of(&record).unwrap_or_default();
+            let name = root.file_name().unwrap_or(root.as_os_str());
+            found.push(KnownWorkspace {
+                id: record.id,
+                name: escape(name.as_encoded_bytes()),
+                exists: record.lineage_of.is_none() && workspace::is_alive(&record),
+                checkpoints: store.look_up(|index| index.checkpoints(Some(record.id)))?.len()
+                    as u64,
+                lineage_of: record.lineage_of,
+                root: record.root,
+            });
+        }
+        Ok(found)
+    }
+}
+
+/// 32 digits of base 16: a file that was cut or spoilt is no token.
+fn is_token(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+impl Workspace {
+    /// The home that it is in.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The workspace as it is at this moment, for one operation that nobody watches.
+    pub fn now(&self) -> Result<Rappel> {
+        self.now_for(Operation::default())
+    }
+
+    /// The same for an operation that can be stopped, and whose progress is watched.
+    pub fn now_for(&self, operation: Operation) -> Result<Rappel> {
+        let options = OpenOptions { operation, ..(*self.home.options).clone() };
+        Rappel::open(match &self.place {
+            Place::Folder(root) => OpenOptions { root: root.clone(), workspace: None, ..options },
+            Place::Named(named) => OpenOptions { workspace: Some(named.clone()), ..options },
+        })
+    }
+}

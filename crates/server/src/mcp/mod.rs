@@ -1,0 +1,57 @@
+//! `rappel mcp`: the engine for agents, over the Model Context Protocol on stdin and stdout.
+//!
+//! A face like the command line and HTTP: a tool reads its arguments, asks the engine, and answers
+//! with the engine's type as `structuredContent` and a short text for the model. Every rule lives in
+//! the engine. Each call opens the workspace anew, as a new process would.
+
+mod advice;
+mod answer;
+mod caller;
+mod changing;
+mod input;
+mod looking;
+mod prompt;
+mod server;
+mod tools;
+
+use std::io;
+
+use rappel::OpenOptions;
+use rappel::types::agents::SessionId;
+use rmcp::ServiceExt;
+
+pub use tools::all as tools;
+
+/// What a server is started with.
+#[derive(Clone)]
+pub struct McpOptions {
+    /// How workspaces are opened. Its root is the workspace of a client that names none.
+    pub open: OpenOptions,
+    /// The user named the workspace: what the client calls its roots does not count.
+    pub is_fixed: bool,
+    /// The session that the environment names.
+    pub session: Option<SessionId>,
+    /// Agents that started this process: their names, and what they call their session.
+    pub agents: Vec<(String, String)>,
+}
+
+/// Serves one client on stdin and stdout until it hangs up.
+pub fn serve(options: McpOptions) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let server = server::Server::new(options);
+    let calls = server.calls();
+    let served = runtime.block_on(async move {
+        let running = server.serve(rmcp::transport::stdio()).await;
+        let running = match running {
+            Ok(running) => running,
+            // A client that hangs up before it said anything wanted nothing.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        running.waiting().await.map(drop).map_err(io::Error::other)
+    });
+    // Work that was begun is finished or rolled back before the process ends.
+    drop(runtime);
+    calls.end_session();
+    served
+}

@@ -1,0 +1,326 @@
+//! The server's life: sockets, connections, and a calm end.
+
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rappel::Home;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower_service::Service;
+
+use crate::access::Rules;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::about::ServerAnswer;
+use crate::{assets, describe, peer, routes};
+
+/// So many connections at once; more wait until one ends.
+const CONNECTIONS_MAX: usize = 2_048;
+/// The head of a request has to arrive within this time.
+const HEAD_TIME: Duration = Duration::from_secs(15);
+/// When the server ends, what is under way gets so long.
+const END_TIME: Duration = Duration::from_secs(10);
+/// So many operations of the engine at once; more wait.
+const THREADS: usize = 64;
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// The address to listen on; `None` is this machine alone, by IPv4 and IPv6.
+    pub host: Option<IpAddr>,
+    /// The port; 0 is a free one.
+    pub port: u16,
+    /// Names that a `Host` may have besides those of this machine's loopback.
+    pub allow_hosts: Vec<String>,
+}
+
+/// A server that listens and does not answer yet.
+pub struct Server {
+    listeners: Vec<std::net::TcpListener>,
+    app: App,
+    rules: Rules,
+    address: SocketAddr,
+}
+
+/// What came of an attempt to listen.
+pub enum Bound {
+    /// It listens.
+    Here(Box<Server>),
+    /// A server of the same home has the port already.
+    Already(SocketAddr),
+}
+
+/// Why a server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Something else has the port.
+    #[error("port {port} is taken by {by}")]
+    Taken {
+        /// The port.
+        port: u16,
+        /// Who has it.
+        by: String,
+    },
+    /// The system refused.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] rappel::Error),
+    /// The runtime could not be started, or broke.
+    #[error("cannot serve: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Server {
+    /// Listens, so that requests are answered from the moment on at which the URL is known.
+    pub fn bind(home: Home, options: &ServeOptions) -> Result<Bound, ServeError> {
+        let token = home.token()?;
+        let first = options.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let address = SocketAddr::new(first, options.port);
+        let listener = match std::net::TcpListener::bind(address) {
+            Ok(listener) => listener,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                return match who_is_there(address) {
+                    Some(server) if is_same_home(&server, &home) => Ok(Bound::Already(address)),
+                    found => Err(taken(address, found)),
+                };
+            }
+            Err(source) => return Err(ServeError::Listen { address, source }),
+        };
+        let address = listener.local_addr()?;
+        let mut listeners = vec![listener];
+        if options.host.is_none() {
+            let other = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port());
+            match std::net::TcpListener::bind(other) {
+                Ok(listener) => listeners.push(listener),
+                // A browser asks there first for `localhost`.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    return Err(taken(other, who_is_there(other)));
+                }
+                Err(error) => tracing::info!(%error, "no IPv6 here"),
+            }
+        }
+        let mut hosts = options.allow_hosts.clone();
+        hosts.extend(options.host.map(|host| match host {
+            IpAddr::V4(host) => host.to_string(),
+            IpAddr::V6(host) => format!("[{host}]"),
+        }));
+        let rules = Rules { user: rustix::process::geteuid().as_raw(), token, hosts };
+        Ok(Bound::Here(Box::new(Self { listeners, app: App::new(home), rules, address })))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The token, for callers that need one.
+    pub fn token(&self) -> &str {
+        &self.rules.token
+    }
+
+    /// Serves until the process is asked to end. What is under way is finished first, for a while.
+    pub fn run(self) -> Result<(), ServeError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(THREADS)
+            .thread_name("rappel-serve")
+            .enable_all()
+            .build()?;
+        let served = runtime.block_on(async {
+            let asked = async {
+                use tokio::signal::unix::{SignalKind, signal};
+                let (Ok(mut terminate), Ok(mut interrupt)) =
+                    (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+                else {
+                    return std::future::pending().await;
+                };
+                tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+            };
+            self.until(asked).await
+        });
+        // A thread that blocks in the engine is not waited for: nothing of it counts until it is
+        // committed.
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        served
+    }
+
+    /// Serves until `end` is ready.
+    pub async fn until(self, end: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let Self { listeners, app, rules, .. } = self;
+        let router = describe::router(routes::all())
+            .fallback(async || {
+                Problem::unknown("there is no such route").hint("GET /api/openapi.json")
+            })
+            .method_not_allowed_fallback(async || {
+                let status = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+                Problem::of(status, "usage", "this route does not take that method")
+            })
+            .layer(middleware::from_fn_with_state(Arc::new(rules), guard))
+            .with_state(app.clone());
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let graceful = GracefulShutdown::new();
+        let mut sockets = Vec::new();
+        for listener in listeners {
+            listener.set_nonblocking(true)?;
+            sockets.push(TcpListener::from_std(listener)?);
+        }
+        let mut end = pin!(end);
+        loop {
+            let room = room.clone();
+            let accepted = tokio::select! {
+                () = &mut end => break,
+                accepted = next(&sockets, room) => accepted,
+            };
+            let (stream, there, permit) = match accepted {
+                Ok(accepted) => accepted,
+                // Too many open files, or a caller that is gone already: the next one may do.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let connection = serve_one(stream, there, router.clone());
+            let watched = graceful.watch(connection);
+            tokio::spawn(async move {
+                let _permit = permit;
+                if let Err(error) = watched.await {
+                    tracing::debug!(%error, "a connection broke");
+                }
+            });
+        }
+        drop(sockets);
+        app.jobs.cancel_all();
+        app.hub.close();
+        let _ = tokio::time::timeout(END_TIME, async {
+            graceful.shutdown().await;
+            while !app.jobs.are_done() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        Ok(())
+    }
+}
+
+type Accepted = (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
+
+/// The next connection, once there is room for it.
+async fn next(sockets: &[TcpListener], room: Arc<Semaphore>) -> io::Result<Accepted> {
+    let permit = room.acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, there) = match sockets {
+        [one] => one.accept().await?,
+        [one, other] => {
+            tokio::select! { found = one.accept() => found?, found = other.accept() => found? }
+        }
+        _ => std::future::pending().await,
+    };
+    Ok((stream, there, permit))
+}
+
+/// One connection. Who is at its other end is looked up once.
+fn serve_one(
+    stream: TcpStream,
+    there: SocketAddr,
+    router: Router,
+) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<WithPeer>> {
+    let user = stream.local_addr().ok().and_then(|here| peer::user_of(there, here));
+    let service = TowerToHyperService::new(WithPeer { router, peer: Peer { user } });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), service)
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Peer {
+    /// Its user; `None` where the platform does not tell, or it is another machine.
+    user: Option<u32>,
+}
+
+/// The router, for one connection.
+#[derive(Clone)]
+struct WithPeer {
+    router: Router,
+    peer: Peer,
+}
+
+impl Service<hyper::Request<hyper::body::Incoming>> for WithPeer {
+    type Response = Response;
+    type Error = std::convert::Infallible;
+    type Future = <Router as Service<hyper::Request<hyper::body::Incoming>>>::Future;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: hyper::Request<hyper::body::Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        self.router.call(request)
+    }
+}
+
+/// Answers only those who may call.
+async fn guard(State(rules): State<Arc<Rules>>, request: Request, next: Next) -> Response {
+    let user = request.extensions().get::<Peer>().and_then(|peer| peer.user);
+    let checked = match assets::is_page(request.uri().path()) {
+        true => rules.check_page(request.headers()),
+        false => rules.check(request.headers(), user),
+    };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => Problem::from(refusal).into_response(),
+    }
+}
+
+/// The server of Rappel at an address, if one answers there.
+fn who_is_there(address: SocketAddr) -> Option<ServerAnswer> {
+    const LIMIT: Duration = Duration::from_secs(2);
+    let mut stream = std::net::TcpStream::connect_timeout(&address, LIMIT).ok()?;
+    stream.set_read_timeout(Some(LIMIT)).ok()?;
+    stream.set_write_timeout(Some(LIMIT)).ok()?;
+    let request = "GET /api/server HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.take(64 << 10).read_to_end(&mut answer).ok()?;
+    let text = String::from_utf8(answer).ok()?;
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    serde_json::from_str(body).ok().filter(|answer: &ServerAnswer| answer.program == "rappel")
+}
+
+fn is_same_home(server: &ServerAnswer, home: &Home) -> bool {
+    let real = |path: &std::path::Path| path.canonicalize().ok();
+    let theirs = real(server.home.as_ref());
+    theirs.is_some() && theirs == real(home.folder())
+}
+
+fn taken(address: SocketAddr, server: Option<ServerAnswer>) -> ServeError {
+    let by = match server {
+        Some(server) => format!("the Rappel server of another home ({})", server.home),
+        None => peer::program_at(address).unwrap_or_else(|| "another program".into()),
+    };
+    ServeError::Taken { port: address.port(), by }
+}

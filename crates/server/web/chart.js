@@ -1,0 +1,142 @@
+// Charts, drawn in SVG at the width that they have. Series differ by dash and mark as well as by
+// colour. The height is fixed, so that nothing moves when data arrives.
+
+import { clock, exact, fill, h, svg } from './ui.js';
+
+const DASHES = ['', '6 3', '2 3', '9 3 2 3'];
+const MARKS = ['●', '■', '▲', '◆', '○', '□', '△', '◇'];
+const COLOURS = 8;
+
+export const colour = (place) => `var(--c${(place % COLOURS) + 1})`;
+export const mark = (place) => MARKS[place % MARKS.length];
+
+/** A box that draws itself again whenever its width changes. */
+function drawn(height, draw, attrs = {}) {
+  const box = h('div', { class: 'chart', style: { height: `${height}px` }, ...attrs });
+  let last = 0;
+  box.redraw = () => { if (last) fill(box, draw(last)); };
+  new ResizeObserver(([entry]) => {
+    const width = Math.floor(entry.contentRect.width);
+    if (width && width !== last) { last = width; box.redraw(); }
+  }).observe(box);
+  return box;
+}
+
+/** Up to `count` round values from 0 or `low` to `high`. */
+function ticks(low, high, count = 4, base = 10) {
+  const span = high - low || 1;
+  let step = base ** Math.floor(Math.log(span / count) / Math.log(base));
+  for (const factor of base === 10 ? [1, 2, 5, 10] : [1, 2, 4, 8, 16]) {
+    if (span / (step * factor) <= count) { step *= factor; break; }
+  }
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step / 1e6; at += step) found.push(at);
+  return found;
+}
+
+/**
+ * Lines over time.
+ *   series   [{name, points: [{x: ms, y}], step: true}]
+ *   x        [from, to] in ms
+ *   y        [low, high]
+ *   format   y -> text with its unit
+ *   label    what the chart shows, for a screen reader
+ *   at       a moment in ms: a line is drawn there, and what follows is faint
+ *   pick     called with the moment that was clicked
+ * The box has `at(ms)` to move the line.
+ */
+export function lines({ series, x, y, format, label, height = 160, at = null, pick = null, base = 10, area = false }) {
+  let moment = at;
+  const [from, to] = x[1] > x[0] ? x : [x[0] - 500, x[0] + 500];
+  const box = drawn(height, (width) => {
+    const room = { left: Math.min(64, Math.max(...ticks(y[0], y[1], 3, base).map((v) => format(v).length)) * 6.6 + 10), right: 10, top: 8, bottom: 20 };
+    const px = (v) => room.left + ((v - from) / (to - from)) * (width - room.left - room.right);
+    const py = (v) => height - room.bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - room.top - room.bottom);
+    const root = svg('svg', { width, height, role: 'img', 'aria-label': label, class: pick ? 'pickable' : null });
+    for (const value of ticks(y[0], y[1], 3, base)) {
+      root.append(
+        svg('line', { x1: room.left, x2: width - room.right, y1: py(value), y2: py(value), class: 'gridline' }),
+        svg('text', { x: room.left - 6, y: py(value) + 4, 'text-anchor': 'end', class: 'axis' }, format(value)));
+    }
+    const words = to - from < 120_000 ? seconds : clock;
+    root.append(
+      svg('text', { x: room.left, y: height - 5, class: 'axis' }, words(from)),
+      svg('text', { x: width - room.right, y: height - 5, 'text-anchor': 'end', class: 'axis' }, words(to)));
+    series.forEach((one, place) => {
+      const points = one.points.map((p) => [px(p.x), py(p.y)]);
+      if (!points.length) return;
+      const until = one.until ?? to;
+      let path = `M${points[0].join(' ')}`;
+      for (let i = 1; i < points.length; i += 1) path += one.step ? `H${points[i][0]}V${points[i][1]}` : `L${points[i].join(' ')}`;
+      if (one.step) path += `H${px(until)}`;
+      if (area) {
+        const end = one.step ? px(until) : points.at(-1)[0];
+        root.append(svg('path', { d: `${path}V${py(y[0])}H${points[0][0]}Z`, fill: colour(place), opacity: '.14' }));
+      }
+      root.append(svg('path', { d: path, fill: 'none', stroke: colour(place), 'stroke-width': 2, 'stroke-dasharray': DASHES[place % DASHES.length], 'stroke-linejoin': 'round' }));
+      for (const [i, p] of one.points.entries()) {
+        if (one.points.length > 60 && i !== one.points.length - 1) continue;
+        root.append(svg('g', {}, svg('title', {}, `${one.name}: ${format(p.y)}, ${exact(p.x)}`),
+          svg('circle', { cx: points[i][0], cy: points[i][1], r: 8, fill: 'transparent' }),
+          svg('text', { x: points[i][0], y: points[i][1] + 4, 'text-anchor': 'middle', class: 'point', fill: colour(place) }, mark(place))));
+      }
+    });
+    if (moment != null) {
+      const here = Math.min(Math.max(px(moment), room.left), width - room.right);
+      root.append(
+        svg('rect', { x: here, y: room.top, width: Math.max(0, width - room.right - here), height: height - room.top - room.bottom, class: 'later' }),
+        svg('line', { x1: here, x2: here, y1: room.top - 4, y2: height - room.bottom, class: 'moment' }));
+    }
+    if (pick) {
+      root.addEventListener('click', (event) => {
+        const place = event.clientX - root.getBoundingClientRect().left;
+        pick(from + ((place - room.left) / (width - room.left - room.right)) * (to - from));
+      });
+    }
+    return root;
+  });
+  box.at = (ms) => { moment = ms; box.redraw(); };
+  return box;
+}
+
+const seconds = (when) => new Date(when).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+
+/** Columns: columns([{name, value, title}], {format, label}). */
+export function columns(items, { format, label, height = 140, base = 1024 }) {
+  return drawn(height, (width) => {
+    const high = Math.max(1, ...items.map((one) => one.value));
+    const left = Math.min(70, Math.max(...ticks(0, high, 3, base).map((v) => format(v).length)) * 6.6 + 10);
+    const root = svg('svg', { width, height, role: 'img', 'aria-label': label });
+    const py = (v) => height - 20 - (v / high) * (height - 28);
+    for (const value of ticks(0, high, 3, base)) {
+      root.append(
+        svg('line', { x1: left, x2: width - 8, y1: py(value), y2: py(value), class: 'gridline' }),
+        svg('text', { x: left - 6, y: py(value) + 4, 'text-anchor': 'end', class: 'axis' }, format(value)));
+    }
+    const each = (width - left - 8) / items.length;
+    const every = Math.max(1, Math.ceil(items.length * 60 / (width - left)));
+    items.forEach((one, place) => {
+      const wide = Math.min(48, Math.max(2, each - 3));
+      const middle = left + each * (place + 0.5);
+      root.append(svg('g', {}, svg('title', {}, one.title ?? `${one.name}: ${format(one.value)}`),
+        svg('rect', { x: middle - wide / 2, y: py(one.value), width: wide, height: Math.max(1, height - 20 - py(one.value)), rx: 2, fill: 'var(--c1)' })));
+      if (place % every === 0) root.append(svg('text', { x: middle, y: height - 5, 'text-anchor': 'middle', class: 'axis' }, one.name));
+    });
+    return root;
+  });
+}
+
+/** A drawing of its own that follows the width: draw(width) -> [node, height]. */
+export function followed(draw) {
+  const box = h('div', { class: 'chart' });
+  let last = 0;
+  new ResizeObserver(([entry]) => {
+    const width = Math.floor(entry.contentRect.width);
+    if (!width || width === last) return;
+    last = width;
+    const [node, height] = draw(width);
+    box.style.height = `${height}px`;
+    fill(box, node);
+  }).observe(box);
+  return box;
+}

@@ -1,0 +1,62 @@
+// Routes: `#/name/ID?key=value`. The workspace is part of each route, so a link means the same
+// for everyone who opens it.
+
+/** The token of `/#token=…`: kept for this tab and taken out of the address. */
+export function takeToken() {
+  const found = /^#token=(.+)$/.exec(location.hash);
+  if (found) {
+    sessionStorage.setItem('rappel.token', decodeURIComponent(found[1]));
+    history.replaceState(null, '', location.pathname);
+  }
+}
+
+export const token = () => sessionStorage.getItem('rappel.token');
+
+/** The route in the address: {name, id, query, text}. */
+export function current() {
+  return parse(location.hash);
+}
+
+export function parse(hash) {
+  const text = hash.replace(/^#/, '');
+  const [path, search = ''] = split(text);
+  const [name = '', ...rest] = path.split('/').filter(Boolean).map(decode);
+  return { name, id: rest.join('/'), query: Object.fromEntries(new URLSearchParams(search)), text };
+}
+
+function split(text) {
+  const at = text.indexOf('?');
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+function decode(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
+/** The workspace that the page shows; null is the one that the server was started in. */
+export const workspace = () => current().query.workspace || null;
+
+/**
+ * The address of a route, for `href` and `navigate`: href('checkpoint', id), href('compare', null,
+ * {from, to}). It keeps the workspace. Values that are null, undefined or '' are left out.
+ */
+export function href(name, id = null, query = {}) {
+  const values = { workspace: workspace(), ...query };
+  const given = Object.entries(values).filter(([, value]) => value != null && value !== '');
+  const search = new URLSearchParams(given).toString();
+  const path = id == null ? `#/${name}` : `#/${name}/${encodeURIComponent(id)}`;
+  return search ? `${path}?${search}` : path;
+}
+
+/** Goes to a route: a text as `href` makes it. */
+export function navigate(route, { replace = false } = {}) {
+  const text = route.startsWith('#') ? route : `#${route}`;
+  if (replace) location.replace(text);
+  else location.hash = text;
+}
+
+/** Changes the query of the address and leaves the view as it is. */
+export function setQuery(query) {
+  const now = current();
+  history.replaceState(history.state, '', href(now.name, now.id || null, query));
+}

@@ -1,0 +1,265 @@
+// Building blocks. Everything that is shown goes through `h` and becomes a text node or an
+// attribute: nothing that an agent wrote is ever read as markup.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/**
+ * An element: h('p', {class: 'note'}, 'text', child, [children], null). An attribute that is null,
+ * undefined or false is left out; `onclick` and the like take a function; `style` takes an object
+ * (the policy forbids style attributes); `dataset` too. Addresses must be our own: `#…` or `/…`.
+ */
+export function h(tag, attrs = {}, ...children) {
+  return build(document.createElement(tag), attrs, children);
+}
+
+/** The same in SVG. */
+export function svg(tag, attrs = {}, ...children) {
+  return build(document.createElementNS(SVG, tag), attrs, children);
+}
+
+function build(node, attrs, children) {
+  for (const [name, value] of Object.entries(attrs ?? {})) {
+    if (value == null || value === false) continue;
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (name === 'style') for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
+    else if (name === 'dataset') Object.assign(node.dataset, value);
+    else if (name === 'href' && !/^[#/](?!\/)/.test(value)) continue;
+    else node.setAttribute(name, value === true ? '' : String(value));
+  }
+  add(node, children);
+  return node;
+}
+
+function add(node, children) {
+  for (const child of children) {
+    if (child == null || child === false) continue;
+    if (Array.isArray(child)) add(node, child);
+    else if (child instanceof Node) node.append(child);
+    else node.append(plain(String(child)));
+  }
+}
+
+/** Text with control characters made visible, so that terminal escapes and turned-around text show. */
+export function plain(text) {
+  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => {
+    const code = c.codePointAt(0);
+    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+    return code === 0x7f ? '␡' : `\\u${code.toString(16).padStart(4, '0')}`;
+  });
+}
+
+/** Replaces what a node holds. */
+export function fill(node, ...children) {
+  node.replaceChildren();
+  add(node, children);
+  return node;
+}
+
+// ---- Words and numbers
+
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const DAY = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
+const YEAR = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+
+/** How long ago, in words: `3 min ago`, `yesterday 14:02`. */
+export function ago(when, now = new Date()) {
+  const at = new Date(when);
+  const seconds = Math.round((now - at) / 1000);
+  if (Math.abs(seconds) < 10) return 'just now';
+  if (seconds < 0) return `in ${duration(-seconds * 1000)}`;
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  const midnight = new Date(now).setHours(0, 0, 0, 0);
+  if (at >= midnight || seconds < 6 * 3600) return `${Math.floor(seconds / 3600)} h ago`;
+  if (at >= midnight - 86_400_000) return `yesterday ${CLOCK.format(at)}`;
+  return at.getFullYear() === now.getFullYear() ? `${DAY.format(at)} ${CLOCK.format(at)}` : YEAR.format(at);
+}
+
+/** A time: in words, the exact one on hover. It stays right while the page is open. */
+export function time(when, attrs = {}) {
+  if (!when) return h('span', attrs, '–');
+  return h('time', { datetime: when, title: exact(when), ...attrs }, ago(when));
+}
+
+export const exact = (when) => EXACT.format(new Date(when));
+/** The local hour and minute. */
+export const clock = (when) => CLOCK.format(new Date(when));
+
+setInterval(() => {
+  for (const node of document.querySelectorAll('main time[datetime]:not([data-fixed])')) {
+    const words = ago(node.dateTime);
+    if (node.textContent !== words) node.textContent = words;
+  }
+}, 10_000);
+
+/** `1.5 MiB`. */
+export function bytes(count) {
+  if (count == null) return '–';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let [value, unit] = [count, 0];
+  while (Math.abs(value) >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** `1 min 20 s`, from milliseconds. */
+export function duration(ms) {
+  if (ms == null) return '–';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = Math.round(ms / 1000);
+  if (s < 60) return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min${s % 60 ? ` ${s % 60} s` : ''}`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h${Math.floor((s % 3600) / 60) ? ` ${Math.floor((s % 3600) / 60)} min` : ''}`;
+  return `${Math.floor(s / 86_400)} d${Math.floor((s % 86_400) / 3600) ? ` ${Math.floor((s % 86_400) / 3600)} h` : ''}`;
+}
+
+export const number = (value) => (value == null ? '–' : Number(value).toLocaleString());
+
+/** `1 file`, `3 files`, `2 entries`. */
+export function plural(count, one, many = `${one}s`) {
+  return `${number(count)} ${count === 1 ? one : many}`;
+}
+
+/** The short form of an id, for reading; the whole one belongs in `title`. */
+export const short = (id) => (/^(chk|checkpoint)[_-]/.test(id) && id.length > 16 ? `${id.slice(0, 12)}…` : id);
+
+// ---- Controls
+
+/** button('Restore', {onclick, kind: 'primary' | 'danger' | 'plain', key: 'r', disabled, title}). */
+export function button(label, { kind = '', key = null, ...attrs } = {}) {
+  return h('button', { type: 'button', class: kind, ...attrs }, label, key && h('kbd', { 'aria-hidden': 'true' }, key));
+}
+
+/** A button that copies a text and says so. */
+export function copy(label, text) {
+  const made = button(label, { title: text, onclick: () => copyText(text) });
+  return made;
+}
+
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast('Copied.');
+  } catch {
+    dialog('Copy this', (body) => {
+      const field = h('input', { value: text, readonly: true, 'aria-label': 'Text to copy' });
+      body.append(field);
+      setTimeout(() => field.select());
+    });
+  }
+}
+
+/** A command to type, with a copy button. */
+export function command(text) {
+  return h('span', { class: 'command' }, h('code', {}, text), button('Copy', { kind: 'plain small', 'aria-label': `Copy ${text}`, onclick: () => copyText(text) }));
+}
+
+/** What an empty view shows: one sentence, and the first command to type. */
+export function empty(text, first = null) {
+  return h('div', { class: 'empty' }, h('p', {}, text), first && command(first));
+}
+
+/** An error and what to do. `retry` is a function for a button. */
+export function failure(error, retry = null) {
+  return h('div', { class: 'failure', role: 'alert' },
+    h('p', {}, h('strong', {}, error.message || 'Something went wrong.')),
+    error.hint && h('p', {}, error.hint),
+    retry && button('Try again', { onclick: retry }));
+}
+
+/** A label of one word: badge('crashed', 'bad'). Kinds: good, warn, bad, info, none. */
+export const badge = (text, kind = '', attrs = {}) => h('span', { class: `badge ${kind}`, ...attrs }, text);
+
+/** A table: table([{name, cell: row => …, class, number: true}], rows, {caption, empty}). */
+export function table(columns, rows, { caption = null, onrow = null } = {}) {
+  const cell = (column, row) => h('td', { class: [column.class, column.number && 'number'].filter(Boolean).join(' ') || null, 'data-label': column.name }, column.cell(row));
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption ?? 'Table' }, h('table', {},
+    caption && h('caption', { class: 'visually-hidden' }, caption),
+    h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.number && 'number' }, c.name)))),
+    h('tbody', {}, rows.map((row) => h('tr', { onclick: onrow && (() => onrow(row)) }, columns.map((c) => cell(c, row)))))));
+}
+
+/** Names and values: facts([['Branch', 'main'], …]). Pairs without a value are left out. */
+export function facts(pairs) {
+  return h('dl', { class: 'facts' }, pairs.filter((p) => p && p[1] != null && p[1] !== '').map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
+}
+
+/** A part of a page with a heading. */
+export function section(title, ...children) {
+  const id = `s-${Math.random().toString(36).slice(2, 8)}`;
+  return h('section', { class: 'card', 'aria-labelledby': id }, h('h2', { id }, title), children);
+}
+
+/** The head of a view: its title, a line below it, and actions. */
+export function head(title, sub = null, ...actions) {
+  return h('div', { class: 'head' }, h('div', {}, h('h1', {}, title), sub && h('p', { class: 'sub' }, sub)), actions.length ? h('div', { class: 'actions' }, actions) : null);
+}
+
+// ---- Dialogs and notes
+
+/** A modal dialog. `make(body, close)` fills it; actions are buttons. Escape closes it. */
+export function dialog(title, make, actions = () => []) {
+  const body = h('div', { class: 'dialog-body' });
+  const before = document.activeElement;
+  const box = h('dialog', { 'aria-label': title });
+  const close = () => box.close();
+  make(body, close);
+  const made = actions(close);
+  box.append(
+    h('div', { class: 'dialog-head' }, h('h2', {}, title), button('✕', { kind: 'plain', 'aria-label': 'Close', onclick: close })),
+    body,
+    made.length ? h('div', { class: 'dialog-foot' }, made) : '',
+  );
+  box.addEventListener('close', () => { box.remove(); before?.focus?.(); });
+  box.addEventListener('click', (event) => { if (event.target === box) close(); });
+  document.body.append(box);
+  box.showModal();
+  return close;
+}
+
+/** Asks for a line of text: ask('Add a tag', 'Tag', '') answers it, or null. */
+export function ask(title, label, value = '', { ok = 'Save', long = false, hint = null } = {}) {
+  return new Promise((answer) => {
+    let said = null;
+    const field = h(long ? 'textarea' : 'input', { id: 'ask-field', rows: long ? '4' : null, value: long ? null : value }, long ? value : null);
+    const close = dialog(title, (body, close) => {
+      const done = (event) => { event.preventDefault(); said = field.value; close(); };
+      body.append(h('form', { id: 'ask-form', onsubmit: done }, h('label', { for: 'ask-field' }, label), field, hint && h('p', { class: 'sub' }, hint)));
+    }, (close) => [button('Cancel', { onclick: () => close() }), h('button', { class: 'primary', type: 'submit', form: 'ask-form' }, ok)]);
+    field.closest('dialog').addEventListener('close', () => answer(said));
+    field.focus();
+    void close;
+  });
+}
+
+/** Asks for a yes: confirm('Delete it?', 'It can be brought back for a day.', 'Delete'). */
+export function confirm(title, text, ok, { kind = 'danger' } = {}) {
+  return new Promise((answer) => {
+    let said = false;
+    let node;
+    dialog(title, (body) => { node = h('p', {}, text); body.append(node); },
+      (close) => [button('Cancel', { onclick: close }), button(ok, { kind, onclick: () => { said = true; close(); } })]);
+    node.closest('dialog').addEventListener('close', () => answer(said));
+  });
+}
+
+/** A short note at the edge: toast('Saved.', {kind: 'bad', action: ['Undo', fn]}). */
+export function toast(text, { kind = '', action = null, stay = false } = {}) {
+  const note = h('div', { class: `toast ${kind}` }, h('span', {}, text));
+  if (action) note.append(button(action[0], { kind: 'small', onclick: () => { note.remove(); action[1](); } }));
+  note.append(button('✕', { kind: 'plain small', 'aria-label': 'Dismiss', onclick: () => note.remove() }));
+  document.getElementById('toasts').append(note);
+  if (!stay) setTimeout(() => note.remove(), kind === 'bad' ? 12_000 : 6_000);
+  return note;
+}
+
+/** Runs an action and shows why it failed. Answers undefined then. */
+export async function attempt(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (error.name === 'AbortError') return undefined;
+    toast([error.message, error.hint].filter(Boolean).join(' '), { kind: 'bad' });
+    return undefined;
+  }
+}

@@ -1,0 +1,238 @@
+// A checkpoint: what it holds, facet by facet, and what can be done with it.
+
+import * as api from '../api.js';
+import * as diffs from '../diff.js';
+import { href } from '../route.js';
+import { FACETS, facetStates, facetWords, isBefore, kindOf, KINDS, sessionName, titleOf, triggerWords } from '../words.js';
+import { ask, attempt, badge, button, bytes, confirm, copyText, dialog, duration, exact, facts, failure, fill, h, head, number, plural, section, svg, table, time, toast } from '../ui.js';
+
+const TEXT_MAX = 1 << 20;
+const FORMATS = [['rappel', 'Rappel (everything)'], ['lugh', 'Lugh'], ['loki', 'Loki Mode'], ['forge', 'Forge'], ['caf', 'CAF'], ['aiwg', 'AIWG']];
+
+export default {
+  title: (params) => `Checkpoint ${params.id}`,
+  css: true,
+  async load(ctx) {
+    const { checkpoint } = await api.get(address(ctx.params.id), {}, ctx);
+    return view(ctx, checkpoint);
+  },
+};
+
+const address = (id) => `/api/checkpoints/${encodeURIComponent(id)}`;
+
+function view(ctx, one) {
+  const { id } = one;
+  const change = async (body, said) => {
+    const done = await attempt(() => api.patch(address(id), body));
+    if (done) { toast(said); ctx.reload(); }
+  };
+  const actions = {
+    restore: () => ctx.navigate(href('restore', id)),
+    before: () => ctx.navigate(href('restore', isBefore(one.trigger) ? id : one.parent)),
+    compare: () => ctx.navigate(href('compare', null, { from: id, to: 'now' })),
+    tag: async () => {
+      const text = await ask('Add tags', 'Tags, with commas', '', { ok: 'Add' });
+      const tags = (text ?? '').split(',').map((tag) => tag.trim()).filter(Boolean);
+      if (tags.length) change({ add_tags: tags }, 'Tagged.');
+    },
+    pin: () => change({ pinned: !one.pinned }, one.pinned ? 'Unpinned.' : 'Pinned: it will not be pruned.'),
+    describe: async () => {
+      const text = await ask('Describe this checkpoint', 'What this moment is', one.description ?? '', { long: true });
+      if (text != null) change({ description: text }, 'Described.');
+    },
+    remove: () => remove(ctx, one),
+  };
+  ctx.keys({
+    r: { does: 'Restore this', run: actions.restore },
+    b: { does: 'Back to before this', run: () => (isBefore(one.trigger) || one.parent) && actions.before() },
+    c: { does: 'Compare with now', run: actions.compare },
+    t: { does: 'Add tags', run: actions.tag },
+    p: { does: one.pinned ? 'Unpin' : 'Pin', run: actions.pin },
+    e: { does: 'Describe', run: actions.describe },
+    '[': { does: 'To the parent', run: () => one.parent && ctx.navigate(href('checkpoint', one.parent)) },
+    Escape: { does: 'To the timeline', run: () => ctx.navigate(href('timeline', null, { at: id })) },
+  });
+  ctx.on('checkpoint.labelled', (data) => { if (data.checkpoint === id) ctx.reload(); });
+
+  const untag = (tag) => h('span', { class: 'badge' }, tag, button('✕', { kind: 'plain cp-x', 'aria-label': `Remove the tag ${tag}`, onclick: () => change({ remove_tags: [tag] }, 'The tag is gone.') }));
+  const { shape, colour } = KINDS[kindOf(one.trigger)];
+  return h('div', { class: 'view' },
+    head([svg('svg', { width: 18, height: 18, class: 'cp-mark', 'aria-hidden': 'true' }, svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), titleOf(one)],
+      [triggerWords(one.trigger), ' · ', time(one.created_at), ' · ', exact(one.created_at)],
+      button('Restore this', { kind: 'primary', key: 'r', onclick: actions.restore }),
+      one.parent && !isBefore(one.trigger) && button('Back to before this', { key: 'b', onclick: actions.before }),
+      button('Compare with now', { key: 'c', onclick: actions.compare }),
+      button('Tag', { key: 't', onclick: actions.tag }),
+      button(one.pinned ? 'Unpin' : 'Pin', { key: 'p', onclick: actions.pin }),
+      button('Describe', { key: 'e', onclick: actions.describe }),
+      button('Export', { onclick: () => exportDialog(one) }),
+      button('Delete', { kind: 'danger', onclick: actions.remove })),
+    notes(one),
+    section('About',
+      facts([
+        ['Id', button(id, { kind: 'plain small mono cp-id', title: 'Copy the id', 'aria-label': `Copy ${id}`, onclick: () => copyText(id) })],
+        ['Number', `#${number(one.sequence)}`],
+        ['Parent', one.parent && h('a', { href: href('checkpoint', one.parent), class: 'mono' }, one.parent)],
+        ['Session', one.session_id && h('a', { href: href('session', one.session_id), title: one.session_id }, sessionName(one.session_id))],
+        ['Pinned', one.pinned ? 'yes: it will not be pruned' : null],
+        ['Environment', one.environment],
+        ['Came from', one.lineage?.origin],
+        ['Took', duration(one.cost.wall_ms)],
+        ['New on disk', bytes(one.cost.new_bytes)],
+      ]),
+      one.tags.length > 0 && h('div', { class: 'row cp-tags' }, h('span', { class: 'muted' }, 'Tags'), one.tags.map(untag))),
+    section('What it holds', holds(one)),
+    changed(ctx, one),
+    one.files && browser(ctx, one),
+    h('div', { class: 'grid' },
+      one.git && section('Git', git(one.git)),
+      one.databases.length > 0 && databases(ctx, one),
+      one.agents && section('Agent sessions', sessions(one)),
+      one.knowledge && section('Knowledge', facts([['Documents', number(one.knowledge.document_count)], ['Projects', one.knowledge.projects.join(', ')], ['Paths', one.knowledge.paths.join(', ')]])),
+      one.process && section('Process', values(one.process)),
+      Object.keys(one.variables).length > 0 && section('Variables', values(one.variables)),
+      Object.keys(one.metadata).length > 0 && section('Metadata', values(one.metadata))));
+}
+
+function notes(one) {
+  const list = [
+    ...one.partial_reasons.map((why) => `Not complete: ${[facetWords[why.facet], why.database, why.path].filter(Boolean).join(', ')}: ${why.reason}`),
+    one.interrupted_restore && 'It was made after a restore broke off: some files may be of another moment.',
+    one.mid_operation.length && `A tool was running while it was made: ${one.mid_operation.map((call) => call.tool ?? call.command ?? call.id ?? call).join(', ')}.`,
+  ].filter(Boolean);
+  return list.length ? h('div', { class: 'stack' }, list.map((text) => h('p', { class: 'note warn' }, text))) : null;
+}
+
+function holds(one) {
+  const summary = {
+    files: one.files && `${plural(one.files.count, 'file')}, ${bytes(one.files.bytes)}${one.files.skipped.length ? `; ${number(one.files.skipped.length)} left out` : ''}`,
+    git: one.git && [one.git.branch ?? (one.git.detached ? 'no branch' : null), one.git.commit?.slice(0, 10)].filter(Boolean).join(' at '),
+    databases: one.databases.map((db) => `${db.name} (${plural(db.tables.length, 'table')}, ${bytes(db.bytes)}${db.stale ? '; older than the checkpoint' : ''})`).join(', '),
+    agents: one.agents && plural(one.agents.sessions.length, 'session'),
+    knowledge: one.knowledge && plural(one.knowledge.document_count, 'document'),
+    process: one.process && 'memory and load of the supervised process',
+  };
+  const rows = FACETS.map((facet) => ({ facet, state: one.facets[facet] ?? 'not-asked' }));
+  return h('div', { class: 'stack' },
+    table([
+      { name: 'Part', cell: (row) => facetWords[row.facet] },
+      { name: 'State', cell: (row) => badge(...(facetStates[row.state] ?? [row.state])) },
+      { name: 'What', cell: (row) => summary[row.facet] || h('span', { class: 'muted' }, '–') },
+    ], rows, { caption: 'What the checkpoint holds' }),
+    one.files?.skipped.length > 0 && h('details', {}, h('summary', {}, `${plural(one.files.skipped.length, 'path')} left out`),
+      h('ul', { class: 'mono' }, one.files.skipped.slice(0, 200).map((skip) => h('li', {}, `${skip.path}: ${skip.reason}`)))));
+}
+
+/** Changed files since the parent, or until now. */
+function changed(ctx, one) {
+  const body = h('div', { class: 'cp-changed' }, h('p', { class: 'muted' }, 'Comparing …'));
+  const picks = h('div', { class: 'segmented', role: 'group', 'aria-label': 'Compare with' });
+  let now = one.parent ? 'parent' : 'now';
+  const show = async (which) => {
+    now = which;
+    fill(picks, [['parent', 'Since its parent'], ['now', 'From it until now']].map(([value, words]) =>
+      button(words, { kind: 'small', 'aria-pressed': String(value === now), disabled: value === 'parent' && !one.parent, onclick: () => show(value) })));
+    const query = which === 'parent' ? { from: one.parent, to: one.id } : { from: one.id };
+    try {
+      const diff = await api.get('/api/diff', { ...query, text: true, only: 'files' }, ctx);
+      if (now === which) fill(body, diffs.files(diff, { from: query.from, to: query.to ?? null }));
+    } catch (error) {
+      if (error.name !== 'AbortError') fill(body, failure(error, () => show(which)));
+    }
+  };
+  if (one.files) show(now);
+  else fill(body, h('p', { class: 'muted' }, 'It holds no files.'));
+  return section('Changed files', picks, body);
+}
+
+/** All files, loaded when they are asked for. */
+function browser(ctx, one) {
+  const list = h('div', { class: 'stack' });
+  let entries = null;
+  const box = h('details', { class: 'card cp-browse' }, h('summary', {}, h('h2', {}, `All files (${number(one.files.count)})`)), list);
+  const draw = (text) => {
+    const found = entries.filter((entry) => entry.kind !== 'directory' && (!text || entry.path.toLowerCase().includes(text)));
+    return [h('ul', { class: 'cp-tree' }, found.slice(0, 300).map((entry) => h('li', {}, button(entry.path, { kind: 'plain small mono', onclick: () => showFile(one.id, entry) }), h('span', { class: 'number muted' }, entry.size == null ? 'link' : bytes(entry.size))))),
+      found.length > 300 && h('p', { class: 'muted' }, `${number(found.length - 300)} more: type a part of the path.`)];
+  };
+  box.addEventListener('toggle', async () => {
+    if (!box.open || entries) return;
+    const tree = await attempt(() => api.get(`${address(one.id)}/tree`, {}, ctx));
+    if (!tree) return;
+    entries = tree.entries;
+    const rows = h('div', {});
+    const field = h('input', { type: 'search', placeholder: 'Part of a path', 'aria-label': 'Filter files' });
+    field.addEventListener('input', () => fill(rows, draw(field.value.trim().toLowerCase())));
+    fill(list, field, fill(rows, draw('')));
+  });
+  return box;
+}
+
+/** A file's content as text; size, hash and download of one that is large or binary. */
+async function showFile(id, entry) {
+  const body = h('div', { class: 'stack' }, h('p', { class: 'muted' }, 'Loading …'));
+  dialog(entry.path, (box) => { box.closest('dialog')?.classList.add('wide'); box.append(body); });
+  body.closest('dialog')?.classList.add('wide');
+  const about = await diffs.stored(id, entry.path);
+  let text = null;
+  if (entry.kind === 'file' && entry.size <= TEXT_MAX) {
+    text = await attempt(() => api.text(`${address(id)}/files/${api.inPath(entry.path)}`));
+    if (text?.includes('\0') || text?.includes('\ufffd')) text = null;
+  }
+  fill(body, about, text == null ? entry.kind === 'file' && h('p', { class: 'muted' }, 'Binary, or over 1 MiB: the content is not shown.') : h('pre', { class: 'cp-text', tabindex: '0' }, text));
+}
+
+function git(part) {
+  const list = (title, paths) => paths.length > 0 && h('details', {}, h('summary', {}, `${title}: ${plural(paths.length, 'file')}`), h('ul', { class: 'mono' }, paths.slice(0, 300).map((path) => h('li', {}, path))));
+  return h('div', { class: 'stack' },
+    facts([['Branch', part.branch ?? (part.detached ? 'none (detached)' : null)], ['Commit', part.commit && h('code', {}, part.commit)], ['In progress', part.operation], ['Other work trees', part.worktrees?.length ? part.worktrees.map((tree) => tree.name).join(', ') : null]]),
+    list('Staged', part.staged), list('Modified', part.modified), list('Untracked', part.untracked),
+    !part.staged.length && !part.modified.length && !part.untracked.length && h('p', { class: 'muted' }, 'Nothing was uncommitted.'));
+}
+
+/** Tables with their rows then and now. */
+function databases(ctx, one) {
+  const tables = (differ) => one.databases.map((db) => {
+    const moved = differ?.find((other) => other.name === db.name);
+    const now = new Map((moved?.tables ?? []).map((row) => [row.table, row]));
+    const names = [...new Set([...db.tables, ...now.keys()])];
+    return { ...db, tables: names.map((name) => ({ table: name, from: db.row_counts?.[name] ?? now.get(name)?.from ?? null, to: now.has(name) ? now.get(name).to : differ ? db.row_counts?.[name] ?? null : null, change: now.get(name)?.change })) };
+  });
+  const body = h('div', { class: 'stack' }, diffs.databases(tables(null), 'Then', 'Now'));
+  api.get('/api/diff', { from: one.id, only: 'databases' }, ctx).then((diff) => fill(body, diffs.databases(tables(diff.databases), 'Then', 'Now')), () => {});
+  const stale = one.databases.filter((db) => db.stale);
+  return section('Databases', stale.map((db) => h('p', { class: 'note warn' }, `The dump of ${db.name} is older than the checkpoint: it is of ${db.as_of}.`)), body);
+}
+
+function sessions(one) {
+  const list = one.agents.sessions;
+  if (!list.length) return h('p', { class: 'muted' }, 'No session was known.');
+  return h('ul', { class: 'stack' }, list.map((each) => h('li', {},
+    h('a', { href: href('session', each.id, { event: each.event }), title: each.id }, sessionName(each.id)), ' ', badge(each.status), ' ',
+    h('span', { class: 'muted' }, `at event ${number(each.event)}`), ' · ', time(each.latest_at))));
+}
+
+const values = (object) => facts(Object.entries(object).map(([name, value]) => [name, typeof value === 'object' ? h('code', {}, JSON.stringify(value)) : String(value)]));
+
+function exportDialog(one) {
+  const format = h('select', { id: 'export-format' }, FORMATS.map(([value, words]) => h('option', { value }, words)));
+  const redact = h('input', { type: 'checkbox' });
+  dialog('Export this checkpoint', (body) => body.append(
+    h('label', { for: 'export-format' }, 'Form'), format,
+    h('label', { class: 'tick' }, redact, 'Leave out what looks like a secret')),
+  (close) => [button('Cancel', { onclick: close }), button('Download', { kind: 'primary', onclick: async () => {
+    const done = await attempt(async () => { await api.download(`${address(one.id)}/export`, { format: format.value, redact: redact.checked ? 'true' : null }); return true; });
+    if (done) close();
+  } })]);
+}
+
+async function remove(ctx, one) {
+  const yes = await confirm('Delete this checkpoint?', `“${titleOf(one)}” disappears from the timeline. For a day it can be brought back.`, 'Delete');
+  if (!yes) return;
+  const done = await attempt(() => api.del(address(one.id)));
+  if (!done) return;
+  ctx.navigate(href('timeline'));
+  toast('Deleted.', { action: ['Bring it back', async () => {
+    if (await attempt(() => api.post(`${address(one.id)}/undelete`))) ctx.navigate(href('checkpoint', one.id));
+  }] });
+}

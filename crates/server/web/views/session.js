@@ -1,0 +1,333 @@
+// One session at any moment: what it knew, what it did, and when. The scrubber moves all of it.
+
+import { get } from '../api.js';
+import { colour, lines, mark } from '../chart.js';
+import { graph } from '../graph.js';
+import { href } from '../route.js';
+import { attempt, badge, button, copy, duration, empty, exact, facts, fill, h, head, number, plural, section, short, time } from '../ui.js';
+
+const percent = (value) => `${Math.round(value * 100)} %`;
+const ms = (when) => new Date(when).getTime();
+const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+/** A moment to the second; the whole date on hover. */
+export const moment = (when) => h('time', { datetime: when, title: exact(when), 'data-fixed': true, class: 'mono nowrap' }, TIME.format(new Date(when)));
+const address = (id, rest = '') => `/api/sessions/${encodeURIComponent(id)}${rest}`;
+
+const SIGNALS = { 2: 'INT', 6: 'ABRT', 9: 'KILL', 11: 'SEGV', 13: 'PIPE', 15: 'TERM' };
+
+/** How a session stands or ended: {word, text, kind, mark}. */
+export function verdict(session, last = null) {
+  const { exit = {}, status } = session;
+  const at = session.ended_at ?? last;
+  if (exit.oom_kills > 0) return { word: 'out of memory', text: 'It ran out of memory: the system stopped it', kind: 'bad', mark: '✗', at };
+  if (session.process_gone) return { word: 'crashed', text: 'It crashed: its process is gone', kind: 'bad', mark: '✗', at };
+  if (exit.signal) return { word: 'crashed', text: `It crashed: signal ${exit.signal}${SIGNALS[exit.signal] ? ` (${SIGNALS[exit.signal]})` : ''} stopped it`, kind: 'bad', mark: '✗', at };
+  if (status === 'failed') {
+    const how = exit.code ? `It failed with exit code ${exit.code}` : 'It failed';
+    return { word: 'failed', text: session.end_reason && !exit.code ? `${how}: ${session.end_reason}` : how, kind: 'bad', mark: '✗', at };
+  }
+  if (status === 'completed') return { word: 'finished', text: exit.code === 0 ? 'It finished with exit code 0' : 'It finished', kind: 'good', mark: '✓', at };
+  if (status === 'paused') return { word: 'paused', text: 'It waits to be resumed', kind: 'warn', mark: '‖', at, live: true };
+  return { word: 'running', text: 'It is running', kind: 'info', mark: '▶', at, live: true };
+}
+
+export function verdictBadge(session) {
+  const found = verdict(session);
+  return badge(`${found.mark} ${found.word}`, found.kind);
+}
+
+export const nameOf = (session) => session.task || session.id;
+export const agentOf = (session) => session.provider ?? (session.exit ? 'command' : 'agent');
+export const total = (tokens) => tokens.input + tokens.output + tokens.cache_read + tokens.cache_write;
+
+/** What a tool was called with, in a line. */
+export function said(value) {
+  if (value == null) return '';
+  if (typeof value === 'string') return value;
+  for (const key of ['command', 'file_path', 'pattern', 'path', 'query', 'url', 'description', 'prompt']) if (typeof value[key] === 'string') return value[key];
+  return JSON.stringify(value);
+}
+const whole = (value) => (value == null ? '' : typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+
+/** Everything that a state tells of, in the order of time: what the tree, the bars and the log show. */
+function activity(state, end) {
+  const all = [];
+  const add = (kind, from, title, more = {}) => all.push({ kind, from: ms(from), to: ms(more.end ?? from), title, ...more });
+  for (const one of state.prompts) add('prompt', one.created_at, one.text, { id: one.id });
+  for (const one of state.thought_chain) add('thought', one.created_at, one.content, { id: one.id, detail: one.confidence == null ? '' : `${percent(one.confidence)} sure` });
+  for (const one of state.tool_state.calls) {
+    const running = !one.completed_at;
+    add('tool', one.started_at, `${one.tool}  ${said(one.arguments)}`, {
+      id: one.id, end: one.completed_at ?? new Date(end).toISOString(), running, failed: one.success === false,
+      detail: [whole(one.arguments), whole(one.result), one.error].filter(Boolean).join('\n\n'),
+    });
+  }
+  for (const one of state.command_history) add('command', one.timestamp, one.command, { id: one.id, failed: Boolean(one.exit_code), detail: [one.exit_code == null ? '' : `exit code ${one.exit_code}`, one.stdout_preview, one.stderr_preview].filter(Boolean).join('\n') });
+  for (const one of state.verification_results) add('check', one.created_at, one.text, { id: one.id, failed: !one.passed, detail: one.output ?? '' });
+  for (const one of state.notes) add('note', one.created_at, one.text, { id: one.id });
+  return all.sort((a, b) => a.from - b.from);
+}
+
+const MARKS = { prompt: '›', thought: '…', tool: '⚙', command: '$', check: '✓', note: '✎' };
+const sign = (one) => (one.failed ? '✗' : one.running ? '▶' : MARKS[one.kind]);
+const outcome = (one) => (one.failed ? 'failed' : one.running ? 'not finished' : one.kind === 'check' ? 'passed' : '');
+
+// ---- The parts of the page
+
+function hypotheses(now, course, range, goTo) {
+  const series = new Map();
+  for (const point of course.points) {
+    for (const one of point.hypotheses) {
+      const list = series.get(one.id) ?? series.set(one.id, []).get(one.id);
+      const x = ms(one.updated_at);
+      if (list.at(-1)?.x !== x || list.at(-1)?.y !== one.confidence) list.push({ x, y: one.confidence, event: point.event });
+    }
+  }
+  const ids = [...series.keys()];
+  const chart = ids.length ? lines({
+    series: ids.map((id) => ({ name: now.hypotheses.find((one) => one.id === id)?.text ?? id, points: series.get(id).sort((a, b) => a.x - b.x), step: true })),
+    x: range, y: [0, 1], format: percent, label: 'Confidence in each hypothesis over time', height: 190, at: range[1], pick: goTo,
+  }) : null;
+  const list = h('ul', { class: 'items' });
+  const body = section('Hypotheses', ids.length
+    ? [h('p', { class: 'sub' }, 'How sure the agent was over time. Click the chart to go to that moment.'), chart, list]
+    : empty('The agent recorded no hypothesis.', 'rappel record hypothesis "the index is stale" --confidence 0.6'));
+  const KINDS = { confirmed: ['✓ confirmed', 'good'], rejected: ['✗ ruled out', 'bad'], testing: ['◐ being tested', 'info'], open: ['○ open', ''] };
+  const draw = (state, at) => {
+    chart?.at(at);
+    fill(list, state.hypotheses.map((one) => {
+      const place = Math.max(0, ids.indexOf(one.id));
+      const evidence = state.evidence.filter((e) => e.for === one.id);
+      return h('li', {},
+        h('div', { class: 'row' }, h('span', { style: { color: colour(place) }, 'aria-hidden': 'true' }, mark(place)), h('strong', { class: 'grow' }, one.text), badge(...KINDS[one.status]), h('span', { class: 'number' }, percent(one.confidence))),
+        one.reason && h('p', { class: 'sub' }, `Why: ${one.reason}`),
+        evidence.length > 0 && h('ul', { class: 'evidence' }, evidence.map((e) => h('li', {}, badge(e.supports ? '+ for' : '− against', e.supports ? 'good' : 'bad'), ' ', e.text, h('span', { class: 'muted' }, ` · weight ${percent(e.weight)}`)))));
+    }), ids.length && !state.hypotheses.length ? h('li', { class: 'muted' }, 'None yet at this moment.') : null);
+  };
+  return { body, draw };
+}
+
+function beliefs() {
+  const body = h('div', { class: 'stack' });
+  let last = '';
+  const draw = (state) => {
+    const text = JSON.stringify([state.beliefs, state.belief_dependencies, state.contradictions]);
+    if (text === last) return;
+    last = text;
+    const against = new Set(state.contradictions.flatMap((one) => [one.first, one.second]));
+    const names = new Map([...state.beliefs, ...state.hypotheses].map((one) => [one.id, one.text]));
+    fill(body, state.beliefs.length
+      ? [state.contradictions.map((one) => h('p', { class: 'note bad' }, `✗ These cannot both hold: “${names.get(one.first) ?? one.first}” and “${names.get(one.second) ?? one.second}”.`)),
+        h('p', { class: 'sub' }, 'A belief stands below those that it depends on.'), graph(state.beliefs, state.belief_dependencies, against)]
+      : empty('No beliefs at this moment.', 'rappel record belief "the clock is right" --confidence 0.9'));
+  };
+  return { body: section('Beliefs', body), draw };
+}
+
+/** A short list that fills itself from the state. */
+function listed(title, none, items) {
+  const list = h('ul', { class: 'items' });
+  const body = section(title, list);
+  return { body, draw: (state) => { const found = items(state); fill(list, found.length ? found : h('li', { class: 'muted' }, none)); } };
+}
+
+const gaps = () => listed('Gaps', 'Nothing that the agent did not know was recorded.', (state) => state.gaps.map((one) => h('li', {},
+  h('div', { class: 'row' }, badge(one.filled ? '✓ answered' : '? open', one.filled ? 'good' : 'warn'), h('span', { class: 'grow' }, one.text)), one.filled && h('p', { class: 'sub' }, `Answer: ${one.answer}`))));
+
+const checks = () => listed('Verifications', 'No check was recorded.', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one) => h('li', {},
+  h('div', { class: 'row' }, badge(one.passed ? '✓ passed' : '✗ failed', one.passed ? 'good' : 'bad'), h('span', { class: 'grow' }, one.text), moment(one.created_at)), one.output && h('pre', { class: 'output' }, one.output))));
+
+const notes = () => listed('Notes', 'No note was recorded.', (state) => [...state.notes].reverse().map((one) => h('li', {}, h('div', { class: 'row' }, h('span', { class: 'grow' }, one.text), moment(one.created_at)))));
+
+/** The tree beside the bars, or the log; what is searched for; only failures. */
+function work(ctx, range) {
+  const chosen = { how: ctx.query.show === 'log' ? 'log' : 'tree', failures: ctx.query.failures === 'yes', text: ctx.query.find ?? '' };
+  const place = h('div', { class: 'work' });
+  const open = new Set();
+  const closed = new Set();
+  let items = [];
+  let omitted = 0;
+  const keep = () => ctx.keep({ show: chosen.how === 'log' ? 'log' : null, failures: chosen.failures ? 'yes' : null, find: chosen.text || null });
+  const pressed = () => { for (const [how, one] of Object.entries(ways)) one.setAttribute('aria-pressed', String(how === chosen.how)); };
+  const ways = {};
+  for (const [how, word] of [['tree', 'Tree and bars'], ['log', 'Log']]) ways[how] = button(word, { kind: 'small', onclick: () => { chosen.how = how; pressed(); keep(); draw(); } });
+  const find = h('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search in what happened', value: chosen.text, oninput: () => { chosen.text = find.value; keep(); draw(); } });
+  const failing = h('input', { type: 'checkbox', checked: chosen.failures, onchange: () => { chosen.failures = failing.checked; keep(); draw(); } });
+  const count = h('span', { class: 'muted', role: 'status' });
+
+  const wanted = () => {
+    const text = chosen.text.toLowerCase();
+    return items.filter((one) => (!chosen.failures || one.failed) && (!text || `${one.kind} ${one.title} ${one.detail ?? ''}`.toLowerCase().includes(text)));
+  };
+  const bar = (one) => {
+    const span = range[1] - range[0] || 1;
+    const left = Math.max(0, Math.min(99.6, ((one.from - range[0]) / span) * 100));
+    const wide = one.to > one.from ? Math.max(0.4, ((Math.min(one.to, range[1]) - one.from) / span) * 100) : 0;
+    return h('span', { class: `bar-of of-${one.kind} ${one.failed ? 'failed' : ''} ${one.running ? 'open' : ''}`, style: { left: `${left}%`, width: wide ? `${wide}%` : '4px' } });
+  };
+  const row = (one) => {
+    const key = `${one.kind}${one.id}`;
+    const took = one.kind === 'tool' && !one.running ? duration(one.to - one.from) : outcome(one);
+    const detail = h('pre', { class: 'output', hidden: !open.has(key) }, [one.title, one.detail].filter(Boolean).join('\n\n'));
+    const name = button([h('span', { class: `sign ${one.failed ? 'bad' : 'muted'}`, 'aria-hidden': 'true' }, sign(one)), h('span', { class: 'ellipsis' }, one.title)], {
+      kind: 'line', 'aria-expanded': String(open.has(key)), 'aria-label': `${one.kind}${outcome(one) ? `, ${outcome(one)}` : ''}: ${one.title.slice(0, 200)}`,
+      onclick: () => { if (open.has(key)) open.delete(key); else open.add(key); detail.hidden = !open.has(key); name.setAttribute('aria-expanded', String(open.has(key))); },
+    });
+    const told = `${TIME.format(one.from)}${took ? ` · ${took}` : ''}`;
+    return h('li', { class: one.failed ? 'failed' : null }, h('div', { class: 'bar-row' }, name, h('span', { class: 'track', title: told }, bar(one)), h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
+  };
+  const tree = (list) => {
+    const groups = [];
+    for (const one of list) {
+      if (one.kind === 'prompt') groups.push({ prompt: one, rest: [] });
+      else if (groups.length) groups.at(-1).rest.push(one);
+      else groups.push({ prompt: null, rest: [one] });
+    }
+    return h('ul', { class: 'tree' }, h('li', { class: 'bar-row axis-row', 'aria-hidden': 'true' }, h('span', {}), h('span', { class: 'track' }, h('span', {}, TIME.format(range[0])), h('span', {}, TIME.format(range[1]))), h('span', { class: 'took' })),
+      groups.map(({ prompt, rest }) => {
+        const key = prompt?.id ?? '';
+        const below = h('ul', { hidden: closed.has(key) }, rest.slice(0, 1000).map(row));
+        const failed = rest.filter((one) => one.failed).length;
+        if (!prompt) return h('li', {}, below);
+        const name = button([h('span', { class: 'sign', 'aria-hidden': 'true' }, closed.has(key) ? '▸' : '▾'), h('span', { class: 'ellipsis' }, prompt.title)], {
+          kind: 'line heading', 'aria-expanded': String(!closed.has(key)), title: prompt.title,
+          onclick: () => { if (closed.has(key)) closed.delete(key); else closed.add(key); draw(); },
+        });
+        const last = Math.max(prompt.from, ...rest.map((one) => one.to));
+        return h('li', {}, h('div', { class: 'bar-row' }, name, h('span', { class: 'track' }, bar({ ...prompt, to: last })), h('span', { class: `took ${failed ? 'bad' : 'muted'}` }, failed ? `✗ ${failed} failed` : duration(last - prompt.from))), below);
+      }));
+  };
+  const log = (list) => h('pre', { class: 'log', tabindex: '0', 'aria-label': 'What happened, as text' }, list.map((one) => {
+    const begin = `${TIME.format(one.from)} ${sign(one)} ${one.kind.padEnd(8)}`;
+    const text = [one.title, one.detail].filter(Boolean).join('\n').replaceAll('\n', `\n${' '.repeat(begin.length)}`);
+    return h('span', { class: one.failed ? 'bad' : one.kind === 'prompt' ? 'strong' : null }, `${begin}${one.failed ? 'FAILED ' : ''}${text}\n`);
+  }));
+  const draw = () => {
+    const list = wanted();
+    fill(count, `${plural(list.length, 'entry', 'entries')}${omitted ? `; ${number(omitted)} older ones are not shown` : ''}`);
+    const none = chosen.failures ? 'Nothing failed.' : chosen.text ? 'Nothing says that.' : 'Nothing happened yet.';
+    fill(place, !list.length ? h('p', { class: 'muted' }, none) : chosen.how === 'log' ? log(list) : tree(chosen.failures || chosen.text ? withPrompts(list) : list));
+  };
+  // A filtered tree keeps the prompts that its entries belong to.
+  const withPrompts = (list) => {
+    const kept = new Set(list);
+    let prompt = null;
+    const needed = new Set();
+    for (const one of items) {
+      if (one.kind === 'prompt') prompt = one;
+      else if (kept.has(one) && prompt) needed.add(prompt);
+    }
+    return items.filter((one) => kept.has(one) || needed.has(one));
+  };
+  pressed();
+  const body = section('What happened', h('div', { class: 'row' }, h('div', { class: 'segmented', role: 'group', 'aria-label': 'How to show it' }, Object.values(ways)), find, h('label', { class: 'tick' }, failing, 'Only failures'), count), place);
+  return {
+    body,
+    focus: () => find.focus(),
+    failures: () => failing.click(),
+    log: () => ways[chosen.how === 'log' ? 'tree' : 'log'].click(),
+    draw: (state, at) => { items = activity(state, at); omitted = Object.values(state.omitted).reduce((a, b) => a + b, 0); draw(); },
+  };
+}
+
+// ---- The page
+
+export async function loadSession(ctx) {
+  const { id } = ctx.params;
+  const options = { signal: ctx.signal };
+  const [session, latest, course] = await Promise.all([
+    get(address(id), {}, options), get('/api/at', { session: id, when: 'now' }, options), get(address(id, '/course'), {}, options),
+  ]);
+  const last = Math.max(1, latest.event);
+  const begin = ms(session.started_at ?? latest.at ?? Date.now());
+  const times = course.points.map((one) => ms(one.at)).filter(Boolean);
+  const range = [Math.min(begin, ...times), Math.max(ms(session.ended_at ?? latest.at ?? Date.now()), ...times)];
+  let event = Math.min(last, Math.max(1, Number(ctx.query.event) || last));
+  const kept = { ...ctx.query };
+  ctx.keep = (changes) => ctx.setQuery(Object.assign(kept, changes));
+
+  const slider = h('input', { type: 'range', min: '1', max: String(last), value: String(event), 'aria-label': 'Moment in the session' });
+  const where = h('p', { class: 'where', role: 'status' });
+  const numbers = h('div', {});
+  const goTo = (at) => {
+    let best = course.points[0];
+    for (const point of course.points) if (ms(point.at) <= at) best = point;
+    if (best) move(best.event);
+  };
+  const now = latest.state;
+  const parts = [hypotheses(now, course, range, goTo), beliefs(), gaps(), checks(), notes()];
+  const doing = work(ctx, range);
+  parts.push(doing);
+
+  const draw = (found) => {
+    const at = found.event === last ? range[1] : ms(found.at);
+    const past = found.event < last;
+    fill(where, h('span', {}, past ? 'As it was ' : 'Now: ', 'after event ', h('strong', {}, number(found.event)), ` of ${number(last)}, `, found.at ? moment(found.at) : ''),
+      found.checkpoint && h('span', {}, ' · last checkpoint before it: ', h('a', { href: href('checkpoint', found.checkpoint), title: found.checkpoint }, found.sequence == null ? short(found.checkpoint) : `#${found.sequence}`)));
+    const { progress, metrics } = found.state;
+    fill(numbers, facts([
+      ['Step', progress.step_number ? `${progress.step_number}${progress.text ? `: ${progress.text}` : ''}` : null],
+      ['Tool calls', `${number(progress.total_tool_calls)}${progress.failed_tool_calls ? `, ✗ ${number(progress.failed_tool_calls)} failed` : ''}`],
+      ['Thoughts', number(progress.total_thoughts)],
+      ['Tokens', `${number(total(progress.tokens))} tokens`],
+      ['Checkpoints', number(metrics.checkpoints_created)],
+      ['Time at work', duration(metrics.time_in_debugging)],
+      ['Approach', found.state.branches.length ? found.state.current_branch : null],
+      ['Files changed', found.state.files_touched.length ? plural(found.state.files_touched.length, 'file') : null],
+    ]));
+    for (const part of parts) part.draw(found.state, at);
+  };
+  let asking = null;
+  const move = (to) => {
+    event = Math.min(last, Math.max(1, to));
+    slider.value = String(event);
+    ctx.keep({ event: event === last ? null : event });
+    asking?.abort();
+    if (event === last) { draw(latest); return; }
+    asking = new AbortController();
+    const { signal } = asking;
+    ctx.signal.addEventListener('abort', () => asking.abort(), { once: true });
+    attempt(async () => {
+      const found = await get('/api/at', { session: id, event }, { signal });
+      if (!signal.aborted) draw(found);
+    });
+  };
+  slider.addEventListener('input', () => move(Number(slider.value)));
+  ctx.keys({
+    ArrowLeft: { does: 'One event back or forward', run: () => move(event - 1) },
+    ArrowRight: { does: 'One event back or forward', run: () => move(event + 1) },
+    '[': { does: 'Ten events back or forward', run: () => move(event - 10) },
+    ']': { does: 'Ten events back or forward', run: () => move(event + 10) },
+    Home: { does: 'To the beginning or to now', run: () => move(1) },
+    End: { does: 'To the beginning or to now', run: () => move(last) },
+    f: { does: 'Only failures', run: () => doing.failures() },
+    l: { does: 'Log, or tree and bars', run: () => doing.log() },
+    '/': { does: 'Search', run: () => doing.focus() },
+    p: { does: 'Replay', run: () => ctx.navigate(href('replay', id)) },
+  });
+  let soon = null;
+  ctx.on('*', (data) => {
+    if (data?.session !== id || event !== last || soon) return;
+    soon = setTimeout(() => ctx.reload(), 1500);
+  });
+  ctx.onLeave(() => clearTimeout(soon));
+
+  const node = h('div', { class: 'view session-view' },
+    head(nameOf(session), h('span', { class: 'row' }, verdictBadge(session), agentOf(session), h('span', { class: 'mono' }, id), h('span', {}, 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'session that sent it')),
+      h('a', { class: 'button', href: href('runs', null, { session: id }) }, 'Report'), h('a', { class: 'button', href: href('replay', id) }, 'Replay'), course.resume && copy('Copy resume command', course.resume)),
+    h('div', { class: 'card scrubber' },
+      h('div', { class: 'row' }, button('◀', { kind: 'small', 'aria-label': 'One event back', title: 'One event back (←)', onclick: () => move(event - 1) }), h('div', { class: 'grow' }, slider), button('▶', { kind: 'small', 'aria-label': 'One event forward', title: 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
+      where),
+    h('div', { class: 'card' }, numbers),
+    h('div', { class: 'grid' }, parts[0].body, parts[1].body),
+    h('div', { class: 'grid thirds' }, parts[2].body, parts[3].body, parts[4].body),
+    doing.body);
+  draw(latest);
+  if (event !== last) draw(await get('/api/at', { session: id, event }, options));
+  return node;
+}
+
+export default {
+  title: (params) => params.id,
+  load: loadSession,
+};
