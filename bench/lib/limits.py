@@ -38,6 +38,8 @@ def check(results):
         trees["saves at once"] = {"class": "at-once", "columns": {"rappel": results["at_once"]}}
     if results.get("imports"):
         trees["1,000 checkpoints"] = {"class": "imports", "columns": {"rappel": results["imports"]}}
+    if results.get("serve"):
+        trees["a process that lives"] = {"class": "serve", "columns": {"rappel": results["serve"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

@@ -86,6 +86,10 @@ def build_age(work):
     return build_beside(work, "age")
 
 
+def build_serve(work):
+    return build_beside(work, "serve")
+
+
 def build_beside(work, name):
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path",
                     REPOSITORY / "bench" / name / "Cargo.toml", "--target-dir", work / "target"], check=True)

@@ -169,7 +169,26 @@ def markdown(results):
         forms = [key.removeprefix("import_") for key in rows if key.startswith("import_")]
         lines = [f"| {form} | {time_cell(rows[f'import_{form}'], 0, True)} | {time_cell(rows[f'copy_{form}'], 0, True)} |" for form in forms]
         parts.append("| | import, ms | copy, ms |\n|---|---:|---:|\n" + "\n".join(lines))
+    if rows := results.get("serve"):
+        parts.append("## A process that lives")
+        parts.append(f"A home with {rows['checkpoints']:,} checkpoints. Through one handle of the library, and {rows['requests']:,} requests to "
+                     "`rappel serve` on eight connections: the list and one checkpoint in turn, from the same machine.")
+        parts.append(serve_table(rows))
     return "\n\n".join(parts) + "\n"
+
+
+def serve_table(rows):
+    lines = {
+        "`list` of 20 in one process, ms": f"{rows['list_in_process']:.2f}",
+        "the same with a look at the world before, ms": f"{rows['list_with_open']:.2f}",
+        "mixed reads a second by two threads, beside one writer": f"{1000 / rows['mixed_read']:,.0f}",
+        "saves a second of that writer": f"{rows['mixed_saves_per_s']:,.0f}",
+        "requests a second": f"{1000 / rows['request']:,.0f}",
+        "p50 and p99 at 500 requests a second, ms": f"{rows['paced_p50']:.1f}, {rows['paced_p99']:.1f}",
+        "p99 under full load, ms": f"{rows['load_p99']:.1f}",
+        "memory after the first and the last tenth, MB": f"{rows['memory_first'] / 1e6:.1f}, {rows['memory'] / 1e6:.1f}",
+    }
+    return "| | |\n|---|---:|\n" + "\n".join(f"| {label} | {figure} |" for label, figure in lines.items())
 
 
 def hooks_table(found):

@@ -119,8 +119,9 @@ fn typed(world: &World, lines: &[String]) -> Vec<(i32, String)> {
     let mut script = String::new();
     for (place, line) in lines.iter().enumerate() {
         let said = errors.join(place.to_string());
-        // It runs until it is ended.
+        // These run until they are ended.
         let line = line.replacen("rappel watch", "timeout 2 rappel watch", 1);
+        let line = line.replacen("rappel serve", "timeout 2 rappel serve", 1);
         // The shell's own redirection would take a comment at the end of the line for its target.
         script.push_str(&format!(
             "{{ {line}\n}} 2> '{0}' > /dev/null; echo $? > '{0}.code'\n",

@@ -71,7 +71,7 @@ fn undo_of_a_prompt_names_the_ignored_files_that_it_does_not_bring_back() {
     let saved = newest(&world)["id"].as_str().unwrap().to_owned();
     let said = undo(&world);
     assert!(said.contains("files that git ignores"), "{said}");
-    assert!(said.contains(&format!("rappel restore {saved} --path secret\n")), "{said}");
+    assert!(said.contains(&format!("rappel restore {saved} --path secret")), "{said}");
     world.write("a.txt", "changed\n");
     let said = undo(&world);
     assert!(said.contains(&format!("restore {saved} -- secret")), "{said}");

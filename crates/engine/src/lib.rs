@@ -368,3 +368,8 @@ pub use trust::{Answer, Asked, Decision, Shown, Trust, TrustEntry, TrustFile, Tr
 pub use undo::{IgnoredFiles, PromptStep, Step};
 pub use upkeep::UpkeepDue;
 pub use workspace::{find_root, is_project};
+
+/// The examples of the library's page run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/library.md")]
+struct LibraryPage;

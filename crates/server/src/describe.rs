@@ -4,7 +4,9 @@
 use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, patch, post};
+use rappel::answers::schemas;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -77,7 +79,7 @@ impl Endpoint {
         self
     }
 
-    fn operation(&self, generator: &mut SchemaGenerator) -> Value {
+    fn operation(&self, schemas: &mut Schemas) -> Value {
         let mut operation = Map::new();
         operation.insert("summary".into(), self.summary.into());
         operation.insert("operationId".into(), self.id().into());
@@ -89,15 +91,15 @@ impl Endpoint {
             })
             .collect();
         for make in &self.query {
-            parameters.extend(query_parameters(make, generator));
+            parameters.extend(query_parameters(make(&mut schemas.requests)));
         }
         operation.insert("parameters".into(), parameters.into());
         if let Some(make) = self.body {
-            let schema = make(generator);
+            let schema = make(&mut schemas.requests);
             let content = json!({"application/json": {"schema": schema}});
             operation.insert("requestBody".into(), json!({"content": content}));
         }
-        operation.insert("responses".into(), self.responses(generator));
+        operation.insert("responses".into(), self.responses(&mut schemas.answers));
         operation.into()
     }
 
@@ -141,16 +143,31 @@ impl Endpoint {
     }
 }
 
+/// Schemas of what callers send, and of what they are answered. The same type may differ in both: a
+/// field with a default may be left out of a request only.
+struct Schemas {
+    requests: SchemaGenerator,
+    answers: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Self {
+        let mut requests = SchemaSettings::draft2020_12();
+        // Each stands where it is used, so that its name means nothing else among the answers.
+        requests.inline_subschemas = true;
+        let requests = requests.with_transform(RecursiveTransform(|schema: &mut Schema| {
+            // A set is the same set if the caller names something twice.
+            schema.remove("uniqueItems");
+        }));
+        let mut answers = schemas::settings();
+        answers.definitions_path = "/components/schemas".into();
+        Self { requests: requests.into_generator(), answers: answers.into_generator() }
+    }
+}
+
 /// The properties of a schema, as parameters behind the `?`.
-fn query_parameters(make: &MakeSchema, generator: &mut SchemaGenerator) -> Vec<Value> {
-    let schema = make(generator);
-    let schema = match schema.get("$ref").and_then(Value::as_str) {
-        Some(link) => {
-            let name = link.rsplit('/').next().unwrap_or_default();
-            generator.definitions().get(name).cloned().unwrap_or_default()
-        }
-        None => schema.into(),
-    };
+fn query_parameters(schema: Schema) -> Vec<Value> {
+    let schema = Value::from(schema);
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let parameter = |(name, mut schema): (String, Value)| {
@@ -169,17 +186,15 @@ pub fn router(endpoints: Vec<Endpoint>) -> Router<App> {
 
 /// The OpenAPI document.
 pub fn openapi(endpoints: &[Endpoint]) -> Value {
-    let settings = SchemaSettings::draft2020_12()
-        .with(|settings| settings.definitions_path = "/components/schemas".into());
-    let mut generator = settings.into_generator();
+    let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
     for one in endpoints {
-        let operation = one.operation(&mut generator);
+        let operation = one.operation(&mut schemas);
         let path = one.path.replace("{*", "{");
         let entry = paths.entry(path).or_insert_with(|| json!({}));
         entry[one.method] = operation;
     }
-    let schemas = generator.take_definitions(true);
+    let schemas = schemas.answers.take_definitions(true);
     json!({
         "openapi": "3.1.0",
         "info": {

@@ -86,6 +86,8 @@ impl From<rappel::Error> for Problem {
     fn from(error: rappel::Error) -> Self {
         let kind = error.kind();
         let status = match kind {
+            // Nothing broke: there is no step to undo or redo.
+            _ if matches!(error, rappel::Error::Nothing { .. }) => StatusCode::CONFLICT,
             ErrorKind::Usage => StatusCode::BAD_REQUEST,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::Confirmation

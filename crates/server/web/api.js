@@ -2,11 +2,11 @@
 
 import { token, workspace } from './route.js';
 
-/** Why a call failed: kind, message, hint, status. Status 0 means that no server answered. */
+/** Why a call failed: kind, message, hint, advice (as data), status. Status 0: no server answered. */
 export class ApiError extends Error {
-  constructor({ kind = 'failed', message = 'The call failed', hint = null, status = 0 }) {
+  constructor({ kind = 'failed', message = 'The call failed', hint = null, advice = [], status = 0 }) {
     super(message);
-    Object.assign(this, { kind, hint, status });
+    Object.assign(this, { kind, hint, advice, status });
   }
 }
 
@@ -50,8 +50,46 @@ async function problem(answer) {
   const { kind, message = `The server answered ${answer.status}.` } = told;
   const hint = answer.status === 401
     ? 'Open the address that `rappel serve` printed: it ends in #token=….'
-    : told.hint ?? null;
-  return new ApiError({ kind, message: sentence(message), hint, status: answer.status });
+    : advise(told);
+  return new ApiError({ kind, message: sentence(message), hint, advice: told.advice, status: answer.status });
+}
+
+/** Advice in this page's words. The server's own words name routes, which help programs. */
+const ADVICE = {
+  'save-first': 'Save the first checkpoint: `rappel save`.',
+  save: 'Save the workspace first.',
+  'plan-again': 'Look at the plan again.',
+  'try-again': 'Try again in a moment.',
+  'open-again': 'Try again in a moment.',
+  recover: 'End the unfinished restore first: `rappel recover`.',
+  'show-unfinished': 'End the unfinished restore first: `rappel recover`.',
+  'finish-restore': 'End the unfinished restore first: `rappel recover`.',
+  trust: 'See what rappel.toml would run, and allow it: `rappel trust`.',
+  'list-checkpoints': 'Look for it in the timeline.',
+  'show-timeline': 'Look for it in the timeline.',
+  'list-sessions': 'Look for it under Sessions.',
+  unpin: 'Unpin it first.',
+  verify: '`rappel verify` tells which checkpoints are damaged.',
+  'verify-all': '`rappel verify` tells which checkpoints are damaged.',
+  doctor: '`rappel doctor` tells what is wrong.',
+  'free-space': 'Free some space, or delete old checkpoints and run `rappel gc`.',
+  update: 'Update Rappel.',
+  'terminate-connections': 'Tick the option that disconnects others.',
+  'terminate-sessions': 'Tick the option that ends other sessions.',
+  'skip-databases': 'Leave databases out.',
+  'list-workspaces': 'Choose another workspace in the header.',
+};
+
+function advise({ advice = [], hint = null }) {
+  const words = advice.map((one) => {
+    if (one.kind === 'plain') return one.text;
+    if (one.kind === 'did-you-mean') return `Did you mean ${one.names.join(' or ')}?`;
+    if (one.kind === 'undelete') return `Bring it back: \`rappel undelete ${one.id}\`.`;
+    return ADVICE[one.kind] ?? null;
+  });
+  const said = [...new Set(words.filter(Boolean))];
+  if (said.length) return said.join(' ');
+  return hint && !/\/api\/|POST |GET |send \{/.test(hint) ? hint : null;
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -114,7 +152,7 @@ export async function job(path, body = {}, onProgress = () => {}) {
   if (now.state === 'done') return now.result;
   const told = now.error ?? {};
   const message = told.message ?? (now.state === 'cancelled' ? 'It was cancelled. Nothing changed.' : 'It failed.');
-  throw new ApiError({ ...told, message: sentence(message), status: 409 });
+  throw new ApiError({ kind: told.kind, message: sentence(message), hint: advise(told), advice: told.advice, status: 409 });
 }
 
 /**
@@ -125,11 +163,23 @@ export function events(onEvent, onState = () => {}) {
   const ending = new AbortController();
   let last = null;
   let wait = 500;
+  let known = false; // whether there was a connection before this one
+  let now = null; // ends the present connection
+  // A browser opens six connections to a server, for all its tabs: a hidden page takes none.
+  document.addEventListener('visibilitychange', () => { if (document.hidden) now?.abort(); });
+  const visible = () => new Promise((done) => {
+    if (document.hidden) document.addEventListener('visibilitychange', done, { once: true });
+    else done();
+  });
   const once = async () => {
+    now = new AbortController();
     const more = last ? { 'Last-Event-ID': last, Accept: 'text/event-stream' } : {};
-    const answer = await fetch('/api/events', { headers: headers(more), signal: ending.signal });
+    const answer = await fetch('/api/events', { headers: headers(more), signal: AbortSignal.any([ending.signal, now.signal]) });
     if (!answer.ok) throw await problem(answer);
     onState('live');
+    // Before the first event there is no place to go on from.
+    if (known && !last) onEvent('reset', {});
+    known = true;
     wait = 500;
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';
@@ -143,8 +193,10 @@ export function events(onEvent, onState = () => {}) {
   };
   (async () => {
     while (!ending.signal.aborted) {
+      await visible();
       try { await once(); } catch { /* the next attempt tells */ }
       if (ending.signal.aborted) return;
+      if (document.hidden) continue;
       onState('waiting');
       await new Promise((done) => setTimeout(done, wait));
       wait = Math.min(wait * 2, 10_000);

@@ -17,6 +17,7 @@
 //   reload()                      loads the view again in place; the scroll position stays
 //   on(name, fn(data, name))      live events while the view is shown; '*' is every event
 //   keys({key: {does, run(event)}})   keys while the view is shown; `does` is shown by `?`
+//   onShow(fn)                    once the view is in the document
 //   onLeave(fn)                   when the view is left
 //   workspace   the workspace's id, or null for the one that the server was started in
 // }
@@ -36,11 +37,11 @@ const VIEWS = {
   timeline: { file: 'timeline', tab: 'Timeline', key: 't' },
   sessions: { file: 'sessions', tab: 'Sessions', key: 's' },
   health: { file: 'health', tab: 'Health', key: 'h' },
-  checkpoint: { file: 'checkpoint', under: 'timeline' },
-  compare: { file: 'compare', under: 'timeline' },
-  restore: { file: 'restore', under: 'timeline' },
-  session: { file: 'sessions', under: 'sessions' },
-  replay: { file: 'replay', under: 'sessions' },
+  checkpoint: { file: 'checkpoint', under: 'timeline', name: 'Checkpoint' },
+  compare: { file: 'compare', under: 'timeline', name: 'Compare' },
+  restore: { file: 'restore', under: 'timeline', name: 'Restore' },
+  session: { file: 'sessions', under: 'sessions', name: 'Session' },
+  replay: { file: 'replay', under: 'sessions', name: 'Session' },
 };
 
 const main = document.getElementById('main');
@@ -57,7 +58,7 @@ async function show({ keepPlace = false } = {}) {
   const mine = ++turn;
   const slow = setTimeout(() => { bar.hidden = false; }, 150);
   const ending = new AbortController();
-  const next = { route, keys: {}, listeners: [], leaving: [], ending };
+  const next = { route, keys: {}, listeners: [], showing: [], leaving: [], ending };
   const ctx = {
     params: { id: route.id },
     query: route.query,
@@ -68,6 +69,7 @@ async function show({ keepPlace = false } = {}) {
     reload: () => (shown === next ? show({ keepPlace: true }) : undefined),
     on: (name, fn) => next.listeners.push([name, fn]),
     keys: (more) => Object.assign(next.keys, more),
+    onShow: (fn) => next.showing.push(fn),
     onLeave: (fn) => next.leaving.push(fn),
   };
   let view = null;
@@ -81,7 +83,7 @@ async function show({ keepPlace = false } = {}) {
   } catch (error) {
     if (error.name === 'AbortError' || mine !== turn) return leave(next);
     if (!(error instanceof api.ApiError)) console.error(error);
-    node = h('div', { class: 'view' }, h('h1', {}, VIEWS[route.name].tab ?? 'Rappel'), failure(error, () => show()));
+    node = h('div', { class: 'view' }, h('h1', {}, VIEWS[route.name].tab ?? VIEWS[route.name].name), failure(error, () => show()));
   } finally {
     clearTimeout(slow);
   }
@@ -100,7 +102,7 @@ async function show({ keepPlace = false } = {}) {
   scrollTo(0, place);
   if (!first && !keepPlace && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
   drawNav();
-  main.dispatchEvent(new CustomEvent('shown'));
+  for (const fn of next.showing) fn();
 }
 
 /** Loads a view's own styles once, before the view is shown. */
@@ -121,7 +123,7 @@ function leave(view) {
 async function start() {
   try {
     const { sessions } = await api.get('/api/sessions');
-    const recent = sessions.some((one) => one.process_gone || one.status === 'crashed'
+    const recent = sessions.some((one) => one.process_gone
       || (one.ended_at && Date.now() - new Date(one.ended_at) < 86_400_000));
     return href(recent ? 'runs' : 'timeline');
   } catch {
@@ -143,16 +145,16 @@ function drawNav() {
 async function drawPicker() {
   const picker = document.getElementById('workspace');
   try {
-    const [all, status] = await Promise.all([api.get('/api/workspaces'), api.get('/api/status', { workspace: '' })]);
-    const here = all.find((one) => one.root === status.root)?.id ?? null;
+    const [all, server] = await Promise.all([api.get('/api/workspaces', { workspace: '' }), api.get('/api/server', { workspace: '' })]);
+    const here = server.workspace ?? null;
     const chosen = current().query.workspace || here;
     const own = all.filter((one) => !one.lineage_of);
     const twice = new Set(own.map((one) => one.name).filter((name, at, names) => names.indexOf(name) !== at));
     const label = (one) => `${twice.has(one.name) ? one.root : one.name}${one.exists ? '' : ' (folder is gone)'}`;
     fill(picker, own.map((one) => h('option', { value: one.id, title: one.root }, label(one))));
     if (chosen && !own.some((one) => one.id === chosen)) picker.append(h('option', { value: chosen }, chosen));
-    if (!picker.options.length) picker.append(h('option', {}, 'No workspace yet'));
-    if (chosen) picker.value = chosen;
+    if (!here) picker.prepend(h('option', { value: '' }, String(server.root ?? 'Here').split('/').pop()));
+    picker.value = chosen ?? '';
     picker.disabled = picker.options.length < 2;
     picker.title = picker.selectedOptions[0]?.title ?? '';
     picker.onchange = () => {

@@ -102,7 +102,7 @@ export function lines({ series, x, y, format, label, height = 160, at = null, pi
 const seconds = (when) => new Date(when).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
 /** Columns: columns([{name, value, title}], {format, label}). */
-export function columns(items, { format, label, height = 140, base = 1024 }) {
+export function columns(items, { format, label, height = 140, base = 2 }) {
   return drawn(height, (width) => {
     const high = Math.max(1, ...items.map((one) => one.value));
     const left = Math.min(70, Math.max(...ticks(0, high, 3, base).map((v) => format(v).length)) * 6.6 + 10);

@@ -90,8 +90,10 @@ export function filesOf(diff) {
   const { added, modified, deleted, renamed } = diff.files;
   const texts = new Map((diff.texts ?? []).map((one) => [one.path, one]));
   const file = (change) => (path) => ({ path, change, ...texts.get(path) });
-  const list = [...added.map(file('added')), ...modified.map(file('modified')), ...deleted.map(file('deleted')),
-    ...renamed.map((one) => ({ path: one.to, change: 'renamed', ...texts.get(one.to), from: one.from }))];
+  const moved = new Set(renamed.flatMap((one) => [one.from, one.to]));
+  const alone = (path) => !moved.has(path);
+  const list = [...added.filter(alone).map(file('added')), ...modified.map(file('modified')), ...deleted.filter(alone).map(file('deleted')),
+    ...renamed.map((one) => ({ path: one.to, change: 'renamed', ...texts.get(one.to), from: one.from, same: one.similarity === 100 }))];
   return list.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
@@ -108,14 +110,15 @@ export function files(diff, sides, { only = null } = {}) {
   if (!list.length) return h('p', { class: 'muted' }, 'No file differs.');
   const all = (state) => () => { for (const node of box.querySelectorAll('details')) node.open = state; };
   return h('div', { class: 'stack' },
-    h('div', { class: 'row spread' }, h('span', { class: 'muted' }, counts(diff)),
+    h('div', { class: 'row spread' }, h('span', { class: 'muted' }, plural(list.length, 'file')),
       h('div', { class: 'row' }, button('Open all', { kind: 'small', onclick: all(true) }), button('Close all', { kind: 'small', onclick: all(false) }), modePicker(draw))),
     box,
     diff.more_texts && h('p', { class: 'muted' }, 'More files differ than are shown with their lines. Choose a folder to see the rest.'));
 }
 
 export function counts(diff) {
-  const { added, modified, deleted, renamed } = diff.files;
+  const list = filesOf(diff);
+  const [added, modified, deleted, renamed] = ['added', 'modified', 'deleted', 'renamed'].map((change) => list.filter((one) => one.change === change));
   return [added.length && `${number(added.length)} added`, modified.length && `${number(modified.length)} changed`, deleted.length && `${number(deleted.length)} deleted`, renamed.length && `${number(renamed.length)} renamed`].filter(Boolean).join(', ') || 'no file differs';
 }
 
@@ -129,7 +132,7 @@ function one(file, sides, open) {
   const draw = () => {
     if (!box.open || body.firstChild) return;
     if (file.text) body.append(lines(file.text, mode() === 'split', `Changed lines of ${file.path}`));
-    else if (file.text === '') body.append(h('p', { class: 'muted pad' }, 'The content is the same; only the mode or the place differs.'));
+    else if (file.same || file.text === '') body.append(h('p', { class: 'muted pad' }, 'The content is the same. Only its place or mode differs.'));
     else body.append(opaque(file, sides));
   };
   box.addEventListener('toggle', () => { if (box.open) open.add(file.path); else open.delete(file.path); draw(); });
@@ -140,10 +143,11 @@ function one(file, sides, open) {
 
 /** A file without lines to compare: size, hash and download for each side. */
 function opaque(file, { from, to }) {
-  const box = h('div', { class: 'pad stack' }, h('p', {}, 'Binary, or over 1 MiB: no lines are shown.'));
+  const sides = h('div', { class: 'grid' });
+  const box = h('div', { class: 'pad stack' }, h('p', {}, 'Binary, or over 1 MiB: no lines are shown.'), sides);
   const side = async (label, id, path) => {
     const part = h('div', {}, h('h3', {}, label));
-    box.append(part);
+    sides.append(part);
     if (!id) { part.append(h('p', { class: 'muted' }, 'It is in the workspace.')); return; }
     part.append(await stored(id, path));
   };

@@ -23,7 +23,7 @@ function build(node, attrs, children) {
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else if (name === 'style') for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
     else if (name === 'dataset') Object.assign(node.dataset, value);
-    else if (name === 'href' && !/^[#/](?!\/)/.test(value)) continue;
+    else if (name === 'href' && !/^(#|\/(?![/\\]))/.test(value)) continue;
     else node.setAttribute(name, value === true ? '' : String(value));
   }
   add(node, children);
@@ -43,8 +43,7 @@ function add(node, children) {
 export function plain(text) {
   return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => {
     const code = c.codePointAt(0);
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-    return code === 0x7f ? '␡' : `\\u${code.toString(16).padStart(4, '0')}`;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
   });
 }
 
@@ -163,8 +162,13 @@ export function empty(text, first = null) {
 export function failure(error, retry = null) {
   return h('div', { class: 'failure', role: 'alert' },
     h('p', {}, h('strong', {}, error.message || 'Something went wrong.')),
-    error.hint && h('p', {}, error.hint),
+    error.hint && h('p', {}, prose(error.hint)),
     retry && button('Try again', { onclick: retry }));
+}
+
+/** A sentence in which `…` is a command or a name. */
+export function prose(text) {
+  return String(text).split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? h('code', {}, part) : part));
 }
 
 /** A label of one word: badge('crashed', 'bad'). Kinds: good, warn, bad, info, none. */
@@ -200,7 +204,6 @@ export function head(title, sub = null, ...actions) {
 /** A modal dialog. `make(body, close)` fills it; actions are buttons. Escape closes it. */
 export function dialog(title, make, actions = () => []) {
   const body = h('div', { class: 'dialog-body' });
-  const before = document.activeElement;
   const box = h('dialog', { 'aria-label': title });
   const close = () => box.close();
   make(body, close);
@@ -210,7 +213,7 @@ export function dialog(title, make, actions = () => []) {
     body,
     made.length ? h('div', { class: 'dialog-foot' }, made) : '',
   );
-  box.addEventListener('close', () => { box.remove(); before?.focus?.(); });
+  box.addEventListener('close', () => box.remove());
   box.addEventListener('click', (event) => { if (event.target === box) close(); });
   document.body.append(box);
   box.showModal();

@@ -44,7 +44,8 @@ export const triggerWords = (trigger) => TRIGGERS[trigger]?.[0] ?? trigger;
 export const kindOf = (trigger) => TRIGGERS[trigger]?.[1] ?? 'house';
 
 /** Tags that hooks and triggers add themselves. */
-const own = new Set(['auto', ...Object.keys(TRIGGERS).map((name) => name.replace(/(^|-)([a-z])/g, (_, _dash, c) => c.toUpperCase()))]);
+const own = new Set(['auto', 'NewContradictionDetected', 'SignificantTimePassed', 'ContextCompactionWarning',
+  'hypothesis_confirmed', 'hypothesis_rejected', 'contradiction_detected', 'branch_merged', ...Object.keys(TRIGGERS).map((name) => name.replace(/(^|-)([a-z])/g, (_, _dash, c) => c.toUpperCase()))]);
 export const ownTags = (tags) => tags.filter((tag) => !own.has(tag));
 
 /** The title of a checkpoint: its own words, or what made it. */

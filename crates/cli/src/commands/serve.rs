@@ -9,7 +9,7 @@ use rappel_server::{Bound, ServeError, ServeOptions, Server};
 use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
 
-/// Serve the HTTP API
+/// Serve the HTTP API and the dashboard
 ///
 /// Programs of yours on this machine may call it without a token; any other caller needs the one in
 /// the home's file `token`. The first line on stdout is the URL. If a server of the same home has the

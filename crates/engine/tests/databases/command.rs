@@ -489,7 +489,7 @@ fn a_script_that_a_restore_brings_back_runs_only_if_it_was_allowed() {
     assert!(plan.unwrap().conflicts[0].reason.contains("brings back load.sh"));
     let restored = scene.world.open().restore(&reference(&first), &RestoreOptions::default());
     let error = restored.unwrap_err();
-    assert!(error.advice().contains(&Advice::Trust), "{error}");
+    assert!(error.advice().contains(&Advice::SkipDatabasesThenTrust), "{error}");
     assert!(!canary.exists());
     assert_eq!((scene.get().as_str(), scene.world.snapshot()), ("two", before));
     assert_eq!(scene.world.open().unfinished().unwrap().restores.len(), 0);

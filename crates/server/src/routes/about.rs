@@ -33,13 +33,27 @@ pub struct ServerAnswer {
     pub version: String,
     /// The folder of its home.
     pub home: String,
+    /// The workspace that it was started in, if that has a history.
+    #[serde(default)]
+    pub workspace: Option<String>,
+    /// The folder that it was started in.
+    #[serde(default)]
+    pub root: Option<String>,
 }
 
 async fn server(State(app): State<App>) -> Json<ServerAnswer> {
+    let here = app.ask(app.home.here(), |rappel| {
+        let id = rappel.workspace_id().map(|id| id.to_string());
+        Ok((id, rappel.root().to_string_lossy().into_owned()))
+    });
+    // A workspace that cannot be opened is no reason not to say which server this is.
+    let (workspace, root) = here.await.map_or((None, None), |(id, root)| (id, Some(root)));
     Json(ServerAnswer {
         program: "rappel".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         home: app.home.folder().to_string_lossy().into_owned(),
+        workspace,
+        root,
     })
 }
 

@@ -23,7 +23,7 @@ use crate::problem::Problem;
 use crate::values::parse;
 
 /// A course has so many points.
-const POINTS_MAX: u64 = 80;
+const POINTS_MAX: u64 = 160;
 /// So many steps of a replay are answered at once.
 const STEPS_MAX: usize = 20_000;
 /// And so many characters of the detail of each; a single step has all of it.

@@ -36,12 +36,11 @@ function view(ctx, diff, left, right) {
     button('Choose another', { kind: 'small', 'aria-label': `Choose another checkpoint: ${label}`, onclick: pick }));
   const { agents } = diff;
   return h('div', { class: 'view' },
-    head('Compare', diff.summary, right && h('a', { class: 'button', href: href('restore', right.id) }, 'Restore the right'), h('a', { class: 'button', href: href('restore', left.id) }, right ? 'Restore the left' : 'Go back to this')),
+    head('Compare', `${diffs.counts(diff)}; ${duration(Math.abs(diff.time_delta_ms))} between them`, right && h('a', { class: 'button', href: href('restore', right.id) }, 'Restore the right'), h('a', { class: 'button', href: href('restore', left.id) }, right ? 'Restore the left' : 'Go back to this')),
     h('div', { class: 'cmp-sides' },
       side('From', left, () => choose(ctx, 'Compare from', false, (id) => go({ from: id }))),
       button('⇄', { title: 'Swap the sides', 'aria-label': 'Swap the sides', disabled: !right, onclick: swap }),
       side('To', right, () => choose(ctx, 'Compare with', true, (id) => go({ to: id })))),
-    h('p', { class: 'muted' }, `${duration(Math.abs(diff.time_delta_ms))} between them.`),
     (diff.warnings ?? []).map((text) => h('p', { class: 'note warn' }, text)),
     ctx.query.path && h('p', { class: 'row' }, 'Only ', h('code', {}, ctx.query.path), h('a', { href: href('compare', null, { from: left.id, to: right?.id ?? 'now' }) }, 'Show everything')),
     section('Files', diffs.files(diff, { from: left.id, to: right?.id ?? null }, { only: ctx.query.path })),
@@ -93,7 +92,7 @@ function reasoning(agents) {
   ].filter(([, rows]) => rows.length);
   if (!groups.length) return h('p', { class: 'muted' }, 'Agents learnt nothing in between.');
   return h('div', { class: 'stack' },
-    agents.sessions.length > 0 && h('ul', {}, agents.sessions.map((one) => h('li', {}, h('a', { href: href('session', one.session), title: one.session }, sessionName(one.session)), `: ${one.summary}`))),
+    agents.sessions.length > 0 && h('ul', {}, agents.sessions.filter((one) => one.summary).map((one) => h('li', {}, h('a', { href: href('session', one.session), title: one.session }, sessionName(one.session)), `: ${one.summary}`))),
     groups.map(([name, rows]) => h('details', { open: rows.length <= 20 }, h('summary', {}, h('strong', {}, name), ` ${plural(rows.length, 'change')}`),
       h('ul', { class: 'cmp-changes' }, rows.slice(0, 200).map(([sign, words, more]) => h('li', {}, h('span', { class: `badge ${{ added: 'good', opened: 'warn', filled: 'good', removed: 'bad', deleted: 'bad' }[sign] ?? 'info'}` }, sign), h('span', {}, words), more))))));
 }

@@ -1,10 +1,10 @@
 // Health and space: is the work safe, what does it cost, and upkeep.
 
 import { get, job, post } from '../api.js';
-import { columns, lines } from '../chart.js';
+import { columns } from '../chart.js';
 import { href } from '../route.js';
 import { attempt, badge, button, bytes, command, dialog, empty, facts, fill, h, head, number, plural, section, short, table, time, toast } from '../ui.js';
-import { agentOf, nameOf, verdictBadge } from './session.js';
+import { nameOf, verdictBadge } from './session.js';
 
 const STATES = {
   protected: ['✓', 'Protected', 'good', 'Everything that was saved can be restored.'],
@@ -17,28 +17,26 @@ const ADVICE = {
   'save-first': () => ['Make the first checkpoint', 'rappel save'],
   save: () => ['Save now', 'rappel save'],
   verify: () => ['Check all that is stored', 'rappel verify'],
-  'verify-all': () => ['Check all that is stored', 'rappel verify'],
   doctor: () => ['See what is wrong with the set-up', 'rappel doctor'],
   trust: () => ['Look at what rappel.toml runs, and allow it', 'rappel trust'],
   'free-space': () => ['Free some space', 'rappel gc'],
   update: () => ['Update Rappel', null],
   'show-unfinished': () => ['Finish the restore or take it back', 'rappel recover'],
-  'finish-restore': () => ['Finish the restore or take it back', 'rappel recover'],
-  recover: () => ['Finish the restore or take it back', 'rappel recover'],
   'resume-sessions': () => ['Look at the runs that crashed', null, href('runs')],
   'list-sessions': () => ['Look at the sessions', null, href('sessions')],
   'say-how-it-ended': () => ['Say how the session ended', 'rappel session end'],
   integrate: (one) => [`Install the hooks of ${one.agent} again`, `rappel integrate ${one.agent}`],
   adopt: () => ['Take over the history of the moved folder', 'rappel adopt OLD-FOLDER'],
   'show-session': (one) => ['Look at the session', null, href('session', one.session)],
-  'recall-session': (one) => ['Look at the session', null, href('session', one.session)],
   'show-checkpoint': (one) => ['Look at the checkpoint', null, href('checkpoint', one.checkpoint)],
   unpin: (one) => ['Unpin a checkpoint', `rappel unpin ${one.checkpoint}`],
   plain: (one) => [one.text.charAt(0).toUpperCase() + one.text.slice(1), null],
 };
 
+const SAME = { 'verify-all': 'verify', 'finish-restore': 'show-unfinished', recover: 'show-unfinished', 'recall-session': 'show-session' };
+
 function advised(one) {
-  const [text, typed, place] = ADVICE[one.kind]?.(one) ?? [null, null];
+  const [text, typed, place] = ADVICE[SAME[one.kind] ?? one.kind]?.(one) ?? [null, null];
   if (!text) return null;
   return h('li', { class: 'row' }, place ? h('a', { href: place }, text) : h('span', {}, text), typed && command(typed));
 }
@@ -54,7 +52,7 @@ function standing(status) {
       ['Last checkpoint', status.latest ? h('a', { href: href('checkpoint', status.latest), title: status.latest }, time(status.latest_at)) : 'none'],
       ['Unsaved', `${plural(status.unsaved, 'file')}${status.unsaved_git ? ', git' : ''}${status.unsaved_databases.length ? `, ${plural(status.unsaved_databases.length, 'database')}` : ''}`],
       ['Checkpoints', number(status.checkpoints)],
-      ['Agents at work', plural(status.sessions.length, 'session')],
+      ['Agents at work', plural(status.sessions.length - status.crashed_sessions.length, 'session')],
       ['Unfinished restores', number(status.restores)],
       ['Free on the disk', bytes(status.free_bytes)],
       ['Scheduled saves', status.watch ? h('span', {}, `on since `, time(status.watch.since)) : 'off'],
@@ -85,21 +83,18 @@ function integrations(status, sessions) {
 function space(status, stats) {
   const days = Object.entries(stats.days).sort();
   let sum = 0;
-  const growth = days.map(([day, one]) => { sum += one.new_bytes; return { x: new Date(`${day}T12:00:00`).getTime(), y: sum }; });
   const name = (day) => new Date(`${day}T12:00:00`).toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
   const smaller = stats.ratio >= 1;
   return section('Space',
     facts([
-      ['On the disk', bytes(stats.stored_bytes)],
+      ['On the disk, sessions included', bytes(stats.stored_bytes)],
       ['If each checkpoint were a full copy', bytes(stats.logical_bytes)],
       ['Saved by storing equal content once', smaller ? `${stats.ratio.toFixed(1)} times smaller` : 'nothing yet: there is little content'],
       ['Of that, databases', stats.database_bytes ? bytes(stats.database_bytes) : null],
       ['Free on the disk', bytes(status.free_bytes)],
     ]),
-    days.length ? h('div', { class: 'charts two' },
-      h('figure', {}, h('figcaption', { class: 'row spread' }, 'New each day', h('strong', { class: 'number' }, `${bytes(days.at(-1)[1].new_bytes)} on ${name(days.at(-1)[0])}`)), columns(days.slice(-60).map(([day, one]) => ({ name: name(day), value: one.new_bytes, title: `${name(day)}: ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })), { format: bytes, label: 'New bytes each day' })),
-      h('figure', {}, h('figcaption', { class: 'row spread' }, 'Growth', h('strong', { class: 'number' }, `${bytes(sum)} in ${plural(days.length, 'day')}`)),
-        growth.length > 1 ? lines({ series: [{ name: 'Stored', points: growth }], x: [growth[0].x, growth.at(-1).x], y: [0, sum * 1.05], format: bytes, label: 'Growth over time', height: 140, base: 2, area: true, days: true }) : h('p', { class: 'chart none muted', style: { height: '140px' } }, 'It shows from the second day on.')))
+    days.length ? h('figure', { class: 'growth' }, h('figcaption', { class: 'row spread' }, 'Growth: what checkpoints added up to each day', h('strong', { class: 'number' }, `${bytes(days.at(-1)[1].new_bytes)} new on ${name(days.at(-1)[0])}`)),
+      columns(days.map(([day, one]) => ({ name: name(day), value: sum += one.new_bytes, title: `${name(day)}: ${bytes(sum)} in all, ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })).slice(-60), { format: bytes, label: 'What is stored, day by day' }))
       : empty('Nothing is stored yet.', 'rappel save'),
     stats.workspaces.length > 1 && table([
       { name: 'Workspace', class: 'mono', cell: (one) => one.root },
@@ -131,7 +126,7 @@ function memory(sessions, checkpoints) {
   return section('Memory of supervised processes', rows.length ? table([
     { name: 'Run', cell: (one) => h('a', { href: href('runs', null, { session: one.id }) }, nameOf(one)) },
     { name: 'State', cell: verdictBadge },
-    { name: 'At the last checkpoint', number: true, cell: (one) => bytes(newest.get(one.id)?.process.rss) },
+    { name: 'When last saved', number: true, cell: (one) => bytes(newest.get(one.id)?.process.rss) },
     { name: 'At most', number: true, cell: (one) => bytes(one.exit?.peak_rss) },
     { name: 'Out of memory', number: true, cell: (one) => (one.exit ? plural(one.exit.oom_kills, 'time') : '–') },
   ], rows, { caption: 'Memory' }) : empty('No run is watched. A watched run tells how much memory it takes:', 'rappel run -- YOUR COMMAND'));

@@ -3,6 +3,7 @@
 import { get } from '../api.js';
 import { href } from '../route.js';
 import { attempt, badge, button, bytes, empty, fill, h, head, number, plural, short } from '../ui.js';
+import { triggerWords } from '../words.js';
 import { moment } from './session.js';
 
 const at = (id, rest) => `/api/sessions/${encodeURIComponent(id)}${rest}`;
@@ -11,8 +12,10 @@ const MARKS = { prompt: '›', thought: '…', tool: '⚙', 'tool-started': '⚙
 const CALLS = new Set(['tool', 'tool-started', 'tool-finished', 'command']);
 const failed = (step) => (/^\S+ failed/.test(step.title) && CALLS.has(step.kind)) || /^\[-?[1-9]\d*\]/.test(step.title) || step.title.startsWith('verification failed');
 const sign = (step) => (failed(step) ? '✗' : MARKS[step.kind] ?? '·');
-/** `[101] make` is a command and its exit code. */
-const titled = (step) => step.title.replace(/^\[(-?\d+)\] (.*)$/s, (all, code, text) => (step.kind === 'command' ? `${text} (exit code ${code})` : all));
+/** `[101] make` is a command and its exit code. The JSON of a result is in the detail. */
+const titled = (step) => step.title.replace(/^\[(-?\d+)\] (.*)$/s, (all, code, text) => (step.kind === 'command' ? `${text} (exit code ${code})` : all))
+  .replace(/^(\S+ finished): [{[].*$/s, '$1')
+  .replace(/^checkpoint \(([a-z-]+)\) .*$/s, (_, trigger) => `checkpoint: ${triggerWords(trigger)}`);
 const word = (kind) => kind.replaceAll('-', ' ');
 
 /** The calls up to a step: one for each call, with how it ended by then. */
@@ -20,6 +23,9 @@ function callsOf(steps) {
   const calls = new Map();
   for (const step of steps) {
     if (!CALLS.has(step.kind)) continue;
+    // A shell call that a hook told of stands there as a tool call already.
+    const text = `: ${step.title.replace(/^\[-?\d+\] /, '')}`;
+    if (step.kind === 'command' && [...calls.values()].some((call) => call.title.endsWith(text))) continue;
     const known = step.kind === 'tool-finished' ? calls.get(step.id) : null;
     if (known) Object.assign(known, { state: failed(step) ? 'failed' : 'done', output: step.detail });
     else calls.set(step.id ?? step.number, { step, title: titled(step).replace(' started:', ':'), detail: step.detail, state: step.kind === 'tool-started' ? 'running' : failed(step) ? 'failed' : 'done' });
@@ -60,20 +66,20 @@ async function load(ctx) {
   const thoughts = h('div', { class: 'pane-body', tabindex: '0' });
   const calls = h('div', { class: 'pane-body', tabindex: '0' });
 
-  const rows = steps.map((step, place) => h('li', {}, button([h('span', { class: `sign ${failed(step) ? 'bad' : 'muted'}`, 'aria-hidden': 'true' }, sign(step)), h('span', { class: 'muted number' }, String(step.number)), h('span', { class: 'ellipsis' }, titled(step))], { kind: 'line', title: titled(step), onclick: () => go(place + 1) })));
+  const row = (step, place) => h('li', {}, button([h('span', { class: `sign ${failed(step) ? 'bad' : 'muted'}`, 'aria-hidden': 'true' }, sign(step)), h('span', { class: 'muted number' }, String(step.number)), h('span', { class: 'ellipsis' }, titled(step))], { kind: 'line', title: titled(step), onclick: () => go(place + 1) }));
   // Of a long replay only the steps around the present one are in the page.
-  let window_ = [-1, -1];
+  let part = null;
   const drawList = () => {
-    const from = Math.max(0, Math.min(now - 101, rows.length - 200));
-    if (from !== window_[0] && (now - 1 < window_[0] + 20 || now - 1 > window_[1] - 20 || window_[0] < 0)) {
-      window_ = [from, from + 200];
-      fill(list, rows.slice(from, from + 200));
+    const from = Math.max(0, Math.min(now - 101, steps.length - 200));
+    if (part == null || (from !== part && (now - 1 < part + 20 || now - 1 > part + 180))) {
+      part = from;
+      fill(list, steps.slice(from, from + 200).map((step, place) => row(step, from + place)));
     }
-    for (const row of list.querySelectorAll('[aria-current]')) row.removeAttribute('aria-current');
-    const row = rows[now - 1];
-    row.firstChild.setAttribute('aria-current', 'step');
+    list.querySelector('[aria-current]')?.removeAttribute('aria-current');
+    const here = list.children[now - 1 - part];
+    here.firstChild.setAttribute('aria-current', 'step');
     const box = list.parentElement;
-    if (box) box.scrollTop = Math.max(0, row.offsetTop - box.clientHeight / 2);
+    if (box) box.scrollTop = Math.max(0, here.offsetTop - box.clientHeight / 2);
   };
 
   const seen = new Map();
@@ -154,16 +160,17 @@ async function load(ctx) {
     n: { does: 'Next or previous failure', run: () => failure(1) },
     N: { does: 'Next or previous failure', run: () => failure(-1) },
   });
+  const move = (label, words, key, by) => button(label, { 'aria-label': words, title: `${words} (${key})`, onclick: () => jump(by) });
   const pane = (title, body) => h('section', { class: 'card pane', 'aria-label': title }, h('h2', {}, title), body);
   const node = h('div', { class: 'view replay-view' },
     head(session.task || id, h('span', { class: 'row' }, badge('◉ Replay: read-only, nothing changes', 'info'), h('span', { class: 'mono' }, id)), h('a', { class: 'button', href: href('session', id) }, 'Session')),
     h('div', { class: 'card scrubber' },
-      h('div', { class: 'row' }, button('|◀', { 'aria-label': 'First step', title: 'First step (Home)', onclick: () => jump(-steps.length) }), button('◀', { 'aria-label': 'One step back', title: 'One step back (←)', onclick: () => jump(-1) }), play, button('▶', { 'aria-label': 'One step forward', title: 'One step forward (→)', onclick: () => jump(1) }), button('▶|', { 'aria-label': 'Last step', title: 'Last step (End)', onclick: () => jump(steps.length) }), speed, button('✗ Next failure', { title: 'Next failure (n)', onclick: () => failure(1) })),
+      h('div', { class: 'row' }, move('|◀', 'First step', 'Home', -steps.length), move('◀', 'One step back', '←', -1), play, move('▶', 'One step forward', '→', 1), move('▶|', 'Last step', 'End', steps.length), speed, button('✗ Next failure', { title: 'Next failure (n)', onclick: () => failure(1) })),
       h('div', {}, slider), where),
     card,
     h('div', { class: 'panes' }, pane('Steps', h('div', { class: 'pane-body', tabindex: '0' }, list)), pane('Files', files), pane('Thoughts', thoughts), pane('Tool calls', calls)));
   draw();
-  requestAnimationFrame(() => drawList());
+  ctx.onShow(drawList);
   return node;
 }
 

@@ -6,7 +6,7 @@
 import * as api from '../api.js';
 import { href } from '../route.js';
 import { FACETS, facetWords, titleOf, triggerWords } from '../words.js';
-import { attempt, badge, button, command, duration, failure, fill, h, head, number, plural, section, time, toast } from '../ui.js';
+import { attempt, badge, button, command, duration, failure, fill, h, head, number, plural, prose, section, time, toast } from '../ui.js';
 
 const DELETIONS_MAX = 20;
 const PATHS_SHOWN = 500;
@@ -22,9 +22,7 @@ const CHOICES = {
   'terminate-connections': ['terminate_connections', 'Disconnect others from databases that they hold'],
   'terminate-sessions': ['terminate_sessions', 'End other agent sessions that are running'],
   'allow-stale': ['allow_stale', 'Also restore databases whose dump is older than the checkpoint'],
-  'restore-stale': ['allow_stale', 'Also restore databases whose dump is older than the checkpoint'],
   'trust-dump': ['trust_dump', 'Load dumps that came from elsewhere'],
-  'prune-refs': ['prune_refs', 'Delete branches and tags that were made after the checkpoint'],
 };
 
 export default {
@@ -48,13 +46,13 @@ class Restore {
     this.paths = ctx.query.path ? new Set([ctx.query.path]) : null; // null is every path
     this.options = {};
     this.advised = new Map();
-    this.state = 'planned'; // planned, running, done, failed
+    this.state = 'planned'; // planned, running, done, undoing, undone
     this.body = h('div', { class: 'stack rs' });
     this.node = h('div', { class: 'view' },
       head(`Restore “${titleOf(checkpoint)}”`, [triggerWords(checkpoint.trigger), ' · ', time(checkpoint.created_at), ' · ', h('a', { href: href('checkpoint', checkpoint.id), class: 'mono' }, checkpoint.id)]),
       this.body);
     ctx.keys({
-      Escape: { does: 'Back to the timeline, nothing is changed', run: () => this.state !== 'running' && ctx.navigate(href('timeline', null, { at: checkpoint.id })) },
+      Escape: { does: 'Back to the timeline, nothing is changed', run: () => !['running', 'undoing'].includes(this.state) && ctx.navigate(href('timeline', null, { at: checkpoint.id })) },
     });
     for (const name of ['checkpoint', 'restore.undone', 'restore.redone', 'restore.done']) ctx.on(name, () => { if (this.state === 'done') this.checkUndo(); });
   }
@@ -71,14 +69,20 @@ class Restore {
     if (!this.chosen.size || this.paths?.size === 0) { this.report = null; this.draw(); return; }
     try {
       this.report = await api.post(this.address, this.request(), { signal: this.ctx.signal });
-      if (!this.paths) this.all = this.report.actions.filter((one) => one.facet === 'files');
-      for (const { kind } of [...(this.report.advice ?? []), ...this.report.conflicts.flatMap((one) => one.advice ?? [])]) if (CHOICES[kind]) this.advised.set(...CHOICES[kind]);
+      if (!this.paths) this.all = filesOf(this.report);
+      this.advise([...(this.report.advice ?? []), ...this.report.conflicts.flatMap((one) => one.advice ?? [])]);
     } catch (error) {
       if (error.name === 'AbortError') throw error;
       this.error = error;
       this.report = null;
+      this.advise(error.advice ?? []);
     }
     this.draw();
+  }
+
+  /** Offers what would help as options. */
+  advise(advice) {
+    for (const { kind } of advice) if (CHOICES[kind]) this.advised.set(...CHOICES[kind]);
   }
 
   /** Plans again, and shows that it does. */
@@ -92,19 +96,27 @@ class Restore {
     const { report } = this;
     if (this.state !== 'planned') return;
     const focus = document.activeElement?.dataset?.focus;
+    const place = this.body.querySelector('.rs-files')?.scrollTop ?? 0;
     if (this.error) { fill(this.body, this.choices(), failure(this.error, () => this.again())); return; }
-    if (!report) { fill(this.body, this.choices(), this.files(), h('p', { class: 'note' }, 'Nothing is chosen. Tick at least one part or file.')); return; }
+    if (!report) { fill(this.body, this.choices(), this.files(), h('p', { class: 'note' }, 'Nothing is chosen. Tick at least one part or file.')); this.settle(focus, place); return; }
     const nothing = !report.actions.length && !report.details?.length && !report.sessions?.length && !report.tables?.length;
     fill(this.body,
       h('p', { class: 'rs-safe' }, 'Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
-      report.conflicts.map((one) => h('div', { class: 'note bad', role: 'alert' }, h('strong', {}, `Conflict: ${one.path}`), h('p', {}, one.reason))),
-      [...report.warnings].map((text) => h('p', { class: 'note warn' }, typeof text === 'string' ? text : text.text)),
+      report.conflicts.map((one) => h('div', { class: 'note bad', role: 'alert' }, h('strong', {}, `Conflict: ${one.path}`), h('p', {}, prose(one.reason)))),
+      [...report.warnings].map((text) => h('p', { class: 'note warn' }, prose(typeof text === 'string' ? text : text.text))),
       this.choices(),
       nothing ? h('p', { class: 'note good' }, 'The workspace is already like this checkpoint. There is nothing to do.') : this.summary(),
       this.files(),
       this.others(),
       nothing ? null : this.confirm());
-    if (focus) this.body.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus();
+    this.settle(focus, place);
+  }
+
+  /** Puts the focus and the list back where they were before a new plan was drawn. */
+  settle(focus, place) {
+    const list = this.body.querySelector('.rs-files');
+    if (list) list.scrollTop = place;
+    if (focus) this.body.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
   }
 
   choices() {
@@ -140,7 +152,7 @@ class Restore {
 
   /** The files of the whole plan, with a tick each. */
   files() {
-    const list = this.all ?? this.report?.actions.filter((one) => one.facet === 'files') ?? [];
+    const list = this.all ?? filesOf(this.report);
     if (!list.length || !this.chosen.has('files')) return null;
     const every = list.map((one) => one.path);
     const row = (one) => {
@@ -165,7 +177,7 @@ class Restore {
   }
 
   others() {
-    const part = (title, lines) => lines?.length > 0 && section(title, h('ul', { class: 'stack' }, lines.map((line) => h('li', {}, line))));
+    const part = (title, lines) => lines?.length > 0 && section(title, h('ul', { class: 'stack' }, lines.map((line) => h('li', {}, prose(line)))));
     return h('div', { class: 'grid' }, part('Git', this.report.details), part('Database tables', this.report.tables), part('Agent sessions', this.report.sessions));
   }
 
@@ -173,16 +185,17 @@ class Restore {
   confirm() {
     const { files, git, databases } = this.report.summary;
     const { name } = this.checkpoint.workspace;
-    const why = [databases && 'databases', git && 'git refs', files.delete > DELETIONS_MAX && plural(files.delete, 'deletion')].filter(Boolean);
+    const changes = [databases && 'databases', git && 'git refs'].filter(Boolean).join(' and ');
+    const why = [changes && `changes ${changes}`, files.delete > DELETIONS_MAX && `deletes ${plural(files.delete, 'file')}`].filter(Boolean);
     const blocked = this.report.conflicts.length > 0;
     const go = button('Restore', { kind: 'primary', disabled: blocked || why.length > 0, dataset: { focus: 'go' }, onclick: () => this.restore() });
     const field = h('input', { id: 'rs-name', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', 'aria-describedby': 'rs-why', dataset: { focus: 'name' } });
     field.addEventListener('input', () => { go.disabled = blocked || field.value.trim() !== name; });
     field.addEventListener('keydown', (event) => { if (event.key === 'Enter' && !go.disabled) this.restore(); });
     return h('div', { class: 'card rs-go' },
-      blocked && h('p', {}, 'Resolve the conflicts first: leave out the parts or files that they name, or tick an option above.'),
-      !blocked && why.length > 0 && h('div', { class: 'stack' }, h('p', { id: 'rs-why' }, `This changes ${why.join(' and ')}.`), h('label', { for: 'rs-name' }, 'Type the workspace’s name ', h('strong', {}, name), ' to go on'), field),
-      h('div', { class: 'row' }, go, h('a', { class: 'button', href: href('timeline', null, { at: this.checkpoint.id }) }, 'Cancel')));
+      blocked && h('p', {}, 'Something is in the way. End it and look again, or leave out the part or file that it names.'),
+      !blocked && why.length > 0 && h('div', { class: 'stack' }, h('p', { id: 'rs-why' }, `This ${why.join(' and ')}.`), h('label', { for: 'rs-name' }, 'Type the workspace’s name ', h('strong', {}, name), ' to go on'), field),
+      h('div', { class: 'row' }, go, blocked && button('Look again', { onclick: () => this.again() }), h('a', { class: 'button', href: href('timeline', null, { at: this.checkpoint.id }) }, 'Cancel')));
   }
 
   async restore() {
@@ -204,7 +217,8 @@ class Restore {
       await this.finished(done, Date.now() - began);
     } catch (error) {
       this.state = 'planned';
-      const changed = error.status === 409 && /plan/.test(`${error.message} ${error.hint ?? ''}`);
+      this.advise(error.advice ?? []);
+      const changed = error.kind === 'conflict' && /plan/i.test(`${error.message} ${error.hint ?? ''}`);
       await this.plan();
       this.body.prepend(changed ? h('p', { class: 'note warn', role: 'alert' }, 'The workspace changed since the plan was made, so nothing was done. This is the new plan.') : failure(error));
       scrollTo(0, 0);
@@ -221,8 +235,8 @@ class Restore {
         report.safety_checkpoint && h('p', {}, 'What was there before is safe in ', h('a', { href: href('checkpoint', report.safety_checkpoint), class: 'mono' }, report.safety_checkpoint), '.'),
         this.undoBox),
       report.conflicts.map((one) => h('p', { class: 'note warn' }, `Left as it is: ${one.path}: ${one.reason}`)),
-      [...report.warnings].map((text) => h('p', { class: 'note warn' }, typeof text === 'string' ? text : text.text)),
-      (report.sessions ?? []).length > 0 && section('Agent sessions', h('ul', { class: 'stack' }, report.sessions.map((line) => h('li', {}, line, resume(line))))),
+      [...report.warnings].map((text) => h('p', { class: 'note warn' }, prose(typeof text === 'string' ? text : text.text))),
+      (report.sessions ?? []).length > 0 && section('Agent sessions', h('ul', { class: 'stack' }, report.sessions.map((line) => h('li', {}, prose(line), resume(line))))),
       report.kept?.length > 0 && section('Kept aside', h('ul', {}, report.kept.map((one) => h('li', {}, h('code', {}, one.path), ' is now at ', h('code', {}, one.at), `: ${one.reason}`)))));
     this.body.querySelector('.rs-done').focus();
     await this.checkUndo();
@@ -239,18 +253,27 @@ class Restore {
   }
 
   async undo() {
+    this.state = 'undoing'; // Events of the undo itself must not ask whether it is possible.
     fill(this.undoBox, h('p', { role: 'status' }, 'Undoing …'));
     const done = await attempt(async () => {
       const answer = await api.job('/api/undo', {});
       return answer.dry_run ? api.job('/api/undo', { plan: answer.plan }) : answer;
     });
-    if (!done) { await this.checkUndo(); return; }
+    if (!done) { this.state = 'done'; await this.checkUndo(); return; }
+    this.state = 'undone';
     const left = done.conflicts ?? [];
     fill(this.body, h('div', { class: 'card rs-done ok', role: 'status' }, h('h2', {}, 'Undone'), h('p', {}, done.text ?? 'The workspace is as it was before the restore.'),
       left.map((one) => h('p', { class: 'note warn' }, `Left as it is: ${one.path}: ${one.reason}`)),
       h('div', { class: 'row' }, h('a', { class: 'button primary', href: href('timeline') }, 'To the timeline'), button('Plan it again', { onclick: () => { this.state = 'planned'; this.again(); } }))));
     toast('The restore was undone.');
   }
+}
+
+/** The files of a plan. A folder of which files are listed goes with them. */
+function filesOf(report) {
+  const list = (report?.actions ?? []).filter((one) => one.facet === 'files');
+  const folders = new Set(list.flatMap(({ path }) => path.split('/').slice(0, -1).map((_, at, parts) => parts.slice(0, at + 1).join('/'))));
+  return list.filter((one) => !folders.has(one.path));
 }
 
 /** The command in a line such as “… resume it with `claude --resume ID`”. */

@@ -4,7 +4,7 @@ import { get } from '../api.js';
 import { lines } from '../chart.js';
 import { href } from '../route.js';
 import { badge, bytes, command, copy, duration, empty, facts, h, head, number, plural, section, short, time } from '../ui.js';
-import { agentOf, moment, nameOf, total, verdict, verdictBadge } from './session.js';
+import { agentOf, continues, moment, nameOf, total, verdict, verdictBadge } from './session.js';
 
 const ms = (when) => new Date(when).getTime();
 const at = (id, rest) => `/api/sessions/${encodeURIComponent(id)}${rest}`;
@@ -13,7 +13,7 @@ const FILES_SHOWN = 40;
 /** The runs: sessions that no other session sent, the ones that need a look first. */
 function runsOf(sessions) {
   const known = new Set(sessions.map((one) => one.id));
-  return sessions.filter((one) => !known.has(one.parent) || one.parent === one.id);
+  return sessions.filter((one) => !known.has(one.parent) || one.parent === one.id || continues(one, sessions));
 }
 
 /** The command that takes a run up again. */
@@ -181,7 +181,11 @@ async function load(ctx) {
     if (next) ctx.navigate(href('runs', null, { session: next.id }));
   };
   ctx.keys({ j: { does: 'Next or previous run', run: () => step(1) }, k: { does: 'Next or previous run', run: () => step(-1) } });
-  for (const name of ['session.started', 'session.ended']) ctx.on(name, () => ctx.reload());
+  let soon = null;
+  ctx.on('*', (data, name) => {
+    if (name === 'session.started' || name === 'session.ended' || data?.session === chosen.id) soon ??= setTimeout(() => ctx.reload(), 2000);
+  });
+  ctx.onLeave(() => clearTimeout(soon));
   const failed = runs.filter((one) => one.process_gone || one.status === 'failed').length;
   return h('div', { class: 'view' },
     head('Runs', `${plural(runs.length, 'run')}${failed ? `, ✗ ${failed} failed or crashed` : ''}.`),

@@ -6,6 +6,8 @@ import { graph } from '../graph.js';
 import { href } from '../route.js';
 import { attempt, badge, button, copy, duration, empty, exact, facts, fill, h, head, number, plural, section, short, time } from '../ui.js';
 
+/** A tree with more entries than this begins folded. */
+const MANY = 200;
 const percent = (value) => `${Math.round(value * 100)} %`;
 const ms = (when) => new Date(when).getTime();
 const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
@@ -36,8 +38,10 @@ export function verdictBadge(session) {
   return badge(`${found.mark} ${found.word}`, found.kind);
 }
 
+/** Whether a session takes up the conversation of the one that it came from. */
+export const continues = (one, sessions) => sessions.some((before) => before.id === one.parent && before.assistant_session_id != null && before.assistant_session_id === one.assistant_session_id);
 export const nameOf = (session) => session.task || session.id;
-export const agentOf = (session) => session.provider ?? (session.exit ? 'command' : 'agent');
+export const agentOf = (session) => session.provider ?? (session.exit || session.process ? 'command' : 'agent');
 export const total = (tokens) => tokens.input + tokens.output + tokens.cache_read + tokens.cache_write;
 
 /** What a tool was called with, in a line. */
@@ -58,11 +62,20 @@ function activity(state, end) {
   for (const one of state.tool_state.calls) {
     const running = !one.completed_at;
     add('tool', one.started_at, `${one.tool}  ${said(one.arguments)}`, {
-      id: one.id, end: one.completed_at ?? new Date(end).toISOString(), running, failed: one.success === false,
+      id: one.id, shell: one.arguments?.command, end: one.completed_at ?? new Date(end).toISOString(), running, failed: one.success === false,
       detail: [whole(one.arguments), whole(one.result), one.error].filter(Boolean).join('\n\n'),
     });
   }
-  for (const one of state.command_history) add('command', one.timestamp, one.command, { id: one.id, failed: Boolean(one.exit_code), detail: [one.exit_code == null ? '' : `exit code ${one.exit_code}`, one.stdout_preview, one.stderr_preview].filter(Boolean).join('\n') });
+  for (const one of state.command_history) {
+    // A shell call that a hook told of stands there as a tool call already.
+    const call = all.find((tool) => tool.kind === 'tool' && tool.shell === one.command && ms(one.timestamp) >= tool.from && ms(one.timestamp) <= tool.to + 1000);
+    if (call) {
+      const more = [one.stdout_preview, one.stderr_preview].filter((text) => text && !call.detail.includes(text.trim()));
+      if (one.exit_code) Object.assign(call, { failed: true, detail: [call.detail, ...more, `exit code ${one.exit_code}`].join('\n\n') });
+      continue;
+    }
+    add('command', one.timestamp, one.command, { id: one.id, failed: Boolean(one.exit_code), detail: [one.exit_code == null ? '' : `exit code ${one.exit_code}`, one.stdout_preview, one.stderr_preview].filter(Boolean).join('\n') });
+  }
   for (const one of state.verification_results) add('check', one.created_at, one.text, { id: one.id, failed: !one.passed, detail: one.output ?? '' });
   for (const one of state.notes) add('note', one.created_at, one.text, { id: one.id });
   return all.sort((a, b) => a.from - b.from);
@@ -89,9 +102,7 @@ function hypotheses(now, course, range, goTo) {
     x: range, y: [0, 1], format: percent, label: 'Confidence in each hypothesis over time', height: 190, at: range[1], pick: goTo,
   }) : null;
   const list = h('ul', { class: 'items' });
-  const body = section('Hypotheses', ids.length
-    ? [h('p', { class: 'sub' }, 'How sure the agent was over time. Click the chart to go to that moment.'), chart, list]
-    : empty('The agent recorded no hypothesis.', 'rappel record hypothesis "the index is stale" --confidence 0.6'));
+  const body = section('Hypotheses', h('p', { class: 'sub' }, 'How sure the agent was over time. Click the chart to go to that moment.'), chart, list);
   const KINDS = { confirmed: ['✓ confirmed', 'good'], rejected: ['✗ ruled out', 'bad'], testing: ['◐ being tested', 'info'], open: ['○ open', ''] };
   const draw = (state, at) => {
     chart?.at(at);
@@ -119,32 +130,32 @@ function beliefs() {
     fill(body, state.beliefs.length
       ? [state.contradictions.map((one) => h('p', { class: 'note bad' }, `✗ These cannot both hold: “${names.get(one.first) ?? one.first}” and “${names.get(one.second) ?? one.second}”.`)),
         h('p', { class: 'sub' }, 'A belief stands below those that it depends on.'), graph(state.beliefs, state.belief_dependencies, against)]
-      : empty('No beliefs at this moment.', 'rappel record belief "the clock is right" --confidence 0.9'));
+      : h('p', { class: 'muted' }, 'None yet at this moment.'));
   };
   return { body: section('Beliefs', body), draw };
 }
 
 /** A short list that fills itself from the state. */
-function listed(title, none, items) {
+function listed(title, items) {
   const list = h('ul', { class: 'items' });
   const body = section(title, list);
-  return { body, draw: (state) => { const found = items(state); fill(list, found.length ? found : h('li', { class: 'muted' }, none)); } };
+  return { body, draw: (state) => { const found = items(state); fill(list, found.length ? found : h('li', { class: 'muted' }, 'None yet at this moment.')); } };
 }
 
-const gaps = () => listed('Gaps', 'Nothing that the agent did not know was recorded.', (state) => state.gaps.map((one) => h('li', {},
+const gaps = () => listed('Gaps', (state) => state.gaps.map((one) => h('li', {},
   h('div', { class: 'row' }, badge(one.filled ? '✓ answered' : '? open', one.filled ? 'good' : 'warn'), h('span', { class: 'grow' }, one.text)), one.filled && h('p', { class: 'sub' }, `Answer: ${one.answer}`))));
 
-const checks = () => listed('Verifications', 'No check was recorded.', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one) => h('li', {},
+const checks = () => listed('Verifications', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one) => h('li', {},
   h('div', { class: 'row' }, badge(one.passed ? '✓ passed' : '✗ failed', one.passed ? 'good' : 'bad'), h('span', { class: 'grow' }, one.text), moment(one.created_at)), one.output && h('pre', { class: 'output' }, one.output))));
 
-const notes = () => listed('Notes', 'No note was recorded.', (state) => [...state.notes].reverse().map((one) => h('li', {}, h('div', { class: 'row' }, h('span', { class: 'grow' }, one.text), moment(one.created_at)))));
+const notes = () => listed('Notes', (state) => [...state.notes].reverse().map((one) => h('li', {}, h('div', { class: 'row' }, h('span', { class: 'grow' }, one.text), moment(one.created_at)))));
 
 /** The tree beside the bars, or the log; what is searched for; only failures. */
 function work(ctx, range) {
   const chosen = { how: ctx.query.show === 'log' ? 'log' : 'tree', failures: ctx.query.failures === 'yes', text: ctx.query.find ?? '' };
   const place = h('div', { class: 'work' });
   const open = new Set();
-  const closed = new Set();
+  const toggled = new Set();
   let items = [];
   let omitted = 0;
   const keep = () => ctx.keep({ show: chosen.how === 'log' ? 'log' : null, failures: chosen.failures ? 'yes' : null, find: chosen.text || null });
@@ -159,22 +170,22 @@ function work(ctx, range) {
     const text = chosen.text.toLowerCase();
     return items.filter((one) => (!chosen.failures || one.failed) && (!text || `${one.kind} ${one.title} ${one.detail ?? ''}`.toLowerCase().includes(text)));
   };
-  const bar = (one) => {
-    const span = range[1] - range[0] || 1;
-    const left = Math.max(0, Math.min(99.6, ((one.from - range[0]) / span) * 100));
-    const wide = one.to > one.from ? Math.max(0.4, ((Math.min(one.to, range[1]) - one.from) / span) * 100) : 0;
+  const bar = (one, [from, to] = range) => {
+    const span = to - from || 1;
+    const left = Math.max(0, Math.min(99.2, ((one.from - from) / span) * 100));
+    const wide = one.to > one.from ? Math.max(0.4, ((Math.min(one.to, to) - one.from) / span) * 100) : 0;
     return h('span', { class: `bar-of of-${one.kind} ${one.failed ? 'failed' : ''} ${one.running ? 'open' : ''}`, style: { left: `${left}%`, width: wide ? `${wide}%` : '4px' } });
   };
-  const row = (one) => {
+  const row = (one, span) => {
     const key = `${one.kind}${one.id}`;
     const took = one.kind === 'tool' && !one.running ? duration(one.to - one.from) : outcome(one);
     const detail = h('pre', { class: 'output', hidden: !open.has(key) }, [one.title, one.detail].filter(Boolean).join('\n\n'));
     const name = button([h('span', { class: `sign ${one.failed ? 'bad' : 'muted'}`, 'aria-hidden': 'true' }, sign(one)), h('span', { class: 'ellipsis' }, one.title)], {
       kind: 'line', 'aria-expanded': String(open.has(key)), 'aria-label': `${one.kind}${outcome(one) ? `, ${outcome(one)}` : ''}: ${one.title.slice(0, 200)}`,
-      onclick: () => { if (open.has(key)) open.delete(key); else open.add(key); detail.hidden = !open.has(key); name.setAttribute('aria-expanded', String(open.has(key))); },
+      onclick: () => { if (!open.delete(key)) open.add(key); detail.hidden = !open.has(key); name.setAttribute('aria-expanded', String(open.has(key))); },
     });
     const told = `${TIME.format(one.from)}${took ? ` · ${took}` : ''}`;
-    return h('li', { class: one.failed ? 'failed' : null }, h('div', { class: 'bar-row' }, name, h('span', { class: 'track', title: told }, bar(one)), h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
+    return h('li', { class: one.failed ? 'failed' : null }, h('div', { class: 'bar-row' }, name, h('span', { class: 'track', title: told }, bar(one, span)), h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
   };
   const tree = (list) => {
     const groups = [];
@@ -183,19 +194,21 @@ function work(ctx, range) {
       else if (groups.length) groups.at(-1).rest.push(one);
       else groups.push({ prompt: null, rest: [one] });
     }
-    return h('ul', { class: 'tree' }, h('li', { class: 'bar-row axis-row', 'aria-hidden': 'true' }, h('span', {}), h('span', { class: 'track' }, h('span', {}, TIME.format(range[0])), h('span', {}, TIME.format(range[1]))), h('span', { class: 'took' })),
-      groups.map(({ prompt, rest }) => {
+    return [h('p', { class: 'sub' }, 'The grey bar is when a prompt was at work in the session. The bars below it share the time of that prompt.'), h('ul', { class: 'tree' }, h('li', { class: 'bar-row axis-row', 'aria-hidden': 'true' }, h('span', {}), h('span', { class: 'track' }, h('span', {}, TIME.format(range[0])), h('span', {}, TIME.format(range[1]))), h('span', { class: 'took' })),
+      groups.map(({ prompt, rest }, place) => {
         const key = prompt?.id ?? '';
-        const below = h('ul', { hidden: closed.has(key) }, rest.slice(0, 1000).map(row));
+        // Of a long session only the newest prompt is open at first.
+        const shown = !prompt || toggled.has(key) !== (list.length <= MANY || place === groups.length - 1);
+        const last = Math.max(prompt?.from ?? 0, ...rest.map((one) => one.to));
+        const below = h('ul', {}, shown && rest.slice(0, 1000).map((one) => row(one, prompt ? [prompt.from, last] : range)));
         const failed = rest.filter((one) => one.failed).length;
         if (!prompt) return h('li', {}, below);
-        const name = button([h('span', { class: 'sign', 'aria-hidden': 'true' }, closed.has(key) ? '▸' : '▾'), h('span', { class: 'ellipsis' }, prompt.title)], {
-          kind: 'line heading', 'aria-expanded': String(!closed.has(key)), title: prompt.title,
-          onclick: () => { if (closed.has(key)) closed.delete(key); else closed.add(key); draw(); },
+        const name = button([h('span', { class: 'sign', 'aria-hidden': 'true' }, shown ? '▾' : '▸'), h('span', { class: 'ellipsis' }, prompt.title)], {
+          kind: 'line heading', id: `prompt-${key}`, 'aria-expanded': String(shown), title: prompt.title,
+          onclick: () => { if (!toggled.delete(key)) toggled.add(key); draw(); document.getElementById(`prompt-${key}`)?.focus(); },
         });
-        const last = Math.max(prompt.from, ...rest.map((one) => one.to));
         return h('li', {}, h('div', { class: 'bar-row' }, name, h('span', { class: 'track' }, bar({ ...prompt, to: last })), h('span', { class: `took ${failed ? 'bad' : 'muted'}` }, failed ? `✗ ${failed} failed` : duration(last - prompt.from))), below);
-      }));
+      }))];
   };
   const log = (list) => h('pre', { class: 'log', tabindex: '0', 'aria-label': 'What happened, as text' }, list.map((one) => {
     const begin = `${TIME.format(one.from)} ${sign(one)} ${one.kind.padEnd(8)}`;
@@ -256,6 +269,9 @@ export async function loadSession(ctx) {
   };
   const now = latest.state;
   const parts = [hypotheses(now, course, range, goTo), beliefs(), gaps(), checks(), notes()];
+  const lists = [now.hypotheses, now.beliefs, now.gaps, now.verification_results, now.notes];
+  const known = lists.map((list, place) => (list.length ? parts[place].body : null));
+  const beside = (name, nodes) => (nodes.some(Boolean) ? h('div', { class: name }, nodes) : null);
   const doing = work(ctx, range);
   parts.push(doing);
 
@@ -286,7 +302,6 @@ export async function loadSession(ctx) {
     if (event === last) { draw(latest); return; }
     asking = new AbortController();
     const { signal } = asking;
-    ctx.signal.addEventListener('abort', () => asking.abort(), { once: true });
     attempt(async () => {
       const found = await get('/api/at', { session: id, event }, { signal });
       if (!signal.aborted) draw(found);
@@ -310,18 +325,18 @@ export async function loadSession(ctx) {
     if (data?.session !== id || event !== last || soon) return;
     soon = setTimeout(() => ctx.reload(), 1500);
   });
-  ctx.onLeave(() => clearTimeout(soon));
+  ctx.onLeave(() => { clearTimeout(soon); asking?.abort(); });
 
   const node = h('div', { class: 'view session-view' },
-    head(nameOf(session), h('span', { class: 'row' }, verdictBadge(session), agentOf(session), h('span', { class: 'mono' }, id), h('span', {}, 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'session that sent it')),
+    head(nameOf(session), h('span', { class: 'row' }, verdictBadge(session), agentOf(session), h('span', { class: 'mono' }, id), h('span', {}, 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'the session it came from')),
       h('a', { class: 'button', href: href('runs', null, { session: id }) }, 'Report'), h('a', { class: 'button', href: href('replay', id) }, 'Replay'), course.resume && copy('Copy resume command', course.resume)),
     h('div', { class: 'card scrubber' },
       h('div', { class: 'row' }, button('◀', { kind: 'small', 'aria-label': 'One event back', title: 'One event back (←)', onclick: () => move(event - 1) }), h('div', { class: 'grow' }, slider), button('▶', { kind: 'small', 'aria-label': 'One event forward', title: 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
       where),
     h('div', { class: 'card' }, numbers),
-    h('div', { class: 'grid' }, parts[0].body, parts[1].body),
-    h('div', { class: 'grid thirds' }, parts[2].body, parts[3].body, parts[4].body),
-    doing.body);
+    beside('grid', known.slice(0, 2)), beside('grid thirds', known.slice(2)),
+    doing.body,
+    known.some(Boolean) ? null : section('What it knew', empty('The agent recorded no hypotheses, beliefs, gaps, checks or notes. An agent records them like this:', 'rappel record hypothesis "the index is stale" --confidence 0.6')));
   draw(latest);
   if (event !== last) draw(await get('/api/at', { session: id, event }, options));
   return node;

@@ -3,12 +3,12 @@
 import { get } from '../api.js';
 import { href } from '../route.js';
 import { duration, empty, fill, h, head, number, plural, time } from '../ui.js';
-import { agentOf, loadSession, nameOf, verdictBadge } from './session.js';
+import { agentOf, continues, loadSession, nameOf, verdictBadge } from './session.js';
 
 /** Sessions in the order of a tree: a session that another one sent stands below it. */
 function tree(sessions) {
   const known = new Set(sessions.map((one) => one.id));
-  const below = Map.groupBy(sessions, (one) => (known.has(one.parent) ? one.parent : null));
+  const below = Map.groupBy(sessions, (one) => (known.has(one.parent) && !continues(one, sessions) ? one.parent : null));
   const found = [];
   const seen = new Set();
   const add = (list, depth) => {
@@ -38,7 +38,7 @@ async function list(ctx) {
   const rows = h('ul', { class: 'session-list' });
   const row = ([one, depth]) => h('li', { style: { 'padding-left': `${Math.min(depth, 4) * 20}px` } },
     h('a', { class: 'session-row', href: href('session', one.id) },
-      h('span', { class: 'name' }, depth > 0 && h('span', { class: 'muted', 'aria-label': 'sent by the session above' }, '↳ '), nameOf(one)),
+      h('span', { class: 'name' }, depth > 0 && h('span', { class: 'muted', title: 'Sent by the session above' }, '↳ ', h('span', { class: 'visually-hidden' }, 'sent by the session above: ')), nameOf(one)),
       h('span', {}, verdictBadge(one)),
       h('span', { class: 'muted' }, agentOf(one)),
       h('span', { class: 'muted' }, time(one.started_at)),
@@ -70,7 +70,7 @@ async function list(ctx) {
   draw();
   if (!sessions.length) {
     return h('div', { class: 'view' }, head('Sessions', 'What agents did, and what they knew.'),
-      empty('No agent has worked here yet. Have your agent recorded, or run any command with checkpoints:', 'rappel integrate claude'), empty('Without an integration:', 'rappel run -- YOUR COMMAND'));
+      empty('No agent has worked here yet. Have your agent recorded:', 'rappel integrate claude'), empty('Or run any command with checkpoints:', 'rappel run -- YOUR COMMAND'));
   }
   return h('div', { class: 'view' }, head('Sessions', `${number(sessions.length)} in this workspace, newest first.`),
     h('div', { class: 'row' }, find, h('label', { class: 'tick' }, only, 'Only failures')), h('div', { class: 'card flush' }, rows));

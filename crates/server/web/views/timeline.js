@@ -1,35 +1,30 @@
 // Timeline: the checkpoints as a graph, newest first. The first row is now.
 //
-// All entries are loaded page by page; only the rows in sight are in the document. Lanes are
-// computed here for the rows that are shown, so folding and filtering keep the graph whole.
+// All entries are loaded page by page; only the rows in sight are in the document. rows.js decides
+// which rows there are, and computes the lanes for just these, so a folded graph is whole.
 
 import * as api from '../api.js';
+import { filesOf } from '../diff.js';
+import { graph, graphWidth, legend } from '../lanes.js';
 import { href } from '../route.js';
-import { KINDS, isBefore, kindOf, ownTags, sessionName, titleOf, triggerWords } from '../words.js';
-import { ask, attempt, badge, button, copyText, empty, facts, fill, h, number, plural, svg, time, toast } from '../ui.js';
+import { ancestor, promptsOf, rows } from '../rows.js';
+import { isBefore, ownTags, sessionName, titleOf, triggerWords } from '../words.js';
+import { ask, attempt, badge, button, copyText, empty, facts, fill, h, number, plural, prose, time, toast } from '../ui.js';
 
-const PAGE = 500;
+const PAGE = 1000;
 const FIRST = 120;
-const LANE = 14;
-const LANES_MAX = 9;
-const FOLDABLE = new Set(['work', 'mind', 'before', 'session', 'house']);
 
 export default {
   title: () => 'Timeline',
   css: true,
   async load(ctx) {
-    const [first, status, sessions] = await Promise.all([
-      api.get('/api/timeline', { limit: FIRST, all: true }, ctx),
-      api.get('/api/status', {}, ctx),
-      api.get('/api/sessions', {}, ctx),
-    ]);
-    return new Timeline(ctx, first, status, sessions.sessions).node;
+    return new Timeline(ctx, await api.get('/api/timeline', { limit: FIRST, all: true }, ctx)).node;
   },
 };
 
 class Timeline {
-  constructor(ctx, first, status, sessions) {
-    Object.assign(this, { ctx, status, sessions, entries: [], byId: new Map(), total: first.total, next: first.next });
+  constructor(ctx, first) {
+    Object.assign(this, { ctx, status: null, sessions: [], entries: [], byId: new Map(), total: first.total, next: first.next, unreadable: first.unreadable });
     this.filter = { session: '', tag: '', trigger: '', text: '', ...pick(ctx.query, ['session', 'tag', 'trigger', 'text']) };
     this.house = ctx.query.house === '1';
     this.open = new Set();
@@ -42,10 +37,14 @@ class Timeline {
     this.take(first.checkpoints);
     this.build();
     this.layout();
+    this.measure();
+    this.drawCount();
     this.live();
     this.keys();
     if (this.next) this.loadRest();
-    requestAnimationFrame(() => { this.measure(); this.draw(); if (this.selected) this.select(this.selected, { scroll: true }); else this.drawPanel(); });
+    this.refreshStatus().catch(() => {});
+    api.get('/api/sessions', {}, ctx).then(({ sessions }) => { this.sessions = sessions; this.drawChoices(); }, () => {});
+    ctx.onShow(() => { this.draw(); if (this.selected) this.select(this.selected); else this.drawPanel(); });
   }
 
   // ---- Data
@@ -101,7 +100,9 @@ class Timeline {
 
   async refreshStatus() {
     this.status = await api.get('/api/status', {}, this.ctx);
-    this.forget('now');
+    const told = JSON.stringify(pick(this.status, ['unsaved', 'unsaved_git', 'unsaved_databases', 'sessions', 'crashed_sessions', 'latest', 'state', 'reasons']));
+    if (told === this.statusTurn) return;
+    this.statusTurn = told;
     this.draw();
     if (!this.selected) this.drawPanel();
   }
@@ -113,6 +114,8 @@ class Timeline {
     for (const name of ['checkpoint', 'checkpoint.undeleted', 'restore.done', 'restore.undone', 'restore.redone']) ctx.on(name, soon);
     for (const name of ['session.started', 'session.ended', 'session.paused', 'session.resumed', 'tool.finished']) ctx.on(name, status);
     ctx.on('checkpoint.deleted', ({ checkpoint }) => {
+      const gone = this.byId.get(checkpoint);
+      for (const one of this.entries) if (one.parent === checkpoint) one.parent = gone?.parent ?? null;
       this.byId.delete(checkpoint);
       this.entries = this.entries.filter((one) => one.id !== checkpoint);
       soon();
@@ -153,123 +156,30 @@ class Timeline {
 
   /** Decides which rows are shown, and where their lines go. */
   layout() {
-    this.children = new Map();
-    for (const entry of this.entries) if (entry.parent) this.children.set(entry.parent, [...(this.children.get(entry.parent) ?? []), entry.id]);
-    const items = this.filtering ? this.flat() : this.grouped();
-    if (!this.filtering) {
-      const current = this.entries.find((one) => one.current);
-      items.unshift({ key: 'now', kind: 'now', id: 'now', parent: current?.id ?? null });
-    }
-    const shownIds = new Set(items.filter((item) => item.kind !== 'title').map((item) => item.id));
-    const lanes = new Lanes();
-    let widest = 1;
-    for (const item of items) {
-      if (item.kind === 'title') item.place = lanes.pass();
-      else item.place = lanes.place(item.id, this.ancestor(item, shownIds));
-      widest = Math.max(widest, lanes.width);
-    }
-    this.lanes = Math.min(widest, LANES_MAX);
-    this.items = items;
-    this.index = new Map(items.map((item, at) => [item.key, at]));
-    if (this.list) {
-      this.list.style.setProperty('--graph', `${this.lanes * LANE + 14}px`);
-      this.list.style.height = `${items.length * (this.rowHeight ?? 36)}px`;
-    }
-  }
-
-  /** The nearest ancestor that has a row. One that is not loaded yet counts: its line goes on. */
-  ancestor(item, shown) {
-    let id = item.kind === 'now' ? item.parent : this.byId.get(item.id)?.parent ?? null;
-    for (let steps = 0; id && steps < 100_000; steps += 1) {
-      if (shown.has(id) || !this.byId.has(id)) return id;
-      id = this.byId.get(id).parent;
-    }
-    return null;
-  }
-
-  flat() {
-    return this.entries.filter((entry) => this.matches(entry)).map((entry) => ({ key: entry.id, kind: 'entry', id: entry.id, entry }));
-  }
-
-  /** Prompts as headings with what followed folded below them. */
-  grouped() {
-    const prompts = this.promptOf();
-    const items = [];
-    const { entries } = this;
-    for (let at = 0; at < entries.length;) {
-      const entry = entries[at];
-      if (!this.house && this.isHousekeeping(entry)) { at += 1; continue; }
-      const group = prompts.get(entry.id) ?? (FOLDABLE.has(kindOf(entry.trigger)) ? `auto ${entry.session_id ?? ''}` : null);
-      let end = at + 1;
-      if (group) while (end < entries.length && (prompts.get(entries[end].id) ?? (FOLDABLE.has(kindOf(entries[end].trigger)) ? `auto ${entries[end].session_id ?? ''}` : null)) === group) end += 1;
-      const run = entries.slice(at, end).filter((one) => this.house || !this.isHousekeeping(one));
-      this.group(items, run, group);
-      at = end;
-    }
-    return items;
-  }
-
-  group(items, run, group) {
-    const last = run.at(-1);
-    const isPrompt = last?.trigger === 'prompt';
-    const key = `${group}@${last?.id}`;
-    const hidden = run.filter((one) => this.isFoldable(one) && one !== (isPrompt ? last : null));
-    const plain = (one, extra = {}) => ({ key: one.id, kind: 'entry', id: one.id, entry: one, ...extra });
-    if (!hidden.length || (!isPrompt && hidden.length < 3)) { items.push(...run.map((one) => plain(one))); return; }
-    const open = this.open.has(key);
-    const heading = isPrompt ? last : this.byId.get(group) ?? null;
-    const counts = { group: key, count: hidden.length, open, heading, oldest: last, session: last.session_id, changed: sum(run) };
-    const visible = run.filter((one) => !hidden.includes(one) && one !== (isPrompt ? last : null));
-    if (!open && !visible.length && isPrompt) { items.push({ key: last.id, kind: 'head', id: last.id, entry: last, ...counts }); return; }
-    if (!open && !visible.length) { items.push({ key: `h ${key}`, kind: 'head', id: hidden[0].id, entry: hidden[0], ...counts }); return; }
-    items.push({ key: `t ${key}`, kind: 'title', id: null, entry: heading ?? run[0], ...counts });
-    const rest = open ? run : run.filter((one) => !hidden.includes(one));
-    items.push(...rest.map((one) => plain(one, { inner: true, start: isPrompt && one === last })));
-  }
-
-  /** The prompt that each entry followed, by its session. */
-  promptOf() {
-    const found = new Map();
-    const known = new Map(); // id -> linked list of {session, id, before}
-    for (let at = this.entries.length - 1; at >= 0; at -= 1) {
-      const { id, parent, session_id: session, trigger } = this.entries[at];
-      let list = known.get(parent) ?? null;
-      if (trigger === 'prompt' && session) list = { session, id, before: list };
-      known.set(id, list);
-      let one = list;
-      for (let steps = 0; one && one.session !== session && steps < 50; steps += 1) one = one.before;
-      if (session && one?.session === session) found.set(id, one.id);
-    }
-    return found;
-  }
-
-  isFoldable(entry) {
-    return FOLDABLE.has(kindOf(entry.trigger)) && !entry.current && !entry.pinned && !ownTags(entry.tags).length
-      && (this.children.get(entry.id)?.length ?? 0) < 2;
-  }
-
-  /** A save before a restore that nothing goes on from. */
-  isHousekeeping(entry) {
-    return entry.trigger === 'pre-restore' && !entry.current && !entry.pinned && !ownTags(entry.tags).length && !this.children.has(entry.id);
+    Object.assign(this, rows(this, this.filtering ? (entry) => this.matches(entry) : null));
+    this.index = new Map(this.items.map((item, at) => [item.key, at]));
+    this.list.style.setProperty('--graph', `${graphWidth(this.lanes)}px`);
+    this.list.style.height = `${this.items.length * (this.rowHeight ?? 36)}px`;
   }
 
   // ---- The page
 
   build() {
-    this.list = h('ol', { class: 'tl-list', 'aria-label': 'Checkpoints, newest first' });
-    this.panel = h('aside', { class: 'tl-panel', 'aria-label': 'Details' });
+    this.list = h('ol', { class: 'tl-rows', 'aria-label': 'Checkpoints, newest first' });
+    this.panel = h('section', { class: 'tl-panel', 'aria-label': 'Details' });
+    this.note = h('div', { hidden: true });
     this.count = h('p', { class: 'sub', role: 'status' });
     this.bar = h('div', { class: 'tl-filters', role: 'search' });
     this.node = h('div', { class: 'view tl' },
       h('div', { class: 'head' }, h('div', {}, h('h1', {}, 'Timeline'), this.count),
         h('div', { class: 'actions' }, button('Save now', { kind: 'primary', onclick: () => this.save() }))),
+      this.unreadable.length > 0 && h('p', { class: 'note warn' }, `${plural(this.unreadable.length, 'checkpoint')} cannot be read. `, prose('`rappel verify` tells why.')),
       this.bar,
-      h('div', { class: 'tl-body' }, this.list, this.panel));
+      h('div', { class: 'tl-body' }, h('div', { class: 'stack tl-list' }, this.list, this.note), this.panel));
     this.text = h('input', { type: 'search', placeholder: 'Filter by text', 'aria-label': 'Filter by text', value: this.filter.text });
     this.text.addEventListener('input', later(150, () => this.setFilter({ text: this.text.value.trim() })));
     this.selects = h('div', { class: 'row' });
     this.bar.append(this.text, this.selects);
-    if (!this.entries.length) fill(this.list, h('li', { class: 'tl-empty' }, empty('No checkpoint yet. Make the first one here, or in the workspace:', 'rappel save "Before I begin"')));
     this.drawChoices();
     this.drawCount();
     if (this.filter.text) this.search();
@@ -306,28 +216,30 @@ class Timeline {
     const loading = this.next ? ` · ${number(this.entries.length)} loaded so far` : '';
     const shown = this.filtering ? `${number(this.items.length)} of ${plural(this.total, 'checkpoint')}` : plural(this.total, 'checkpoint');
     this.count.textContent = shown + loading;
-    const none = this.filtering && !this.items.length && !this.next;
-    const note = this.list.querySelector('.tl-empty');
-    if (none && !note) this.list.append(h('li', { class: 'tl-empty' }, empty('No checkpoint matches these filters.')));
-    else if (!none && note && this.entries.length) note.remove();
+    const unmatched = this.filtering && !this.items.length && !this.next;
+    this.list.hidden = unmatched;
+    this.note.hidden = this.entries.length > 0 && !unmatched;
+    if (!this.note.hidden) fill(this.note, unmatched && this.entries.length ? empty('No checkpoint matches these filters.') : empty('No checkpoint yet. Make the first one here, or in the workspace:', 'rappel save "Before I begin"'));
   }
 
   setFilter(values) {
     Object.assign(this.filter, values);
-    this.keepQuery();
     this.found = null;
     this.layout();
+    if (!this.index.has(this.selected)) { this.selected = null; this.drawPanel(); }
+    this.keepQuery();
     this.rows.clear();
     this.list.replaceChildren();
     scrollTo(0, 0);
+    this.drawCount();
     this.draw();
     this.drawChoices();
-    this.drawCount();
     if (this.filter.text) this.search();
   }
 
   keepQuery() {
-    this.ctx.setQuery({ ...this.filter, house: this.house ? '1' : '', at: this.selected });
+    this.keep ??= later(100, () => { if (!this.ctx.signal.aborted) this.ctx.setQuery({ ...this.filter, house: this.house ? '1' : '', at: this.selected }); });
+    this.keep();
   }
 
   /** Looks for the text in what agents did, too. */
@@ -337,8 +249,8 @@ class Timeline {
     if (!answer || text !== this.filter.text) return;
     this.found = new Set((answer.checkpoints ?? []).map((one) => one.id));
     this.layout();
-    this.draw();
     this.drawCount();
+    this.draw();
   }
 
   measure() {
@@ -353,33 +265,30 @@ class Timeline {
     const first = Math.max(0, Math.floor(-top / this.rowHeight) - 12);
     const last = Math.min(this.items.length, Math.ceil((innerHeight - top) / this.rowHeight) + 12);
     const wanted = new Set();
-    const add = document.createDocumentFragment();
-    for (let at = first; at < last; at += 1) {
+    // From the last row up, so that rows stand in the document as they do on the screen.
+    let below = null;
+    for (let at = last - 1; at >= first; at -= 1) {
       const item = this.items[at];
       wanted.add(item.key);
-      const print = `${at} ${this.lanes} ${JSON.stringify(item.place)} ${item.kind} ${item.open} ${item.count} ${item.inner} ${item.entry ? JSON.stringify([item.entry.tags, item.entry.description, item.entry.pinned, item.entry.current]) : ''}`;
+      const print = `${item.kind === 'now' ? this.statusTurn : ''} ${at} ${this.lanes} ${JSON.stringify(item.place)} ${item.kind} ${item.open} ${item.count} ${item.inner} ${item.entry ? JSON.stringify([item.entry.tags, item.entry.description, item.entry.pinned, item.entry.current]) : ''}`;
       const known = this.rows.get(item.key);
-      if (known?.print === print) continue;
+      if (known?.print === print) { below = known.node; continue; }
       const node = this.row(item, at);
       if (fresh.has(item.id)) node.classList.add('fresh');
       if (known) {
         const focused = known.node.contains(document.activeElement);
         known.node.replaceWith(node);
         if (focused) node.querySelector('a, button')?.focus({ preventScroll: true });
-      } else add.append(node);
+      } else this.list.insertBefore(node, below);
+      below = node;
       this.rows.set(item.key, { node, print });
     }
-    this.list.append(add);
+    this.rows.get(this.selected)?.node.setAttribute('aria-current', 'true');
     for (const [key, { node }] of this.rows) {
       if (wanted.has(key) || node.contains(document.activeElement)) continue;
       node.remove();
       this.rows.delete(key);
     }
-  }
-
-  forget(key) {
-    const known = this.rows.get(key);
-    if (known) known.print = '';
   }
 
   row(item, at) {
@@ -398,8 +307,16 @@ class Timeline {
     return node;
   }
 
+  /** The sessions that run, without those whose process is gone. */
+  atWork() {
+    const gone = new Set(this.status.crashed_sessions.map((one) => one.id));
+    return this.status.sessions.filter((id) => !gone.has(id));
+  }
+
   nowCells() {
-    const { unsaved, unsaved_databases: databases, unsaved_git: git, sessions, latest_at: at } = this.status;
+    if (!this.status) return [h('span', { class: 'tl-title' }, h('a', { href: href('timeline') }, 'Now'), h('span', { class: 'muted' }, 'looking …'))];
+    const { unsaved, unsaved_databases: databases, unsaved_git: git, latest_at: at } = this.status;
+    const sessions = this.atWork();
     const parts = [unsaved ? plural(unsaved, 'file') : null, git ? 'git' : null, databases.length ? plural(databases.length, 'database') : null].filter(Boolean);
     const words = parts.length ? `${parts.join(', ')} changed since the last checkpoint` : at ? 'everything is saved' : 'nothing is saved yet';
     return [
@@ -430,9 +347,9 @@ class Timeline {
         !heading && tags.slice(0, 3).map((tag) => badge(tag, '', { title: `Tag ${tag}` })),
         !heading && tags.length > 3 && badge(`+${tags.length - 3}`),
         entry.lineage && badge(`from ${entry.lineage.origin || 'elsewhere'}`, 'warn', { title: entry.lineage.origin }),
-        !heading && !entry.holds_files && h('span', { class: 'muted' }, 'agent state only'),
+        !heading && !entry.holds_files && h('span', { class: 'muted nowrap' }, 'agent state only'),
         (heading || !item.inner) && (item.session ?? entry.session_id) && h('span', { class: 'muted ellipsis', title: item.session ?? entry.session_id }, sessionName(item.session ?? entry.session_id))),
-      changes(changed),
+      changes(changed, heading),
       time(entry.created_at, { class: 'tl-time' }),
       h('span', { class: 'tl-act' }, button('Back to before this', { kind: 'small', onclick: () => this.back(item) })),
     ];
@@ -458,7 +375,6 @@ class Timeline {
     if (!item?.group) return;
     const wasOpen = this.open.delete(item.group);
     if (!wasOpen) this.open.add(item.group);
-    const at = this.index.get(item.key);
     const selected = this.selected === item.key;
     this.layout();
     const now = this.items.find((one) => one.group === item.group);
@@ -466,7 +382,6 @@ class Timeline {
     this.draw();
     const node = this.rows.get(now?.key)?.node;
     node?.querySelector('.tl-fold')?.focus({ preventScroll: true });
-    void at;
   }
 
   // ---- Selecting
@@ -491,7 +406,7 @@ class Timeline {
   /** Unfolds what hides a checkpoint. */
   reveal(id) {
     if (!this.byId.has(id)) return null;
-    const prompts = this.promptOf();
+    const prompts = promptsOf(this.entries);
     const group = prompts.get(id);
     for (const item of this.items) if (item.group && (item.heading?.id === group || !item.heading)) this.open.add(item.group);
     this.layout();
@@ -510,7 +425,7 @@ class Timeline {
     if (!item) return this.move(1);
     if (item.kind === 'title') return this.move(1);
     const shown = new Map(this.items.filter((one) => one.id).map((one) => [one.id, one.key]));
-    const parent = this.ancestor(item, new Set(shown.keys()));
+    const parent = ancestor(this, item, new Set(shown.keys()));
     if (!parent || !shown.has(parent)) return undefined;
     this.trail.push([shown.get(parent), item.key]);
     return this.select(shown.get(parent), { focus: true });
@@ -524,7 +439,7 @@ class Timeline {
     const item = this.items[this.index.get(this.selected) ?? -1];
     if (!item) return this.move(-1);
     const shown = new Set(this.items.filter((one) => one.id).map((one) => one.id));
-    const child = this.items.find((one) => one.kind !== 'title' && one.id && one !== item && this.ancestor(one, shown) === item.id);
+    const child = this.items.find((one) => one.kind !== 'title' && one.id && one !== item && ancestor(this, one, shown) === item.id);
     return child ? this.select(child.key, { focus: true }) : this.move(-1);
   }
 
@@ -613,14 +528,16 @@ class Timeline {
 
   /** The newest checkpoint inside a group. */
   newestOf(item) {
-    const prompts = this.promptOf();
+    const prompts = promptsOf(this.entries);
     return this.entries.find((one) => prompts.get(one.id) === item.heading?.id)?.id ?? item.entry.id;
   }
 
   nowPanel() {
+    if (!this.status) return [h('h2', {}, 'Now'), h('p', { class: 'muted' }, 'Looking …')];
     const box = h('div', { class: 'tl-files' });
     const from = this.current()?.id;
-    const { unsaved, sessions, crashed_sessions: crashed, state, reasons } = this.status;
+    const { unsaved, crashed_sessions: crashed, state, reasons } = this.status;
+    const sessions = this.atWork();
     if (from && unsaved) {
       this.looking = new AbortController();
       const { signal } = this.looking;
@@ -641,70 +558,15 @@ class Timeline {
 
 // ---- Parts
 
-/** The columns of the graph, from the newest row down: each waits for the row that its line leads to. */
-class Lanes {
-  waiting = [];
-
-  get width() { return this.waiting.length; }
-
-  /** A row without a node: all lines pass. */
-  pass() {
-    return { lane: null, joins: [], passing: this.waiting.flatMap((id, at) => (id == null ? [] : [at])), up: false, down: false };
-  }
-
-  place(id, parent) {
-    const own = this.waiting.flatMap((waits, at) => (waits === id ? [at] : []));
-    const up = own.length > 0;
-    if (!own.length) own.push(this.waiting.includes(null) ? this.waiting.indexOf(null) : this.waiting.length);
-    const [lane, ...joins] = own;
-    for (const at of own) this.waiting[at] = null;
-    const passing = this.waiting.flatMap((waits, at) => (waits == null ? [] : [at]));
-    this.waiting[lane] = parent;
-    while (this.waiting.length && this.waiting.at(-1) == null) this.waiting.pop();
-    return { lane, joins, passing, up, down: parent != null };
-  }
-}
-
-const laneColour = (lane) => `var(--c${(lane % 8) + 1})`;
-
-function graph({ place, entry, kind }, lanes, height) {
-  const x = (lane) => Math.min(lane, LANES_MAX - 1) * LANE + 12;
-  const middle = height > 50 ? 18 : height / 2;
-  const line = (d, lane, dashed = false) => svg('path', { d, stroke: laneColour(lane), 'stroke-dasharray': dashed ? '2 3' : null });
-  const lines = place.passing.map((lane) => line(`M${x(lane)} 0V${height}`, lane));
-  let node = null;
-  if (place.lane != null) {
-    const at = x(place.lane);
-    if (place.up) lines.push(line(`M${at} 0V${middle}`, place.lane));
-    if (place.down) lines.push(line(`M${at} ${middle}V${height}`, place.lane, kind === 'now'));
-    for (const lane of place.joins) lines.push(line(`M${x(lane)} 0C${x(lane)} ${middle * 0.7} ${at} ${middle * 0.3} ${at} ${middle}`, lane));
-    node = kind === 'now'
-      ? svg('circle', { cx: at, cy: middle, r: 5, class: 'tl-now' })
-      : mark(kindOf(entry.trigger), at, middle, entry.holds_files);
-  }
-  return svg('svg', { class: 'tl-graph', width: lanes * LANE + 14, height, 'aria-hidden': 'true' }, svg('g', { fill: 'none', 'stroke-width': '1.8' }, lines), node);
-}
-
-function mark(kind, x, y, holdsFiles = true) {
-  const { shape, colour, hollow } = KINDS[kind];
-  return svg('path', { d: shape, transform: `translate(${x} ${y})`, fill: hollow || !holdsFiles ? 'var(--panel)' : colour, stroke: colour, 'stroke-width': '1.5' });
-}
-
-function legend() {
-  return h('details', { class: 'tl-legend' }, h('summary', {}, 'What the shapes mean'),
-    h('ul', {}, Object.entries(KINDS).map(([kind, { says }]) => h('li', {}, svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark(kind, 8, 8)), says)),
-      h('li', {}, svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark('work', 8, 8, false)), 'Hollow: agent state only, no files')));
-}
-
-function changes(changed) {
+function changes(changed, summed = false) {
   const words = changed ? `${number(changed.added)} added, ${number(changed.modified)} changed, ${number(changed.deleted)} deleted` : null;
   const part = (count, sign, kind) => (count ? h('span', { class: kind }, `${sign}${number(count)}`) : null);
-  return h('span', { class: 'tl-changes', title: words && `Files: ${words}` }, changed && [part(changed.added, '+', 'good'), part(changed.modified, '~', 'info'), part(changed.deleted, '−', 'bad')]);
+  return h('span', { class: 'tl-changes', title: words && `Files: ${words}${summed ? ', summed over the checkpoints inside' : ''}` }, changed && [part(changed.added, '+', 'good'), part(changed.modified, '~', 'info'), part(changed.deleted, '−', 'bad')]);
 }
 
 function fileList(diff, from, to) {
-  const { added, modified, deleted, renamed } = diff.files;
-  const rows = [...modified.map((path) => ['~', path, 'info', 'changed']), ...added.map((path) => ['+', path, 'good', 'added']), ...deleted.map((path) => ['−', path, 'bad', 'deleted']), ...renamed.map((one) => ['→', one.to ?? String(one), 'info', 'renamed'])];
+  const SIGNS = { modified: ['~', 'info'], added: ['+', 'good'], deleted: ['−', 'bad'], renamed: ['→', 'info'] };
+  const rows = filesOf(diff).map(({ path, change }) => [SIGNS[change][0], path, SIGNS[change][1], change]);
   const more = rows.length - 20;
   const others = [...diff.databases.map((one) => `database ${one.name}`), diff.git && 'git'].filter(Boolean);
   if (!rows.length && !others.length) return h('p', { class: 'muted' }, diff.agents?.sessions?.[0]?.summary ? `No files. Agents: ${diff.agents.sessions[0].summary}.` : 'Nothing changed.');
@@ -714,12 +576,6 @@ function fileList(diff, from, to) {
     others.length > 0 && h('p', {}, `Also: ${others.join(', ')}`),
     h('a', { href: href('compare', null, { from, to }) }, 'See the lines'),
   ];
-}
-
-function sum(run) {
-  const total = { added: 0, modified: 0, deleted: 0 };
-  for (const { changed, trigger } of run) if (changed && trigger !== 'prompt') for (const key of Object.keys(total)) total[key] += changed[key];
-  return total;
 }
 
 const pick = (object, names) => Object.fromEntries(names.filter((name) => object[name] != null).map((name) => [name, object[name]]));
