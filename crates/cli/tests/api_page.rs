@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
+#[allow(dead_code, reason = "this file uses some of it")]
 #[path = "support/http.rs"]
 mod http;
 mod support;
@@ -79,7 +80,7 @@ fn every_line_of_the_page_is_answered_as_it_shows() {
     world.write("src/new.rs", "// not saved yet\n");
     let server = Server::start(&world);
     let port = server.address.split(':').nth(1).unwrap();
-    let mut known = BTreeMap::new();
+    let mut known = BTreeMap::<String, String>::new();
     let lines = lines(&page);
     assert!(lines.len() > 20, "only {} lines were found", lines.len());
     for (line, shown) in &lines {

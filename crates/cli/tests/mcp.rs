@@ -78,6 +78,7 @@ impl Client {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "calls read better with json!(…)")]
     fn ask(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let id = self.next;
@@ -91,6 +92,7 @@ impl Client {
     }
 
     /// Calls a tool; the answer is held against the schema that the server gave for it.
+    #[allow(clippy::needless_pass_by_value, reason = "calls read better with json!(…)")]
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         let result = answer["result"].clone();
@@ -339,9 +341,7 @@ fn a_client_may_discover_before_it_shakes_hands() {
     assert!(answer["error"].is_object() || answer["result"].is_object());
     let answer = client.ask("server/discover", json!({}));
     assert!(answer["error"].is_object());
-    for version in ["2025-06-18"] {
-        assert_eq!(client.initialize(version)["protocolVersion"], version);
-    }
+    assert_eq!(client.initialize("2025-06-18")["protocolVersion"], "2025-06-18");
     client.does("save", json!({}));
 }
 

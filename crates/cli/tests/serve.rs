@@ -6,6 +6,8 @@
 mod http;
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
+
 use http::Server;
 use rappel_testing::git::git;
 use serde_json::{Value, json};
@@ -234,7 +236,6 @@ fn another_user_of_the_machine_needs_the_token() {
     let path = world.home.join("token");
     let token = std::fs::read_to_string(&path).unwrap();
     assert_eq!(ask(&format!("Authorization: Bearer {}\\r\\n", token.trim())), "HTTP/1.1 200");
-    use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 

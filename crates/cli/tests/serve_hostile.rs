@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
+#[allow(dead_code, reason = "this file uses some of it")]
 #[path = "support/http.rs"]
 mod http;
 mod support;
@@ -181,7 +182,7 @@ fn wrong_tokens_of_every_kind_are_refused() {
     let token = std::fs::read_to_string(world.home.join("token")).unwrap().trim().to_owned();
     let ask = |headers: &str, line: &str| {
         let script = format!(
-            "import os,socket; os.setgid(65534); os.setuid(65534); \
+            "import encodings.idna,os,socket; os.setgid(65534); os.setuid(65534); \
              h,p='{}'.split(':'); s=socket.create_connection((h,int(p))); \
              s.sendall('{line} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n{headers}\\r\\n'.encode()); \
              print(s.recv(12).decode())",
@@ -227,17 +228,19 @@ fn with_commands(world: &World) {
              restore = [\"sh\", \"-c\", \"{restore}\"]\n"
         )
     };
-    let first = command("a", "echo state", "cat > /dev/null");
+    let state = format!("cat {outside}/state");
+    let first = command("a", &state, "cat > /dev/null");
     let second = command(
         "b",
         &format!(
-            "if [ -e {outside}/hold-capture ]; then touch {outside}/begun; cat {outside}/fifo; fi; echo state"
+            "if [ -e {outside}/hold-capture ]; then touch {outside}/begun; cat {outside}/fifo; fi; {state}"
         ),
         &format!(
             "cat > /dev/null; if [ -e {outside}/hold-restore ]; then touch {outside}/begun; cat {outside}/fifo; fi"
         ),
     );
     world.write("rappel.toml", &format!("{first}{second}"));
+    std::fs::write(world.project.outside().join("state"), "1").unwrap();
     world.trust();
 }
 
@@ -248,6 +251,7 @@ fn a_job_can_be_cancelled_while_it_prepares_and_leaves_nothing() {
     with_commands(&world);
     let first = world.save("one");
     world.write("a", "2");
+    std::fs::write(world.project.outside().join("state"), "2").unwrap();
     let server = Server::start(&world);
     let route = format!("/api/checkpoints/{first}/restore");
     let plan = server.json(&route)["plan"].clone();
@@ -278,6 +282,7 @@ fn a_restore_whose_first_database_is_back_cannot_be_cancelled() {
     with_commands(&world);
     let first = world.save("one");
     world.write("a", "2");
+    std::fs::write(world.project.outside().join("state"), "2").unwrap();
     let server = Server::start(&world);
     let route = format!("/api/checkpoints/{first}/restore");
     let body = json!({"only": ["files", "databases"]});
@@ -323,7 +328,8 @@ fn idle_streams_leave_when_their_clients_do() {
     until("the first stream is gone", || open() < 60);
     let before = open();
     let idle: Vec<_> = (0..500).map(|_| server.events(None)).collect();
-    assert!(open() >= before + 500);
+    // The first stream may have been counted before, and left since.
+    assert!(open() >= before + 490);
     assert_eq!(server.get("/api/status").status, 200);
     drop(idle);
     // The server learns of it with the next event.

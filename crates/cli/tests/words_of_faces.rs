@@ -1,6 +1,8 @@
 //! Commands, flags and exit codes belong to the command line. No string of the crates below it
 //! holds one: what they advise is data (`rappel_types::Advice`), and each face words it.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use std::path::{Path, PathBuf};
 
 /// The crates that know no face.
@@ -54,9 +56,7 @@ fn literals(source: &str) -> Vec<Literal> {
             let end =
                 rest[1..].char_indices().skip(1 + usize::from(escaped)).find(|(_, c)| *c == '\'');
             match end {
-                Some((end, _))
-                    if end <= 12 && (escaped || rest[1..1 + end].chars().count() == 1) =>
-                {
+                Some((end, _)) if end <= 12 && (escaped || rest[1..=end].chars().count() == 1) => {
                     at += end + 2;
                 }
                 _ => at += 1,

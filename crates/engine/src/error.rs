@@ -234,7 +234,7 @@ pub enum Error {
         advice: Vec<Advice>,
     },
     /// The plan is no longer the one that was confirmed.
-    #[error("the plan has changed: it was {expected}, now it is {found}")]
+    #[error("the plan is not {expected} any more")]
     PlanChanged {
         /// What was confirmed.
         expected: String,
@@ -444,14 +444,13 @@ impl Error {
     pub fn is_cancelled(&self) -> bool {
         use rappel_store::Error::Cancelled;
         match self {
-            Self::Store(error) | Self::Capture(rappel_capture::Error::Store(error)) => {
+            Self::Store(error)
+            | Self::Capture(rappel_capture::Error::Store(error))
+            | Self::Database { error: rappel_capture::databases::Error::Store(error), .. } => {
                 matches!(error, Cancelled)
             }
             Self::AfterSaving { cause, .. } => cause.is_cancelled(),
             Self::Restore(error) => matches!(restore_cause(error), Some(Cancelled)),
-            Self::Database { error: rappel_capture::databases::Error::Store(error), .. } => {
-                matches!(error, Cancelled)
-            }
             _ => false,
         }
     }

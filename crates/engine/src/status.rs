@@ -218,7 +218,7 @@ impl Rappel {
             let reason = format!("a {what} failed: {}", failure.message);
             status.worsen(Health::Degraded, &reason, Advice::Doctor);
         }
-        self.judge_unprotected(&mut status, self.unprotected_databases());
+        Self::judge_unprotected(&mut status, self.unprotected_databases());
         for name in self.untrusted() {
             let reason = format!(
                 "database {name} is not captured: you have not allowed what rappel.toml runs or reaches for it"
@@ -337,7 +337,7 @@ impl Rappel {
     }
 
     /// Databases that were found and that no checkpoint would hold.
-    fn judge_unprotected(&self, status: &mut Status, found: Vec<Found>) {
+    fn judge_unprotected(status: &mut Status, found: Vec<Found>) {
         for one in found {
             let note = one.note();
             status.worsen(Health::Degraded, &note.text, note.advice);
@@ -350,7 +350,7 @@ impl Rappel {
         let scratch = Scratch::over(self.source());
         let now = self.scan(&scratch, self.load_cache(id)?, &[])?;
         let noticed = &now.scanned.databases;
-        self.judge_unprotected(status, self.unprotected_files(noticed));
+        Self::judge_unprotected(status, self.unprotected_files(noticed));
         let databases = self.unsaved_databases(manifest, noticed)?;
         status.unsaved_databases = databases.changed;
         status.databases_not_looked_at = databases.not_looked_at;

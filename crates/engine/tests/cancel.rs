@@ -98,7 +98,7 @@ fn at_every_step(
         if step == 0 {
             *disk.answer.lock().unwrap() = Some(disk.cancel.request());
         }
-        let done = Rappel::open(options).map_err(Error::from).and_then(|one| work(&world, &one));
+        let done = Rappel::open(options).and_then(|one| work(&world, &one));
         let answer = *disk.answer.lock().unwrap();
         match (answer, done) {
             (Some(CancelAnswer::Cancelling), Err(error)) => {

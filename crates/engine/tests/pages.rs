@@ -71,7 +71,7 @@ proptest! {
         let rappel = world.open();
         for (number, step) in steps.iter().enumerate() {
             world.clock.advance(1000);
-            world.write("a", &format!("{number}"));
+            world.write("a", number.to_string());
             match step {
                 0..=2 => {
                     let tags = if step % 2 == 1 { vec!["odd".to_owned()] } else { vec![] };
@@ -98,7 +98,7 @@ proptest! {
         let found = paged(&rappel, &filter, 2, || {
             number += 1;
             world.clock.advance(1000);
-            world.write("a", &number.to_string());
+            world.write("a", number.to_string());
             rappel.save(&SaveOptions::default()).unwrap();
         });
         prop_assert_eq!(found, whole);

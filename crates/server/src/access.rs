@@ -20,6 +20,9 @@ pub struct Rules {
     pub token: String,
     /// Names that a `Host` may have besides those of this machine's loopback.
     pub hosts: Vec<String>,
+    /// Whether the server listens on every address of the machine. A `Host` may then be any address:
+    /// only a name can be made to lead here by somebody else.
+    pub any_address: bool,
 }
 
 /// Why a request is not answered.
@@ -68,8 +71,9 @@ impl Rules {
     fn is_ours(&self, host: &str) -> bool {
         let name = without_port(host);
         let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let is_here = |address: IpAddr| self.any_address || address.is_loopback();
         name.eq_ignore_ascii_case("localhost")
-            || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            || bare.parse().is_ok_and(is_here)
             || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
@@ -104,7 +108,12 @@ mod tests {
     const ME: u32 = 1000;
 
     fn check(headers: &[(&str, &str)], peer: Option<u32>) -> Result<(), Refusal> {
-        let rules = Rules { user: ME, token: "abc123".into(), hosts: vec!["box.lan".into()] };
+        let rules = Rules {
+            user: ME,
+            token: "abc123".into(),
+            hosts: vec!["box.lan".into()],
+            any_address: false,
+        };
         let map = headers.iter().map(|(name, value)| {
             let name = axum::http::HeaderName::from_bytes(name.as_bytes()).unwrap();
             (name, axum::http::HeaderValue::from_str(value).unwrap())
@@ -117,6 +126,18 @@ mod tests {
         for host in ["localhost:57374", "127.0.0.1", "[::1]:9", "127.0.0.1:80", "box.lan:57374"] {
             assert_eq!(check(&[("host", host)], Some(ME)), Ok(()), "{host}");
         }
+    }
+
+    #[test]
+    fn a_server_on_every_address_goes_by_any_of_them_and_by_no_other_name() {
+        let rules =
+            Rules { user: ME, token: "abc123".into(), hosts: Vec::new(), any_address: true };
+        for (host, is_ours) in [("192.0.2.7:57374", true), ("[2001:db8::7]", true), ("evil", false)]
+        {
+            assert_eq!(rules.is_ours(host), is_ours, "{host}");
+        }
+        let rules = Rules { any_address: false, ..rules };
+        assert!(!rules.is_ours("192.0.2.7:57374"));
     }
 
     #[test]

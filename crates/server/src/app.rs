@@ -55,7 +55,7 @@ impl App {
     }
 
     /// Does what is due in a workspace after a save, while nobody waits: retention and gc.
-    pub fn tend(&self, workspace: Workspace) {
+    pub fn tend(workspace: Workspace) {
         tokio::task::spawn_blocking(move || {
             let Ok(rappel) = workspace.now() else { return };
             let due = rappel.upkeep_due();

@@ -6,7 +6,7 @@ use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 use rappel::answers::schemas;
 use schemars::generate::SchemaSettings;
-use schemars::transform::RecursiveTransform;
+use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -91,11 +91,11 @@ impl Endpoint {
             })
             .collect();
         for make in &self.query {
-            parameters.extend(query_parameters(make(&mut schemas.requests)));
+            parameters.extend(query_parameters(schemas.request(*make)));
         }
         operation.insert("parameters".into(), parameters.into());
         if let Some(make) = self.body {
-            let schema = make(&mut schemas.requests);
+            let schema = schemas.request(make);
             let content = json!({"application/json": {"schema": schema}});
             operation.insert("requestBody".into(), json!({"content": content}));
         }
@@ -155,13 +155,18 @@ impl Schemas {
         let mut requests = SchemaSettings::draft2020_12();
         // Each stands where it is used, so that its name means nothing else among the answers.
         requests.inline_subschemas = true;
-        let requests = requests.with_transform(RecursiveTransform(|schema: &mut Schema| {
-            // A set is the same set if the caller names something twice.
-            schema.remove("uniqueItems");
-        }));
         let mut answers = schemas::settings();
         answers.definitions_path = "/components/schemas".into();
         Self { requests: requests.into_generator(), answers: answers.into_generator() }
+    }
+
+    /// Of what a caller sends.
+    fn request(&mut self, make: MakeSchema) -> Schema {
+        let mut schema = make(&mut self.requests);
+        // A set is the same set if the caller names something twice.
+        RecursiveTransform(|schema: &mut Schema| drop(schema.remove("uniqueItems")))
+            .transform(&mut schema);
+        schema
     }
 }
 

@@ -108,7 +108,9 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Host => {
                 Self::of(StatusCode::FORBIDDEN, "forbidden", "the Host of this request is not ours")
-                    .hint("call it localhost, or start the server with that name allowed")
+                    .hint(
+                        "call it localhost, or start the server with `--allow-host` and that name",
+                    )
             }
             Refusal::Origin => Self::of(
                 StatusCode::FORBIDDEN,

@@ -123,13 +123,20 @@ impl Server {
             IpAddr::V4(host) => host.to_string(),
             IpAddr::V6(host) => format!("[{host}]"),
         }));
-        let rules = Rules { user: rustix::process::geteuid().as_raw(), token, hosts };
+        let any_address = options.host.is_some_and(|host| host.is_unspecified());
+        let user = rustix::process::geteuid().as_raw();
+        let rules = Rules { user, token, hosts, any_address };
         Ok(Bound::Here(Box::new(Self { listeners, app: App::new(home), rules, address })))
     }
 
-    /// Where it listens.
+    /// Where it listens. One that listens on every address is called by the machine's own.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        match self.address.ip().is_unspecified() {
+            true => {
+                SocketAddr::new(own_address().unwrap_or(self.address.ip()), self.address.port())
+            }
+            false => self.address,
+        }
     }
 
     /// The token, for callers that need one.
@@ -294,6 +301,14 @@ async fn guard(State(rules): State<Arc<Rules>>, request: Request, next: Next) ->
         Ok(()) => next.run(request).await,
         Err(refusal) => Problem::from(refusal).into_response(),
     }
+}
+
+/// The address that this machine has towards others. Nothing is sent to find it out.
+fn own_address() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // An address that documentation uses, and nobody has.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }
 
 /// The server of Rappel at an address, if one answers there.

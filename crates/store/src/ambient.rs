@@ -57,6 +57,7 @@ pub fn random() -> u64 {
 }
 
 /// Bytes that nobody can guess: a secret. Without a random source there is none.
+#[allow(clippy::disallowed_methods, reason = "this is the module that may")]
 pub fn secret() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

@@ -435,6 +435,6 @@ mod tests {
         let mut remarks = Remarks::from(vec![remark, Remark::new("so is this", Advice::Verify)]);
         remarks.push("nothing helps");
         assert_eq!(remarks.advice(), [Advice::Verify]);
-        assert_eq!(remarks.iter().map(ToString::to_string).last().unwrap(), "nothing helps");
+        assert_eq!(remarks.iter().next_back().unwrap().to_string(), "nothing helps");
     }
 }

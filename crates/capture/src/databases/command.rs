@@ -282,7 +282,7 @@ impl Running {
 
     /// An error if it has used up its time, or if the user wants to stop.
     fn may_go_on(&self, cancel: Option<&Cancel>) -> Result<()> {
-        if cancel.is_some_and(|cancel| cancel.is_cancelled()) {
+        if cancel.is_some_and(rappel_store::Cancel::is_cancelled) {
             return Err(rappel_store::Error::Cancelled.into());
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {

@@ -56,9 +56,8 @@ pub fn problems(name: &str, value: &Value) -> Vec<String> {
 pub fn check(arguments: &[&str], value: &Value) {
     let names = names(arguments);
     let found: Vec<Vec<String>> = names.iter().map(|name| problems(name, value)).collect();
-    if !found.is_empty() && !found.iter().any(Vec::is_empty) {
-        panic!("{arguments:?}: the answer does not fit {names:?}: {found:#?}\n{value:#}");
-    }
+    let fits = found.is_empty() || found.iter().any(Vec::is_empty);
+    assert!(fits, "{arguments:?}: the answer does not fit {names:?}: {found:#?}\n{value:#}");
 }
 
 /// The names of the answers that a call may have. None: it has no schema of ours.

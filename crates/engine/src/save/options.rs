@@ -18,6 +18,7 @@ use crate::run::ProcessMemory;
 
 /// What a checkpoint should be.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct SaveOptions {
     /// The user's words.
     pub message: Option<String>,

@@ -223,6 +223,7 @@ fn an_index_that_git_would_stumble_over_is_left_out_and_said() {
         bytes.extend_from_slice(&[0; 20]);
         std::fs::write(&path, bytes).unwrap();
     };
+    #[allow(clippy::type_complexity, reason = "it is read once, here")]
     let cases: [(&str, &dyn Fn(&World)); 3] =
         [(missing, &lacking), ("no index of git", &garbage), ("it names .git/hooks/x", &into_git)];
     for (said, spoil) in cases {

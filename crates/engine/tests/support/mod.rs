@@ -83,6 +83,7 @@ impl World {
         std::fs::write(path, text).unwrap();
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a test reads what a restore wrote")]
     pub fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.project.path(path)).unwrap()
     }

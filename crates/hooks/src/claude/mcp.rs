@@ -202,7 +202,7 @@ mod tests {
         let text = r#"{"mcpServers": {"rappel": {"command": "mine", "args": []}}}"#;
         std::fs::write(&user, text).unwrap();
         let registry = Registry::new(Scope::User, folder.path(), &user).unwrap();
-        assert_eq!(register(&registry, &caller()).unwrap().kept, [user.clone()]);
+        assert_eq!(register(&registry, &caller()).unwrap().kept, std::slice::from_ref(&user));
         assert!(unregister(&registry).unwrap().is_empty());
         assert_eq!(std::fs::read_to_string(&user).unwrap(), text);
     }
@@ -214,7 +214,7 @@ mod tests {
         let registry = Registry::new(Scope::User, folder.path(), &user).unwrap();
         register(&registry, &caller()).unwrap();
         let moved = Caller::new(Program::At("/usr/bin/rappel".into()), None).unwrap();
-        assert_eq!(register(&registry, &moved).unwrap().written, [user.clone()]);
+        assert_eq!(register(&registry, &moved).unwrap().written, std::slice::from_ref(&user));
         assert_eq!(read(&user)["mcpServers"]["rappel"]["command"], "/usr/bin/rappel");
     }
 }

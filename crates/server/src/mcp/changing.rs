@@ -1,6 +1,10 @@
 //! Tools that change something: the history, the workspace, or a session's journal.
 
+#![allow(clippy::needless_pass_by_value, reason = "every tool takes its input by value")]
+
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use rappel::answers::{ExportAnswer, RecordAnswer, SaveAnswer};
 use rappel::types::agents::NewEvent;
@@ -57,6 +61,7 @@ pub struct Restored<'a> {
     /// Files that are not what they were when the agent read them: read them again.
     pub read_again: Vec<&'a RelPath>,
     /// What stays as it is, and why.
+    #[allow(clippy::struct_field_names, reason = "it is the name of the answer's key")]
     pub not_restored: Vec<NotRestored>,
 }
 
@@ -99,7 +104,7 @@ pub fn restore(input: input::Restore, call: &Call) -> Replied {
     reference = exactly(&planned.checkpoint);
     options.expected = Some(plan);
     let report = rappel.restore(&reference, &options)?;
-    Ok(done_reply(None, &report, &options, &rappel))
+    Ok(done_reply(None, &report, &options, &rappel, "`undo`"))
 }
 
 pub fn undo(input: input::Undo, call: &Call) -> Replied {
@@ -116,7 +121,8 @@ pub fn undo(input: input::Undo, call: &Call) -> Replied {
     }
     options.expected = input.plan;
     let report = rappel.step(&step, input.overwrite, &options)?;
-    Ok(done_reply(Some(&step), &report, &options, &rappel))
+    let back = if input.redo { "`undo`" } else { "`undo` with `redo` = true" };
+    Ok(done_reply(Some(&step), &report, &options, &rappel, back))
 }
 
 /// What a restore with these options leaves alone.
@@ -223,11 +229,13 @@ fn planned_reply(
     Reply::new(&answer, text, rest)
 }
 
+/// What was done; `back` is the call that takes it back.
 fn done_reply(
     step: Option<&Step>,
     report: &RestoreReport,
     options: &RestoreOptions,
     rappel: &Rappel,
+    back: &str,
 ) -> Reply {
     let answer = around(step, report, options, rappel);
     let changed = report.done.as_ref().is_some_and(|done| done.safety_checkpoint.is_some());
@@ -241,7 +249,7 @@ fn done_reply(
         }
         if let Some(safety) = &done.safety_checkpoint {
             text.push_str(&format!(
-                "\nWhat was there before is saved as {safety}; `undo` brings it back."
+                "\nWhat was there before is saved as {safety}; {back} brings it back."
             ));
         }
     }
@@ -288,10 +296,16 @@ pub fn export(input: input::Export, call: &Call) -> Replied {
     let rappel = call.open()?;
     let form = match input.format.as_deref() {
         None => Form::Rappel,
-        Some(name) => name.parse().map_err(|error| Refused::usage(format!("{error}")))?,
+        Some(name) => name.parse().map_err(|error: String| Refused::usage(error))?,
     };
     let place = match input.to {
-        Some(to) => rappel.root().join(to),
+        // Whoever calls is a model: it writes into the workspace, and nowhere else.
+        Some(to) => {
+            let to: RelPath = to.parse().map_err(|error| {
+                Refused::usage(format!("`to` is a path in the workspace: {error}"))
+            })?;
+            rappel.root().join(OsStr::from_bytes(to.as_bytes()))
+        }
         None => rappel.export_place(form, rappel.root())?,
     };
     let exported = rappel.export(&ExportOptions {

@@ -1,5 +1,7 @@
 //! Tools that look and change nothing.
 
+#![allow(clippy::needless_pass_by_value, reason = "every tool takes its input by value")]
+
 use rappel::answers::{AtAnswer, ShowAnswer, ShownEntry};
 use rappel::types::agents::{SessionId, ShownState};
 use rappel::types::{Facet, Reference, Timestamp, When, time};

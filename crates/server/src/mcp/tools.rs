@@ -16,8 +16,10 @@ use super::{changing, input, looking};
 /// A tool, and what does its work.
 pub struct Entry {
     pub tool: Tool,
-    run: Box<dyn Fn(JsonObject, &Call) -> Replied + Send + Sync>,
+    run: Box<Run>,
 }
+
+type Run = dyn Fn(JsonObject, &Call) -> Replied + Send + Sync;
 
 impl Entry {
     /// Does the work. It blocks.

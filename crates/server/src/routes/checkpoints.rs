@@ -43,6 +43,7 @@ pub fn endpoints() -> Vec<Endpoint> {
 /// Which checkpoints to list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub struct ListQuery {
     /// At most so many, from 1 to 200 [default: 20].
     limit: Option<u64>,
@@ -170,7 +171,7 @@ async fn make(
     };
     let tending = workspace.clone();
     let saved = app.ask(workspace, move |rappel| Ok(rappel.save_asked_for(&options)?)).await?;
-    app.tend(tending);
+    App::tend(tending);
     Ok((StatusCode::CREATED, Json(saved.checkpoint.into())))
 }
 

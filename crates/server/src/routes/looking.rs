@@ -91,6 +91,7 @@ struct Text {
     path: RelPath,
     /// Where it was before, if it was renamed.
     from: Option<RelPath>,
+    #[allow(clippy::struct_field_names, reason = "it is the name of the answer's key")]
     /// A unified diff; `null` where there are no lines to compare, or too many.
     text: Option<String>,
     /// Lines that are new.

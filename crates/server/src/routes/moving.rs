@@ -101,10 +101,9 @@ fn write(
         format!("{id}.rappel")
     } else {
         let exported = rappel.export(&options)?;
-        pack(&exported.paths, folder.path(), &mut file).map_err(broken)?.map_or_else(
-            || format!("{id}.{}.tar", form),
-            |ending| format!("{id}.{}.{ending}", form),
-        )
+        pack(&exported.paths, folder.path(), &mut file)
+            .map_err(broken)?
+            .map_or_else(|| format!("{id}.{form}.tar"), |ending| format!("{id}.{form}.{ending}"))
     };
     file.rewind().map_err(broken)?;
     Ok((name, file))

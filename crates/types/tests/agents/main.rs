@@ -1,6 +1,6 @@
 //! An agent's session: what its events fold to, and what is told of that.
 
-#![allow(clippy::unwrap_used, reason = "tests may")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 mod brief;
 mod fold;
