@@ -126,9 +126,8 @@ fn a_restore_is_planned_confirmed_done_and_undone() {
 
     // What was seen is no longer what would be done.
     world.write("src/main.rs", "fn main() { other }\n");
-    let job = server.job(&route, &json!({"plan": seen["plan"]}));
-    assert_eq!(job["state"], "failed");
-    assert_eq!(job["error"]["kind"], "conflict");
+    let refused = server.post(&route, &json!({"plan": seen["plan"]}));
+    assert_eq!((refused.status, &refused.json()["error"]["kind"]), (409, &"conflict".into()));
     assert_eq!(world.read("src/main.rs"), "fn main() { other }\n");
 
     let plan = server.post(&route, &json!({})).json()["plan"].clone();
@@ -144,6 +143,23 @@ fn a_restore_is_planned_confirmed_done_and_undone() {
     let redone = server.job("/api/redo", &json!({}));
     assert_eq!(redone["state"], "done", "{redone}");
     assert_eq!(world.read("src/main.rs"), "fn main() {}\n");
+}
+
+#[test]
+fn what_is_deleted_for_good_cannot_be_brought_back() {
+    let world = world();
+    let server = Server::start(&world);
+    let first = id_of(&server.post("/api/checkpoints", &json!({"message": "first"})).json());
+    world.write("src/main.rs", "changed");
+    let second = id_of(&server.post("/api/checkpoints", &json!({"message": "second"})).json());
+    let undelete =
+        |id: &str| server.send(&format!("POST /api/checkpoints/{id}/undelete"), &[], None).status;
+    let delete = |line: String| server.send(&line, &[], None).status;
+    assert_eq!(delete(format!("DELETE /api/checkpoints/{first}")), 200);
+    assert_eq!(undelete(&first), 200);
+    assert_eq!(delete(format!("DELETE /api/checkpoints/{first}?now=true")), 200);
+    assert_eq!(undelete(&first), 404);
+    assert_eq!(server.json("/api/checkpoints/latest")["id"], second.as_str());
 }
 
 #[test]

@@ -69,6 +69,11 @@ impl Home {
         &self.options.home
     }
 
+    /// Whether it has been made, and not deleted since.
+    pub fn is_there(&self) -> bool {
+        self.options.home.join("format").exists()
+    }
+
     /// The workspace that the options of [`Home::new`] mean.
     pub fn here(&self) -> Workspace {
         let place = match &self.options.workspace {
@@ -101,8 +106,21 @@ impl Home {
         }
         let secret = ambient::secret().map_err(Error::io("make a token for", &path))?;
         let token = secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        disk::replace(store.disk(), &path, token.as_bytes())?;
-        Ok(token)
+        if path.exists() {
+            // It was cut or spoilt.
+            disk::replace(store.disk(), &path, token.as_bytes())?;
+            return Ok(token);
+        }
+        // Of several servers that start at once, the first one's token counts.
+        let own = path.with_extension(token.split_at(8).0);
+        disk::replace(store.disk(), &own, token.as_bytes())?;
+        let linked = std::fs::hard_link(&own, &path);
+        let removed = std::fs::remove_file(&own);
+        match linked {
+            Ok(()) => removed.map(|()| token).map_err(Error::io("remove", own)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.token(),
+            Err(error) => Err(Error::io("make", path)(error)),
+        }
     }
 
     /// What happened in the home after a position: see [`crate::events::events`].

@@ -450,3 +450,20 @@ fn reads_go_on_during_a_restore() {
     assert!(stops > 5, "the restore was stopped only {stops} times");
     world.verify();
 }
+
+#[test]
+fn servers_that_start_at_once_have_one_token() {
+    let world = World::new(Project::new().file("a", "1"));
+    for _ in 0..20 {
+        let tokens: BTreeSet<String> = std::thread::scope(|scope| {
+            let ask = || scope.spawn(|| Home::new(world.options()).token().unwrap());
+            let asked: Vec<_> = (0..6).map(|_| ask()).collect();
+            asked.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(tokens.len(), 1, "{tokens:?}");
+        std::fs::remove_file(world.home.path().join("token")).unwrap();
+    }
+    let names = std::fs::read_dir(world.home.path()).unwrap().map(|name| name.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("token")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

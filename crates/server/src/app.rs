@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use rappel::{Home, Rappel, Workspace};
+use tokio::sync::Semaphore;
 
 use crate::events::Hub;
 use crate::jobs::Jobs;
@@ -20,7 +21,12 @@ pub struct Parts {
     pub home: Home,
     pub jobs: Jobs,
     pub hub: Hub,
+    /// Files that are sent at once. Each takes a thread, and other requests need some too.
+    pub streams: Arc<Semaphore>,
 }
+
+/// So many files are sent at once.
+const STREAMS_MAX: usize = 32;
 
 impl std::ops::Deref for App {
     type Target = Parts;
@@ -33,7 +39,8 @@ impl std::ops::Deref for App {
 impl App {
     pub fn new(home: Home) -> Self {
         let hub = Hub::new(home.clone());
-        Self(Arc::new(Parts { jobs: Jobs::new(hub.clone()), hub, home }))
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Self(Arc::new(Parts { jobs: Jobs::new(hub.clone()), hub, home, streams }))
     }
 
     /// Does an operation of the engine on a workspace as it is now, on a thread that may block.

@@ -121,6 +121,10 @@ impl Hub {
 
     /// Reads what is new.
     fn take_in(&self) -> rappel::Result<()> {
+        // Whoever only watches does not make a home that was deleted anew.
+        if !self.0.home.is_there() {
+            return Ok(());
+        }
         let since = self.recent().newest();
         let Some(mut since) = since else {
             let newest = self.0.home.events_end()?;
@@ -132,8 +136,9 @@ impl Hub {
             let more = page.events.len() == PAGE;
             if page.reset {
                 // Listeners find out for themselves.
-                *self.recent() =
-                    Recent { since: Some(page.next.clone()), begun: true, ..Recent::default() };
+                let mut recent = self.recent();
+                recent.since = Some(page.next.clone());
+                recent.events.clear();
             } else if page.events.is_empty() {
                 return Ok(());
             } else {

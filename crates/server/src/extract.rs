@@ -7,7 +7,8 @@ use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, Query, Request
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use rappel::Workspace;
-use rappel_types::{Reference, RelPath};
+use rappel_types::reference::Base;
+use rappel_types::{CheckpointId, Reference, RelPath};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -132,6 +133,11 @@ fn depth(text: &[u8]) -> usize {
 /// A reference that a text names.
 pub fn reference(text: &str) -> Result<Reference, Problem> {
     text.parse().map_err(|error| Problem::malformed(format!("{error}")))
+}
+
+/// This very checkpoint. What `latest` means may change between two looks.
+pub fn exactly(id: &CheckpointId) -> Reference {
+    Reference::new(Base::Id(id.clone()))
 }
 
 /// A path in the workspace that a text names.

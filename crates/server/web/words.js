@@ -68,8 +68,10 @@ export const facetStates = {
 /** Where `Back to before this` leads: a checkpoint made before its action is itself the answer. */
 export const isBefore = (trigger) => ['prompt', 'pre-operation', 'pre-restore', 'session-start'].includes(trigger);
 
-/** `claude 8f7c1d2e`: a session's id, short enough for a line. */
+/** `claude 8f7c1d2e`, `session k7f3`: a session's id, short enough for a line. */
 export function sessionName(id) {
+  const own = /^ses_\d{8}_\d{6}_(\w+)$/.exec(id);
+  if (own) return `session ${own[1]}`;
   const [provider, rest] = id.includes(':') ? id.split(/:(.*)/s) : [null, id];
   const part = rest.length > 12 ? rest.slice(0, 8) : rest;
   return provider ? `${provider} ${part}` : part;

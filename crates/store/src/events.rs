@@ -95,7 +95,7 @@ impl Store {
                     || index.may_lack(from.commit, skip.is_some(), from.generation)?);
             let first = if skip.is_some() { from.commit } else { from.commit.saturating_add(1) };
             let mut events: Vec<Event> = Vec::new();
-            let mut next = Position { commit: end.max(from.commit), within: None, generation };
+            let mut next = Position { commit: end, within: None, generation };
             for commit in index.commits_from(first, limit.saturating_add(1))? {
                 let all = index.happened(commit)?;
                 let count = all.len() as u64;

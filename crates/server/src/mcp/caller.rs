@@ -1,11 +1,12 @@
 //! Who calls: the workspace that is meant, and the session of the agent.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rappel::types::agents::{SessionId, SessionStatus};
 use rappel::types::{PathError, RelPath};
-use rappel::{Home, Operation, Rappel, Result, SessionStart, Workspace};
+use rappel::{Cancel, Home, Operation, Rappel, Result, SessionStart, Workspace};
 use rmcp::model::RequestMetaObject;
 use rmcp::service::{Peer, RoleServer};
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub struct Calls {
     home: Home,
     /// The session that this server started, and where.
     started: Mutex<Option<(SessionId, Workspace, PathBuf)>>,
+    /// Calls that are under way, by their number.
+    under_way: Mutex<BTreeMap<u64, Cancel>>,
 }
 
 /// One call.
@@ -36,7 +39,31 @@ pub struct Call {
 impl Calls {
     pub fn new(options: McpOptions) -> Self {
         let home = Home::new(options.open.clone());
-        Self { options, home, started: Mutex::default() }
+        Self { options, home, started: Mutex::default(), under_way: Mutex::default() }
+    }
+
+    /// Notes a call that begins; it ends with the value.
+    pub fn begin(self: &Arc<Self>, operation: &Operation) -> UnderWay {
+        let mut under_way = self.under_way();
+        let number = under_way.keys().next_back().map_or(1, |last| last + 1);
+        under_way.insert(number, operation.cancel.clone());
+        UnderWay { calls: self.clone(), number }
+    }
+
+    /// Whether no call is under way.
+    pub fn are_done(&self) -> bool {
+        self.under_way().is_empty()
+    }
+
+    /// Asks every call to stop: the process ends.
+    pub fn cancel_all(&self) {
+        for cancel in self.under_way().values() {
+            cancel.cancel();
+        }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<u64, Cancel>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The workspace of a client: its first root that is a folder here, else the server's own.
@@ -64,6 +91,18 @@ impl Calls {
         if let Err(error) = ended {
             tracing::warn!(%session, %error, "the session could not be ended");
         }
+    }
+}
+
+/// A call that is under way.
+pub struct UnderWay {
+    calls: Arc<Calls>,
+    number: u64,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.calls.under_way().remove(&self.number);
     }
 }
 

@@ -8,14 +8,15 @@ use std::os::unix::ffi::OsStrExt;
 
 use rappel::answers::{ExportAnswer, RecordAnswer, SaveAnswer};
 use rappel::types::agents::NewEvent;
-use rappel::types::reference::Base;
-use rappel::types::{ActionKind, Facet, FacetState, Reference, RelPath};
+use rappel::types::{ActionKind, Facet, FacetState, RelPath};
 use rappel::{
     Checkpoint, ExportOptions, ExportRange, Form, Rappel, RestoreOptions, RestoreReport,
     SaveOptions, Step,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::extract::exactly;
 
 use super::answer::{Refused, Replied, Reply};
 use super::caller::{Call, below_root};
@@ -76,10 +77,6 @@ pub struct NotRestored {
 
 fn facets(names: &[FacetName]) -> BTreeSet<Facet> {
     names.iter().copied().map(Facet::from).collect()
-}
-
-fn exactly(id: &rappel::types::CheckpointId) -> Reference {
-    Reference::new(Base::Id(id.clone()))
 }
 
 pub fn restore(input: input::Restore, call: &Call) -> Replied {

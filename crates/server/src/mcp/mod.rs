@@ -15,6 +15,8 @@ mod server;
 mod tools;
 
 use std::io;
+use std::pin::pin;
+use std::time::Duration;
 
 use rappel::OpenOptions;
 use rappel::types::agents::SessionId;
@@ -40,18 +42,51 @@ pub fn serve(options: McpOptions) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let server = server::Server::new(options);
     let calls = server.calls();
+    let ending = calls.clone();
     let served = runtime.block_on(async move {
-        let running = server.serve(rmcp::transport::stdio()).await;
-        let running = match running {
+        let mut asked = pin!(asked_to_end());
+        let running = match server.serve(rmcp::transport::stdio()).await {
             Ok(running) => running,
             // A client that hangs up before it said anything wanted nothing.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(io::Error::other(error)),
         };
-        running.waiting().await.map(drop).map_err(io::Error::other)
+        let mut is_asked = false;
+        let served = tokio::select! {
+            ended = running.waiting() => ended.map(drop).map_err(io::Error::other),
+            () = &mut asked => {
+                is_asked = true;
+                Ok(())
+            }
+        };
+        // Work that was begun is finished before the process ends. If the process is asked to end
+        // at once, it is rolled back.
+        loop {
+            if is_asked {
+                ending.cancel_all();
+            }
+            if ending.are_done() {
+                return served;
+            }
+            tokio::select! {
+                () = &mut asked, if !is_asked => is_asked = true,
+                () = tokio::time::sleep(Duration::from_millis(10)) => {}
+            }
+        }
     });
-    // Work that was begun is finished or rolled back before the process ends.
-    drop(runtime);
+    // A thread may still wait for the client's next line.
+    runtime.shutdown_background();
     calls.end_session();
     served
+}
+
+/// Waits until the process is asked to end, as clients do that wait no longer.
+async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 }

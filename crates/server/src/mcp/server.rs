@@ -47,7 +47,11 @@ impl Server {
         let client = context.peer.peer_info().map(|info| info.client_info.name.clone());
         let operation = Operation::default();
         let call = Call::new(self.calls.clone(), root, client, &context.meta, operation.clone());
-        let mut done = tokio::task::spawn_blocking(move || work(&call));
+        let under_way = self.calls.begin(&operation);
+        let mut done = tokio::task::spawn_blocking(move || {
+            let _under_way = under_way;
+            work(&call)
+        });
         let broken = |error: tokio::task::JoinError| {
             ErrorData::internal_error(format!("the work ended unexpectedly: {error}"), None)
         };

@@ -223,7 +223,7 @@ async fn label(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct RemoveQuery {
-    /// It cannot be brought back, and the next gc frees its space.
+    /// It cannot be brought back, and its space is freed at once.
     now: bool,
 }
 
@@ -242,6 +242,9 @@ async fn remove(
 ) -> Answer<Removed> {
     app.answer(workspace, move |rappel| {
         let deleted = rappel.delete(&[reference], query.now)?;
+        if query.now {
+            rappel.gc_deleted(false)?;
+        }
         Ok(Removed { deleted: deleted.iter().map(ToString::to_string).collect() })
     })
     .await

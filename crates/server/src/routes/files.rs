@@ -17,11 +17,11 @@ use rappel_types::{Entry, Node, Reference, RelPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::app::{Answer, App};
 use crate::describe::{Endpoint, on_get};
-use crate::extract::{Asked, At, Named, path, reference};
+use crate::extract::{Asked, At, Named, exactly, path, reference};
 use crate::problem::Problem;
 
 /// So many entries of a tree are answered at once.
@@ -114,9 +114,14 @@ async fn content(
     Path((id, given)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (reference, path) = (reference(&id)?, path(&given)?);
-    let (of, at) = (reference.clone(), path.clone());
-    let length = app.ask(workspace.clone(), move |rappel| Ok(rappel.length_of(&of, &at)?)).await?;
+    let (named, path) = (reference(&id)?, path(&given)?);
+    let at = path.clone();
+    let found = app.ask(workspace.clone(), move |rappel| {
+        let reference = exactly(&rappel.resolve(&named, true)?.id);
+        let length = rappel.length_of(&reference, &at)?;
+        Ok((reference, length))
+    });
+    let (reference, length) = found.await?;
     let asked = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
     let range = match (length, asked) {
         (Some(length), Some(asked)) => parse_range(asked, length),
@@ -151,7 +156,11 @@ async fn content(
         _ => 0..u64::MAX,
     };
     let whole = part == (0..u64::MAX);
-    let (first, pieces) = stream(workspace, reference, path, part).await?;
+    let room = app.streams.clone().try_acquire_owned().map_err(|_| {
+        Problem::of(StatusCode::CONFLICT, "busy", "too many files are being read at once")
+            .hint("try again in a moment")
+    })?;
+    let (first, pieces) = stream(workspace, reference, path, part, room).await?;
     let kind = match whole && is_text(&first) {
         true => "text/plain; charset=utf-8",
         false => "application/octet-stream",
@@ -196,17 +205,20 @@ async fn stream(
     reference: Reference,
     path: RelPath,
     part: Range<u64>,
+    room: OwnedSemaphorePermit,
 ) -> Result<(Bytes, mpsc::Receiver<io::Result<Bytes>>), Problem> {
     let (sender, mut pieces) = mpsc::channel(4);
     let handle = Handle::current();
     let work = tokio::task::spawn_blocking(move || -> Result<(), Problem> {
+        let _room = room;
         let rappel: Rappel = workspace.now()?;
         let mut out = Pieces { sender, handle, part, at: 0, gathered: Vec::new() };
         match rappel.cat(&reference, &path, &mut out).map_err(Problem::from) {
             // All that was asked for has been read.
             Err(_) if out.is_done() => {}
             Err(problem) => {
-                let _ = out.give(Err(io::Error::other(problem.error.message.clone())));
+                // A reader that takes nothing is not waited for again.
+                let _ = out.sender.try_send(Err(io::Error::other(problem.error.message.clone())));
                 return Err(problem);
             }
             Ok(()) => {}

@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use super::upkeep::accepted;
 use crate::app::App;
 use crate::describe::{Endpoint, on_get, on_post};
-use crate::extract::{Asked, At, Named, Sent};
+use crate::extract::{Asked, At, Named, Sent, exactly};
 use crate::jobs::JobAnswer;
 use crate::problem::Problem;
 use crate::values::{parse, parse_some};
@@ -53,7 +53,7 @@ async fn export(
         None => Form::Rappel,
     };
     let (name, file) =
-        app.ask(workspace, move |rappel| write(rappel, reference, form, query.redact)).await?;
+        app.ask(workspace, move |rappel| write(rappel, &reference, form, query.redact)).await?;
     let length = file.metadata().map_err(|error| Problem::broken(error.to_string()))?.len();
     let pieces = futures_util::stream::unfold(tokio::fs::File::from_std(file), |mut file| async {
         let mut piece = vec![0; 64 << 10];
@@ -78,13 +78,14 @@ async fn export(
 /// Writes the checkpoint to a file without a name, whole before the first byte is sent.
 fn write(
     rappel: &Rappel,
-    reference: Reference,
+    reference: &Reference,
     form: Form,
     redact: bool,
 ) -> Result<(String, std::fs::File), Problem> {
     use std::io::Seek;
     let broken = |error: std::io::Error| Problem::broken(format!("cannot write: {error}"));
-    let id = rappel.show(&reference)?.manifest.id.to_string();
+    let id = rappel.show(reference)?.manifest.id;
+    let (reference, id) = (exactly(&id), id.to_string());
     // An imported id may hold anything; a header and a file's name may not.
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let id: String = id.chars().map(plain).collect();

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::app::{Answer, App, json};
 use crate::describe::{Endpoint, on_get, on_post};
-use crate::extract::{Asked, At, Named, Sent};
+use crate::extract::{Asked, At, Named, Sent, exactly};
 use crate::jobs::JobAnswer;
 use crate::problem::Problem;
 use crate::values::{parse_list, parse_some};
@@ -146,16 +146,20 @@ async fn begin(
         }
         let job = app.jobs.begin("restore", workspace, move |rappel| {
             let id = rappel.resolve(&reference, true)?.id;
-            let copied = rappel.restore_to(&reference, &folder, &options)?;
+            let copied = rappel.restore_to(&exactly(&id), &folder, &options)?;
             json(&CopyAnswer::new(&id, &folder, &copied))
         })?;
         return Ok((StatusCode::ACCEPTED, Json(job)).into_response());
     }
-    if body.plan.is_none() {
-        let plan =
-            app.answer(workspace, move |rappel| Ok(rappel.plan_restore(&reference, &options)?));
-        return Ok(plan.await?.into_response());
+    let asked = RestoreOptions { expected: None, ..options.clone() };
+    let plan =
+        app.ask(workspace.clone(), move |rappel| Ok(rappel.plan_restore(&reference, &asked)?));
+    let plan = plan.await?;
+    let Some(expected) = body.plan else { return Ok(Json(plan).into_response()) };
+    if expected != plan.plan {
+        return Err(rappel::Error::PlanChanged { expected, found: plan.plan }.into());
     }
+    let reference = exactly(&plan.checkpoint);
     let job = app
         .jobs
         .begin("restore", workspace, move |rappel| Ok(rappel.restore(&reference, &options)?))?;
