@@ -151,15 +151,16 @@ async fn begin(
         })?;
         return Ok((StatusCode::ACCEPTED, Json(job)).into_response());
     }
-    let asked = RestoreOptions { expected: None, ..options.clone() };
-    let plan =
-        app.ask(workspace.clone(), move |rappel| Ok(rappel.plan_restore(&reference, &asked)?));
-    let plan = plan.await?;
-    let Some(expected) = body.plan else { return Ok(Json(plan).into_response()) };
-    if expected != plan.plan {
-        return Err(rappel::Error::PlanChanged { expected, found: plan.plan }.into());
+    let Some(expected) = body.plan else {
+        let plan =
+            app.answer(workspace, move |rappel| Ok(rappel.plan_restore(&reference, &options)?));
+        return Ok(plan.await?.into_response());
+    };
+    // Whether it is still the plan is found out by the job: a plan may take long, and is made once.
+    if expected.len() != 64 || !expected.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(Problem::conflict("`plan` is not the hash of a plan")
+            .hint("ask for the plan first, and send its hash"));
     }
-    let reference = exactly(&plan.checkpoint);
     let job = app
         .jobs
         .begin("restore", workspace, move |rappel| Ok(rappel.restore(&reference, &options)?))?;
