@@ -1,8 +1,8 @@
 //! Handles for a program that lives: a [`Home`] and the [`Workspace`]s in it.
 //!
-//! They say where to look and remember nothing that was seen there. [`Workspace::now`] looks: it reads
-//! configuration, identity and history as a new process would, and gives a [`Rappel`] for one operation.
-//! So two operations at once are as safe as two processes.
+//! They say where to look and remember nothing that was seen there. [`Workspace::now`] looks: it
+//! reads configuration, identity and history as a new process would, and gives a [`Rappel`] for one
+//! operation. So two operations at once are as safe as two processes.
 
 use std::path::PathBuf;
 
@@ -94,8 +94,8 @@ impl Home {
         Workspace { home: self.clone(), place: Place::Named(named.into()) }
     }
 
-    /// What other users' programs have to show a server of this home. It is made the first time it is
-    /// asked for, and only the home's owner can read it.
+    /// The token that programs of other users have to show a server of this home. The first call
+    /// makes it, and only the home's owner can read it.
     pub fn token(&self) -> Result<String> {
         let store = open_store(&self.options)?;
         let path = store.home().root().join("token");

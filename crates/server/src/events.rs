@@ -121,7 +121,7 @@ impl Hub {
 
     /// Reads what is new.
     fn take_in(&self) -> rappel::Result<()> {
-        // Whoever only watches does not make a home that was deleted anew.
+        // A server that only watches must not make a deleted home anew.
         if !self.0.home.is_there() {
             return Ok(());
         }

@@ -54,7 +54,8 @@ pub enum JobState {
     Done,
     /// It failed.
     Failed,
-    /// It stopped because it was asked to. Nothing of it is left.
+    /// It stopped because it was asked to, and took back what it had done. Of a restore, the safety
+    /// checkpoint stays.
     Cancelled,
 }
 

@@ -29,10 +29,9 @@ pub fn program_at(address: SocketAddr) -> Option<String> {
     let is_it = |handle: &std::fs::DirEntry| {
         std::fs::read_link(handle.path()).is_ok_and(|link| link.as_os_str() == socket.as_str())
     };
-    let is_number =
-        |name: std::ffi::OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let mut processes = std::fs::read_dir("/proc").ok()?.flatten();
-    processes.by_ref().filter(|process| is_number(process.file_name())).find_map(|process| {
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
+        // `self` and the like are other names of processes that have a number.
+        process.file_name().to_str()?.parse::<u32>().ok()?;
         let handles = std::fs::read_dir(process.path().join("fd")).ok()?;
         handles.flatten().find(is_it)?;
         let name = std::fs::read_to_string(process.path().join("comm")).ok()?;

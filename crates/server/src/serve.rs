@@ -152,18 +152,7 @@ impl Server {
             .thread_name("rappel-serve")
             .enable_all()
             .build()?;
-        let served = runtime.block_on(async {
-            let asked = async {
-                use tokio::signal::unix::{SignalKind, signal};
-                let (Ok(mut terminate), Ok(mut interrupt)) =
-                    (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-                else {
-                    return std::future::pending().await;
-                };
-                tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-            };
-            self.until(asked).await
-        });
+        let served = runtime.block_on(async { self.until(asked_to_end()).await });
         // A thread that blocks in the engine is not waited for: nothing of it counts until it is
         // committed.
         runtime.shutdown_timeout(Duration::from_millis(100));
@@ -227,6 +216,17 @@ impl Server {
         .await;
         Ok(())
     }
+}
+
+/// Waits until a signal asks the process to end.
+pub async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 }
 
 type Accepted = (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);

@@ -16,12 +16,11 @@ use rappel::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::extract::exactly;
-
 use super::answer::{Refused, Replied, Reply};
 use super::caller::{Call, below_root};
 use super::input::{self, FacetName};
 use super::looking::{RESTORABLE, line, reference};
+use crate::extract::exactly;
 
 pub fn save(input: input::Save, call: &Call) -> Replied {
     rappel::check_tags(&input.tags)?;
@@ -296,11 +295,9 @@ pub fn export(input: input::Export, call: &Call) -> Replied {
         Some(name) => name.parse().map_err(|error: String| Refused::usage(error))?,
     };
     let place = match input.to {
-        // Whoever calls is a model: it writes into the workspace, and nowhere else.
+        // A model calls: it may write into the workspace, and nowhere else.
         Some(to) => {
-            let to: RelPath = to.parse().map_err(|error| {
-                Refused::usage(format!("`to` is a path in the workspace: {error}"))
-            })?;
+            let to = below_root(&to, &rappel)?;
             rappel.root().join(OsStr::from_bytes(to.as_bytes()))
         }
         None => rappel.export_place(form, rappel.root())?,

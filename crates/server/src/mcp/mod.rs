@@ -1,8 +1,8 @@
 //! `rappel mcp`: the engine for agents, over the Model Context Protocol on stdin and stdout.
 //!
 //! A face like the command line and HTTP: a tool reads its arguments, asks the engine, and answers
-//! with the engine's type as `structuredContent` and a short text for the model. Every rule lives in
-//! the engine. Each call opens the workspace anew, as a new process would.
+//! with the engine's type as `structuredContent` and a short text for the model. Every rule lives
+//! in the engine. Each call opens the workspace anew, as a new process would.
 
 mod advice;
 mod answer;
@@ -21,6 +21,8 @@ use std::time::Duration;
 use rappel::OpenOptions;
 use rappel::types::agents::SessionId;
 use rmcp::ServiceExt;
+
+use crate::serve::asked_to_end;
 
 pub use tools::all as tools;
 
@@ -78,15 +80,4 @@ pub fn serve(options: McpOptions) -> io::Result<()> {
     runtime.shutdown_background();
     calls.end_session();
     served
-}
-
-/// Waits until the process is asked to end, as clients do that wait no longer.
-async fn asked_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 }

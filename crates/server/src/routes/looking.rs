@@ -91,8 +91,8 @@ struct Text {
     path: RelPath,
     /// Where it was before, if it was renamed.
     from: Option<RelPath>,
-    #[allow(clippy::struct_field_names, reason = "it is the name of the answer's key")]
     /// A unified diff; `null` where there are no lines to compare, or too many.
+    #[allow(clippy::struct_field_names, reason = "it is the name of the answer's key")]
     text: Option<String>,
     /// Lines that are new.
     added: Option<usize>,
@@ -168,7 +168,8 @@ async fn timeline(
     app.answer(workspace, move |rappel| Ok(rappel.timeline_page(&options, after.as_deref())?)).await
 }
 
-/// Which moment. A time beats a number, that beats a checkpoint; a tag says which checkpoints count.
+/// Which moment. A time beats a number, a number beats a checkpoint. A tag says which checkpoints
+/// count.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct AtQuery {
