@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rappel_store::document::Label;
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, DocumentRow};
 use rappel_store::record::Kind;
 use rappel_types::Manifest;
 use schemars::JsonSchema;
@@ -39,9 +39,18 @@ impl Checkpoint {
 impl Rappel {
     /// A checkpoint by its row.
     pub(crate) fn view(&self, row: &CheckpointRow) -> Result<Checkpoint> {
-        let manifest = self.store.manifest(row)?;
         let labels =
             self.store.look_up(|index| index.documents(Kind::Label, Some(row.id.as_str())))?;
+        self.view_labelled(row, &labels)
+    }
+
+    /// The same with labels that were looked up before.
+    pub(crate) fn view_labelled(
+        &self,
+        row: &CheckpointRow,
+        labels: &[DocumentRow],
+    ) -> Result<Checkpoint> {
+        let manifest = self.store.manifest(row)?;
         let lineage = self.lineage_view(&manifest)?;
         let mut checkpoint = Checkpoint { manifest, pinned: false, created: true, lineage };
         for row in labels {

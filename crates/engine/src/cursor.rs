@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, Key, Of, Order};
 use rappel_types::WorkspaceId;
 
 use crate::error::{Error, Result};
@@ -12,57 +12,68 @@ use crate::error::{Error, Result};
 /// The end of a page. Its text is for [`crate::ListFilter::after`] alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
-    /// In lists of one workspace and its lineages: of each history, the number below which
+    /// In lists of one workspace and its lineages: the place in each history behind which
     /// checkpoints were not listed yet.
-    Numbers(BTreeMap<WorkspaceId, u64>),
-    /// In lists of all workspaces: when the last checkpoint listed was made, and its commit.
-    Time(i64, u64),
+    Apart(BTreeMap<WorkspaceId, Key>),
+    /// In lists of all workspaces: the place of the last checkpoint listed.
+    Joined(Key),
 }
 
 impl Cursor {
-    /// Whether a checkpoint comes after it.
-    pub(crate) fn is_before(&self, row: &CheckpointRow) -> bool {
-        match self {
-            Self::Numbers(numbers) => {
-                numbers.get(&row.workspace).is_none_or(|number| row.sequence < *number)
-            }
-            Self::Time(at, birth) => (row.created_at, row.birth) < (*at, *birth),
+    /// Whether a checkpoint comes after it. `order` is that of its history.
+    pub(crate) fn is_before(&self, row: &CheckpointRow, order: Order) -> bool {
+        let place = self.place_in(Of::One(row.workspace));
+        place.is_none_or(|place| match order {
+            Order::Number => row.sequence < place.sequence,
+            Order::Time => Key::from(row) < place,
+        })
+    }
+
+    /// The place behind which checkpoints of these histories were not listed yet.
+    pub(crate) fn place_in(&self, of: Of<'_>) -> Option<Key> {
+        match (self, of) {
+            (Self::Joined(place), _) => Some(*place),
+            (Self::Apart(places), Of::One(id)) => places.get(&id).copied(),
+            (Self::Apart(_), Of::AllBut(_)) => None,
         }
     }
 
-    /// The end of a page whose checkpoints are `page`, newest first. `newest` has the number of the
-    /// newest checkpoint of each history.
+    /// The end of a page whose checkpoints are `page`, newest first. `newest` has the newest
+    /// checkpoint of each history.
     pub(crate) fn behind(
         former: Option<&Self>,
-        page: &[&CheckpointRow],
-        newest: &BTreeMap<WorkspaceId, u64>,
+        page: &[CheckpointRow],
+        newest: &BTreeMap<WorkspaceId, Key>,
         by_time: bool,
     ) -> Option<Self> {
         let last = page.last()?;
         if by_time {
-            return Some(Self::Time(last.created_at, last.birth));
+            return Some(Self::Joined(last.into()));
         }
-        let mut numbers = match former {
-            Some(Self::Numbers(numbers)) => numbers.clone(),
+        let mut places = match former {
+            Some(Self::Apart(places)) => places.clone(),
             _ => BTreeMap::new(),
         };
         // What is saved later is above these, also in histories that the page did not reach.
-        for (workspace, number) in newest {
-            numbers.entry(*workspace).or_insert(number + 1);
+        for (workspace, newest) in newest {
+            let above = Key { sequence: newest.sequence + 1, ..*newest };
+            places.entry(*workspace).or_insert(above);
         }
         for row in page {
-            numbers.insert(row.workspace, row.sequence);
+            places.insert(row.workspace, row.into());
         }
-        Some(Self::Numbers(numbers))
+        Some(Self::Apart(places))
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text =
+            |Key { created_at, birth, sequence }: &Key| format!("{created_at}.{birth}.{sequence}");
         match self {
-            Self::Time(at, birth) => write!(f, "t{at}.{birth}"),
-            Self::Numbers(numbers) => {
-                let texts = numbers.iter().map(|(id, number)| format!("{id}.{number}"));
+            Self::Joined(place) => write!(f, "t{}", text(place)),
+            Self::Apart(places) => {
+                let texts = places.iter().map(|(id, place)| format!("{id}.{}", text(place)));
                 write!(f, "n{}", texts.collect::<Vec<_>>().join("_"))
             }
         }
@@ -73,16 +84,23 @@ impl FromStr for Cursor {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        let key = |text: &str| {
+            let mut parts = text.splitn(3, '.');
+            Some(Key {
+                created_at: parts.next()?.parse().ok()?,
+                birth: parts.next()?.parse().ok()?,
+                sequence: parts.next()?.parse().ok()?,
+            })
+        };
         let parsed = || {
-            if let Some(rest) = text.strip_prefix('t') {
-                let (at, birth) = rest.split_once('.')?;
-                return Some(Self::Time(at.parse().ok()?, birth.parse().ok()?));
+            if let Some(place) = text.strip_prefix('t') {
+                return Some(Self::Joined(key(place)?));
             }
-            let numbers = text.strip_prefix('n')?.split('_').map(|part| {
-                let (id, number) = part.split_once('.')?;
-                Some((id.parse().ok()?, number.parse().ok()?))
+            let places = text.strip_prefix('n')?.split('_').map(|part| {
+                let (id, place) = part.split_once('.')?;
+                Some((id.parse().ok()?, key(place)?))
             });
-            Some(Self::Numbers(numbers.collect::<Option<_>>()?))
+            Some(Self::Apart(places.collect::<Option<_>>()?))
         };
         parsed().ok_or_else(|| Error::Usage {
             message: format!("{text:?} is not a place in a list"),

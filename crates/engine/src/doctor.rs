@@ -148,7 +148,7 @@ impl Rappel {
                 Err(error) => self.unreadable(&name, &error),
             });
         }
-        let newest = self.head(&self.rows()?)?;
+        let newest = self.head()?;
         if let Some(manifest) = newest.and_then(|row| self.store.manifest(&row).ok()) {
             let lacking = manifest.partial_reasons.into_iter();
             let lacking = lacking.filter(|one| one.facet == Facet::Databases);

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use rappel_store::index::{Of, Order, Wanted};
 use rappel_store::operation::Operation;
 use rappel_store::{Keeper, ambient, disk, held};
 use rappel_types::WorkspaceId;
@@ -142,6 +143,7 @@ impl Home {
     pub fn workspaces(&self) -> Result<Vec<KnownWorkspace>> {
         let store = open_store(&self.options)?;
         let records = store.look_up(workspace::records)?;
+        let all = |id| Wanted::all(Of::One(id), Order::Number);
         let mut found = Vec::with_capacity(records.len());
         for record in records {
             let root = workspace::root_of(&record).unwrap_or_default();
@@ -150,8 +152,7 @@ impl Home {
                 id: record.id,
                 name: escape(name.as_encoded_bytes()),
                 exists: record.lineage_of.is_none() && workspace::is_alive(&record),
-                checkpoints: store.look_up(|index| index.checkpoints(Some(record.id)))?.len()
-                    as u64,
+                checkpoints: store.look_up(|index| index.count(&all(record.id)))? as u64,
                 lineage_of: record.lineage_of,
                 root: record.root,
             });

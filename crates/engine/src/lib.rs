@@ -284,6 +284,7 @@ mod init;
 mod knowledge;
 mod labels;
 mod lineage;
+mod list;
 mod log;
 mod mistaken;
 mod operation;
@@ -315,7 +316,6 @@ pub use agents::{
     state_json,
 };
 pub use bisect::{BisectRequest, Bisected, Candidate, Culprit, CulpritCall, Ran, Tested};
-pub use browse::{ListFilter, Listing};
 pub use changes::FilesDiff;
 pub use checkpoint::Checkpoint;
 pub use cursor::Cursor;
@@ -332,6 +332,7 @@ pub use import::{Arrivals, ImportOptions, Imported};
 pub use init::Initialised;
 pub use labels::check_tags;
 pub use lineage::{Lineage, LineageView};
+pub use list::{ListFilter, Listing};
 pub use log::{FileChange, FileLog};
 pub use patch::{Choice, PathHunks};
 pub use prune::{FirstDeletion, Full, PruneReport, Retention};

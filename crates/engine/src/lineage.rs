@@ -81,6 +81,11 @@ pub(crate) fn lineages_in(
     Ok(records.filter_map(Lineage::of_record).filter(|lineage| lineage.of == of).collect())
 }
 
+/// All lineages of a home, oldest first.
+pub(crate) fn records_in(index: &mut Index) -> rappel_store::Result<Vec<Lineage>> {
+    Ok(workspace::records(index)?.into_iter().filter_map(Lineage::of_record).collect())
+}
+
 /// The workspace records of all lineages of a home.
 pub(crate) fn all_in(index: &mut Index) -> rappel_store::Result<Vec<WorkspaceId>> {
     let records = workspace::records(index)?.into_iter();
@@ -291,6 +296,7 @@ mod tests {
             trigger: "manual".into(),
             created_at,
             parent: None,
+            folded: false,
         }
     }
 

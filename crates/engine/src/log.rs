@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::FoundEvent;
-use crate::browse::ListFilter;
 use crate::error::Result;
+use crate::list::ListFilter;
 use crate::rappel::Rappel;
 
 /// Events that can change a file.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rappel_store::home::Footing;
-use rappel_store::index::CheckpointRow;
+use rappel_store::index::{CheckpointRow, Of, Order, Wanted};
 use rappel_store::sink::Scratch;
 use rappel_store::tree;
 use rappel_types::database::DatabaseKind;
@@ -19,7 +19,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::agents::{AgentStats, CrashedSession};
-use crate::browse::is_folded;
 use crate::changes::summarise;
 use crate::databases::{Found, not_restorable};
 use crate::diff::GitDiff;
@@ -173,8 +172,8 @@ impl Rappel {
 
     /// How well the workspace is protected right now.
     pub fn status(&self) -> Result<Status> {
-        let rows = self.rows()?;
-        let newest = self.head(&rows)?;
+        let newest = self.head()?;
+        let [checkpoints, state_checkpoints] = self.counted()?;
         let reference = Reference::new(Base::Latest);
         let latest = self.resolve(&reference, true).ok();
         let mut status = Status {
@@ -194,8 +193,8 @@ impl Rappel {
             unsaved_git: None,
             unsaved_databases: Vec::new(),
             databases_not_looked_at: Vec::new(),
-            checkpoints: rows.len(),
-            state_checkpoints: rows.iter().filter(|row| is_folded(row)).count(),
+            checkpoints,
+            state_checkpoints,
             root: self.root.display().to_string(),
             home: self.store.home().root().display().to_string(),
             home_bytes: folder_size(self.store.home().root()),
@@ -243,7 +242,7 @@ impl Rappel {
                 });
                 match judged {
                     Err(error) if error.is_unreadable() => {
-                        let state = match self.any_readable(&rows) {
+                        let state = match self.any_readable()? {
                             true => Health::Degraded,
                             false => Health::Unprotected,
                         };
@@ -271,20 +270,36 @@ impl Rappel {
     }
 
     /// The checkpoint with files that the workspace goes on from.
-    pub(crate) fn head(&self, rows: &[CheckpointRow]) -> Result<Option<CheckpointRow>> {
-        let newest = rows.iter().rev().find(|row| row.holds_files);
+    pub(crate) fn head(&self) -> Result<Option<CheckpointRow>> {
         let Some(id) = self.workspace_id() else { return Ok(None) };
-        let head = self.store.look_up(|index| parent_of(index, id, newest))?;
-        let found = rows.iter().find(|row| Some(&row.id) == head.as_ref() && row.holds_files);
-        Ok(found.or(newest).cloned())
+        Ok(self.store.look_up(|index| {
+            let newest = index.newest_with_files(id)?;
+            let head = match parent_of(index, id, newest.as_ref())? {
+                Some(head) => index.checkpoint(&head)?,
+                None => None,
+            };
+            let counts = |(row, deleted): &(CheckpointRow, bool)| {
+                !deleted && row.holds_files && row.workspace == id
+            };
+            Ok(head.filter(counts).map(|(row, _)| row).or(newest))
+        })?)
+    }
+
+    /// How many checkpoints the workspace has, and how many of them hold agent state alone.
+    fn counted(&self) -> Result<[usize; 2]> {
+        let Some(id) = self.workspace_id() else { return Ok([0, 0]) };
+        let all = Wanted::all(Of::One(id), Order::Number);
+        Ok(self.store.look_up(|index| {
+            Ok([index.count(&all)?, index.count(&Wanted { folded: Some(true), ..all })?])
+        })?)
     }
 
     /// Whether there is a checkpoint whose files could be listed.
-    fn any_readable(&self, rows: &[CheckpointRow]) -> bool {
-        rows.iter().rev().filter(|row| row.holds_files).any(|row| {
+    fn any_readable(&self) -> Result<bool> {
+        Ok(self.rows()?.iter().rev().filter(|row| row.holds_files).any(|row| {
             let files = self.store.manifest(row).ok().and_then(|manifest| manifest.files);
             files.is_some_and(|files| tree::read(self.source(), &files.tree).is_ok())
-        })
+        }))
     }
 
     fn judge_home(&self, status: &mut Status) -> Result<()> {
@@ -441,7 +456,7 @@ impl Rappel {
         let mut by_workspace: BTreeMap<String, WorkspaceStats> = BTreeMap::new();
         for row in self.store.look_up(|index| index.checkpoints(None))? {
             stats.checkpoints += 1;
-            stats.state_checkpoints += usize::from(is_folded(&row));
+            stats.state_checkpoints += usize::from(row.folded);
             let manifest = match self.store.manifest(&row).map_err(Error::from) {
                 Ok(manifest) => manifest,
                 Err(error) if error.is_unreadable() => {

@@ -5,7 +5,6 @@ use rappel_types::{Timestamp, Trigger};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::browse::is_folded;
 use crate::error::Result;
 use crate::lineage::{self, LineageView};
 use crate::rappel::Rappel;
@@ -125,10 +124,9 @@ impl Rappel {
         after: Option<&str>,
     ) -> Result<TimelinePage> {
         let ancestry = self.joined_ancestry()?;
-        let current = self.head(&self.rows()?)?.map(|row| row.id);
-        let shown = |row: &CheckpointRow| {
-            options.all || !is_folded(row) || current.as_ref() == Some(&row.id)
-        };
+        let current = self.head()?.map(|row| row.id);
+        let shown =
+            |row: &CheckpointRow| options.all || !row.folded || current.as_ref() == Some(&row.id);
         let mut page = TimelinePage {
             total: ancestry.rows().iter().filter(|row| shown(row)).count(),
             checkpoints: Vec::new(),

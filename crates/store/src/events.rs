@@ -11,6 +11,8 @@ use crate::store::Store;
 /// How far a reader of events has come. Readers keep it as text, and need not understand it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
+    /// The home, in short: another one may stand in its place by now.
+    home: u32,
     /// The commit.
     commit: u64,
     /// How many events of that commit were read; `None` is all of them.
@@ -21,7 +23,7 @@ pub struct Position {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.commit, self.generation)?;
+        write!(f, "h{:x}.{}.{}", self.home, self.commit, self.generation)?;
         self.within.map_or(Ok(()), |within| write!(f, ".{within}"))
     }
 }
@@ -40,11 +42,14 @@ impl FromStr for Position {
             text.parse().ok().filter(|_| is_plain).ok_or(BadPosition)
         };
         let mut parts = text.split('.');
+        let home = parts.next().and_then(|part| part.strip_prefix('h')).ok_or(BadPosition)?;
+        let is_plain = home.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let home = u32::from_str_radix(home, 16).ok().filter(|_| is_plain).ok_or(BadPosition)?;
         let (commit, generation) = (parts.next(), parts.next());
         let within = parts.next().map(number).transpose()?;
         match (commit, generation, parts.next()) {
             (Some(commit), Some(generation), None) => {
-                Ok(Self { commit: number(commit)?, within, generation: number(generation)? })
+                Ok(Self { home, commit: number(commit)?, within, generation: number(generation)? })
             }
             _ => Err(BadPosition),
         }
@@ -78,24 +83,34 @@ impl Store {
     /// The position behind everything that has happened so far.
     pub fn events_end(&self) -> Result<Position> {
         let (commit, generation) = self.look_up(|index| index.reached())?;
-        Ok(Position { commit, within: None, generation })
+        Ok(Position { home: self.short_id(), commit, within: None, generation })
+    }
+
+    fn short_id(&self) -> u32 {
+        self.home().id as u32
     }
 
     /// What happened after a position, at most `limit` events; with no position, from the
     /// beginning. Of what was deleted for good, nothing is told.
     pub fn events(&self, since: Option<Position>, limit: usize) -> Result<Page> {
-        let from = since.unwrap_or_default();
+        let home = self.short_id();
+        let mut from = since.unwrap_or_default();
+        let is_foreign = since.is_some_and(|since| since.home != home);
+        if is_foreign {
+            from = self.events_end()?;
+        }
         let skip = from.within;
         self.look_up(|index| {
             let (end, generation) = index.reached()?;
             // A position ahead of the log is of another home, or the log has lost its end.
             let reset = since.is_some()
-                && (from.commit > end
+                && (is_foreign
+                    || from.commit > end
                     || from.generation > generation
                     || index.may_lack(from.commit, skip.is_some(), from.generation)?);
             let first = if skip.is_some() { from.commit } else { from.commit.saturating_add(1) };
             let mut events: Vec<Event> = Vec::new();
-            let mut next = Position { commit: end, within: None, generation };
+            let mut next = Position { home, commit: end, within: None, generation };
             for commit in index.commits_from(first, limit.saturating_add(1))? {
                 let all = index.happened(commit)?;
                 let count = all.len() as u64;
@@ -106,7 +121,7 @@ impl Store {
                         return Ok(Page { events, next, reset });
                     }
                     let within = Some(number).filter(|number| *number < count);
-                    let position = Position { commit, within, generation };
+                    let position = Position { home, commit, within, generation };
                     events.push(Event { position, commit, happened });
                 }
             }

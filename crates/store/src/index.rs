@@ -8,6 +8,8 @@ mod figures;
 mod happened;
 mod journal;
 mod let_go;
+mod live;
+mod pages;
 mod queries;
 mod suspects;
 mod take_in;
@@ -28,7 +30,7 @@ use crate::pack::PackId;
 use crate::record::Kind;
 
 /// Rows of another version are not read: the index is rebuilt instead.
-const VERSION: i64 = 10;
+const VERSION: i64 = 11;
 /// The write-ahead log is emptied into the database when it is larger than this.
 const WAL_MAX: u64 = 512 << 10;
 /// How long emptying it may wait for readers.
@@ -55,7 +57,7 @@ CREATE TABLE checkpoint (
     sequence INTEGER NOT NULL, created_at INTEGER NOT NULL, trigger TEXT NOT NULL,
     holds_files INTEGER NOT NULL, manifest BLOB NOT NULL, birth INTEGER NOT NULL,
     parent TEXT, description TEXT, session TEXT, pack INTEGER NOT NULL, offset INTEGER NOT NULL,
-    UNIQUE (id, birth, pack, offset));
+    folded INTEGER NOT NULL, live INTEGER NOT NULL DEFAULT 0, UNIQUE (id, birth, pack, offset));
 CREATE INDEX checkpoint_by_workspace ON checkpoint (workspace, sequence);
 CREATE TABLE document (
     kind INTEGER NOT NULL, key TEXT NOT NULL, birth INTEGER NOT NULL, id BLOB NOT NULL,
@@ -64,13 +66,14 @@ CREATE TABLE document (
 ";
 
 /// Everything the schema has, in the order in which it is made.
-const SCHEMAS: [&str; 5] =
-    [SCHEMA, burials::SCHEMA, let_go::SCHEMA, journal::SCHEMA, happened::SCHEMA];
+const SCHEMAS: [&str; 6] =
+    [SCHEMA, live::SCHEMA, burials::SCHEMA, let_go::SCHEMA, journal::SCHEMA, happened::SCHEMA];
 
 pub use figures::{ExecutionRow, ToolRow};
 pub use happened::{Happened, MadeRow};
 pub use journal::{CallRow, EventRow, Hit, SnapshotRow};
 pub use let_go::LetGo;
+pub use pages::{Key, Of, Order, Wanted};
 pub use queries::Meant;
 pub(crate) use suspects::Suspect;
 
@@ -141,6 +144,9 @@ pub struct CheckpointRow {
     pub created_at: i64,
     /// The checkpoint it follows.
     pub parent: Option<String>,
+    /// Whether lists count it with another one instead of showing it: it holds agent state alone,
+    /// and not because the user asked for just a part.
+    pub folded: bool,
 }
 
 /// A small document, as stored.
@@ -555,7 +561,7 @@ impl Index {
                 "DELETE FROM meta WHERE key <> 'identity'; DELETE FROM pack; DELETE FROM object; DELETE FROM recent;
                  DELETE FROM checkpoint; DELETE FROM document; DELETE FROM event;
                  DELETE FROM snapshot; DELETE FROM held; DELETE FROM session;
-                 DELETE FROM spent; DELETE FROM burial; DELETE FROM collection;
+                 DELETE FROM spent; DELETE FROM burial; DELETE FROM collection; DELETE FROM tagged;
                  INSERT INTO meta (key, value) VALUES ('incomplete', 1);",
             )
             .map_err(&fail)?;

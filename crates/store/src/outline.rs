@@ -31,6 +31,8 @@ pub struct Outline {
     pub description: Option<String>,
     /// The agent session.
     pub session: Option<String>,
+    /// The tags that it was made with.
+    pub tags: Vec<String>,
     /// Where the journals of sessions stood.
     pub positions: Vec<(String, SessionPosition)>,
 }
@@ -48,6 +50,7 @@ impl Outline {
             parent: manifest.parent.clone(),
             description: manifest.description.clone(),
             session: manifest.session_id.clone(),
+            tags: manifest.tags.clone(),
             positions: manifest.agents.iter().flat_map(positions).collect(),
         }
     }
@@ -71,6 +74,8 @@ impl Outline {
             description: Option<String>,
             session_id: Option<String>,
             #[serde(default)]
+            tags: serde_json::Value,
+            #[serde(default)]
             agents: serde_json::Value,
         }
         let read: Lenient = serde_json::from_slice(json)
@@ -85,6 +90,7 @@ impl Outline {
             parent: read.parent,
             description: read.description,
             session: read.session_id,
+            tags: serde_json::from_value(read.tags).unwrap_or_default(),
             positions: serde_json::from_value(read.agents)
                 .ok()
                 .iter()

@@ -297,8 +297,12 @@ impl Store {
 
     /// Waits for the append lock.
     pub(crate) fn lock(&self) -> Result<Lock> {
+        self.lock_for(&self.patience)
+    }
+
+    fn lock_for(&self, patience: &Patience) -> Result<Lock> {
         self.require_writable()?;
-        let lock = Lock::acquire(&self.home.lock(), &self.patience, self.clock.now())?;
+        let lock = Lock::acquire(&self.home.lock(), patience, self.clock.now())?;
         self.home.check_format()?;
         Ok(lock)
     }
@@ -345,10 +349,28 @@ impl Store {
         if self.connections.was_replaced() {
             self.renew_index(incarnation, connections::replaced(&self.home.index()))?;
         }
-        if self.log_has_grown()? {
-            self.catch_up_to_read()?;
+        if !self.log_has_grown()? {
+            return Ok(());
         }
-        Ok(())
+        // A writer notes how far it came before it acknowledges anything. If the index is as far,
+        // only a run that nobody was told of yet can be missing: no reader waits for its sync.
+        if self.read_only.is_some() || !self.is_all_acknowledged_known()? {
+            return self.catch_up_to_read().map(drop);
+        }
+        match self.lock_for(&Duration::ZERO.into()) {
+            Ok(mut lock) => self.catch_up(&mut lock).map(drop),
+            Err(Error::Busy { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the index is as far as the note of the last writer.
+    fn is_all_acknowledged_known(&self) -> Result<bool> {
+        let Some(noted) = self.reached()?.and_then(|reached| reached.commit) else {
+            return Ok(false);
+        };
+        let position = self.read_index(|index| index.position())?;
+        Ok(position.is_some_and(|position| position == noted))
     }
 
     pub(crate) fn pack(&self, id: PackId) -> Result<Arc<PackReader>> {

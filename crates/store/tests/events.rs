@@ -184,11 +184,32 @@ fn a_position_of_another_home_is_noticed_and_nonsense_is_refused() {
     let world = World::new();
     let store = world.open();
     save(&store, &files(&[("a", b"1")]));
-    let page = store.events(Some("99.0".parse().unwrap()), 9).unwrap();
-    assert!(page.reset);
-    // A reader that goes on from there is up to date, and is not told so again and again.
-    assert!(!store.events(Some(page.next), 9).unwrap().reset);
-    for text in ["", "1", "1.", "1.x", "-1.0", "1.0.0.0", "+1.0", "99999999999999999999.0"] {
+    let elsewhere = World::new();
+    save(&elsewhere.open(), &files(&[("a", b"1")]));
+    let foreign = elsewhere.open().events_end().unwrap().to_string();
+    let own = store.events_end().unwrap().to_string();
+    let (home, _) = own.split_once('.').unwrap();
+    // The other home is as long as this one; the last one is the home itself, and longer.
+    for text in [foreign.clone(), foreign.replace(".1.", ".0."), format!("{home}.99.0")] {
+        let page = store.events(Some(text.parse().unwrap()), 9).unwrap();
+        assert!(page.reset && page.events.is_empty(), "{text}");
+        // A reader that goes on from there is up to date, and is not told so again and again.
+        assert!(!store.events(Some(page.next), 9).unwrap().reset);
+    }
+    assert!(!store.events(Some(own.parse().unwrap()), 9).unwrap().reset);
+    for text in [
+        "",
+        "1",
+        "1.0",
+        "h1",
+        "h1.",
+        "h1.1.x",
+        "h1.-1.0",
+        "h1.1.0.0.0",
+        "h1.+1.0",
+        "h+1.1.0",
+        "h1.99999999999999999999.0",
+    ] {
         assert!(text.parse::<Position>().is_err(), "{text:?}");
     }
 }

@@ -9,8 +9,8 @@ use rappel_types::{CheckpointId, Manifest, Reference, Timestamp, Trigger};
 
 use super::journal::{Moment, parse};
 use super::snapshot;
-use crate::browse::ListFilter;
 use crate::error::{Error, Result};
+use crate::list::ListFilter;
 use crate::rappel::Rappel;
 
 /// Which moment is meant. A time beats a checkpoint's number, that beats an event, and that a checkpoint's name; a tag

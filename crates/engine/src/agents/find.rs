@@ -8,9 +8,9 @@ use rappel_types::agents::{Body, Event, Lineage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::browse::{ListFilter, Listing};
 use crate::checkpoint::Checkpoint;
 use crate::error::Result;
+use crate::list::{ListFilter, Listing};
 use crate::rappel::Rappel;
 
 /// How many events are told at most, the newest.
@@ -55,7 +55,7 @@ pub struct FoundEvent {
 impl Rappel {
     /// The checkpoints where something holds, with the events that say so.
     pub fn find(&self, filter: &ListFilter) -> Result<Found> {
-        let (listing, mut events) = self.look_for(filter)?;
+        let (listing, mut events) = self.find_listed(filter)?;
         let Listing { total, checkpoints, unreadable, .. } = listing;
         let events_total = events.len();
         let shown: HashSet<&str> = checkpoints.iter().map(|one| one.manifest.id.as_str()).collect();

@@ -81,9 +81,7 @@ CREATE VIEW tool_calls AS SELECT
 CREATE VIEW checkpoints AS SELECT
     id, created_at AS timestamp, session AS execution_id, sequence, trigger, description, parent,
     holds_files, printf('%016x', workspace) AS workspace_id
-    FROM checkpoint c WHERE NOT EXISTS (SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
-            (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number)))
-        AND NOT EXISTS (SELECT 1 FROM document d WHERE d.kind = 9 AND d.key = c.id AND d.birth > c.birth);
+    FROM checkpoint WHERE live;
 ";
 
 /// An event, where the index has it.

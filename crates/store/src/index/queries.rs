@@ -10,31 +10,28 @@ use crate::error::Result;
 use crate::pack::PackId;
 use crate::record::Kind;
 
+/// What [`checkpoint_row`] reads.
+macro_rules! columns {
+    () => {
+        "id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent, folded"
+    };
+}
+
+pub(super) const COLUMNS: &str = columns!();
+
 /// A question for the records of checkpoints; what follows it is a condition.
 macro_rules! records {
     ($condition:literal) => {
-        concat!(
-            "SELECT id, workspace, sequence, holds_files, manifest, birth, trigger, created_at, parent
-             FROM checkpoint c WHERE ",
-            $condition
-        )
+        concat!("SELECT ", columns!(), " FROM checkpoint c WHERE ", $condition)
     };
 }
 
 /// The same, for those that count: of a checkpoint's records the last, unless it was deleted since.
 macro_rules! checkpoints {
     ($condition:literal) => {
-        concat!(
-            records!("NOT EXISTS (
-                SELECT 1 FROM checkpoint n WHERE n.id = c.id AND
-                    (n.birth > c.birth OR (n.birth = c.birth AND n.number > c.number))) AND NOT EXISTS (
-                SELECT 1 FROM document d WHERE d.kind = 9 AND d.key = c.id AND d.birth > c.birth) AND "),
-            $condition
-        )
+        concat!(records!("live AND "), $condition)
     };
 }
-
-const _: () = assert!(Kind::Tombstone as u8 == 9, "the queries here say so");
 
 /// Which of a workspace's checkpoints are meant.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +56,13 @@ impl Meant<'_> {
 impl Index {
     /// The checkpoints that were not deleted, of one workspace or all, oldest first.
     pub fn checkpoints(&self, workspace: Option<WorkspaceId>) -> Result<Vec<CheckpointRow>> {
-        let query = checkpoints!("(?1 IS NULL OR workspace = ?1) ORDER BY workspace, sequence");
-        self.checkpoint_rows(query, params![workspace.map(|id| id.0 as i64)])
+        match workspace {
+            Some(id) => self.checkpoint_rows(
+                checkpoints!("workspace = ?1 ORDER BY workspace, sequence"),
+                [id.0 as i64],
+            ),
+            None => self.checkpoint_rows(checkpoints!("TRUE ORDER BY workspace, sequence"), []),
+        }
     }
 
     /// The newest checkpoint of a workspace that was not deleted.
@@ -258,7 +260,7 @@ impl Index {
     }
 }
 
-fn checkpoint_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckpointRow> {
+pub(super) fn checkpoint_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckpointRow> {
     let id: String = row.get(0)?;
     let manifest: [u8; 32] = row.get(4)?;
     Ok(CheckpointRow {
@@ -277,6 +279,7 @@ fn checkpoint_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckpointRow> {
         trigger: row.get(6)?,
         created_at: row.get(7)?,
         parent: row.get(8)?,
+        folded: row.get(9)?,
     })
 }
 

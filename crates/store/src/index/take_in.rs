@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rappel_types::CheckpointId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Body, Entry, Row3, burials, happened, journal, let_go, position_text};
+use super::{Body, Entry, Row3, burials, happened, journal, let_go, live, position_text};
 use crate::gc::sweep::NEXT;
 use crate::log::{Commit, Position};
 use crate::outline::Outline;
@@ -18,8 +18,8 @@ const RECENT_RUN_MAX: usize = 1024;
 const RECENT_MAX: usize = 8192;
 
 /// Whose rows go with their pack.
-const TABLES: [&str; 8] =
-    ["object", "document", "checkpoint", "burial", "let_go", "event", "snapshot", "held"];
+const TABLES: [&str; 9] =
+    ["object", "document", "checkpoint", "tagged", "burial", "let_go", "event", "snapshot", "held"];
 
 /// What taking in a run changed of what is kept in memory.
 pub(super) enum Applied {
@@ -175,8 +175,12 @@ pub(super) fn apply_batch(
                         entry.offset
                     ])?;
                 burials::insert(transaction, (entry.kind, json), entry.birth, number)?;
-                if entry.kind == Kind::Tombstone {
-                    let_go::insert(transaction, json, entry.birth, number)?;
+                match entry.kind {
+                    Kind::Tombstone => let_go::insert(transaction, json, entry.birth, number)?,
+                    Kind::Label => {
+                        live::insert_label(transaction, (key, json), entry.birth, number)?;
+                    }
+                    _ => {}
                 }
             }
         }
@@ -237,8 +241,9 @@ fn insert_checkpoint(
     transaction
         .prepare_cached(
             "INSERT OR IGNORE INTO checkpoint (id, workspace, sequence, created_at, trigger,
-                 holds_files, manifest, birth, parent, description, session, pack, offset)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                 holds_files, manifest, birth, parent, description, session, pack, offset,
+                 folded)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
             outline.id.as_str(),
@@ -254,7 +259,9 @@ fn insert_checkpoint(
             outline.session,
             pack,
             entry.offset,
+            live::is_folded(outline),
         ])?;
+    live::insert_tags(transaction, outline, pack)?;
     journal::insert_held(transaction, outline, pack)
 }
 
