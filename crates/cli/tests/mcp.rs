@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 use support::World;
+use support::agent::{Agent, SESSION};
 
 /// A client, and the server that it started.
 struct Client {
@@ -257,6 +258,28 @@ fn what_is_recorded_can_be_recalled_by_the_next_conversation() {
     let prompt = client.ask("prompts/get", json!({"name": "recover"}));
     let text = prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap().to_owned();
     assert!(text.contains("the cache is stale") && text.len() < 8_000, "{text}");
+}
+
+/// An agent that names no session: its hooks noted its process, which started the server.
+#[test]
+fn calls_belong_to_the_session_of_the_agent_that_started_the_server() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let mut client = Client::new(&agent.world);
+    client.does("save", json!({"message": "before"}));
+    let arguments = json!({"kind": "hypothesis", "text": "the cache is stale"});
+    let (recorded, _) = client.does("record", arguments);
+    assert_eq!(recorded["session"], format!("claude:{SESSION}"));
+
+    // What the agent recorded is why it goes back: it stays.
+    agent.world.write("src/main.rs", "fn main() { broken }\n");
+    let (plan, _) = client.does("restore", json!({"checkpoint": "latest"}));
+    let again = json!({"checkpoint": plan["checkpoint"], "plan": plan["plan"]});
+    let (done, text) = client.does("restore", again);
+    assert_eq!(done["answer"], text, "some clients show their model nothing else");
+    assert!(text.contains("with everything that you recorded"), "{text}");
+    let (_, brief) = client.does("recall", json!({}));
+    assert!(brief.contains("the cache is stale"), "{brief}");
 }
 
 /// A restore never ends the session that asks for it.

@@ -68,7 +68,7 @@ fn night() -> World {
     must(&world, &["session", "start", "--session", "helper", "--parent", "night"]);
     must(&world, &["record", "command", "false", "--exit-code", "1", "--session", "helper"]);
     tell(&world, "helper", &[json!({"kind": "tokens", "input": 7})]);
-    must(&world, &["session", "end", "helper"]);
+    must(&world, &["session", "end", "--session", "helper"]);
     must(&world, &["save", "morning"]);
     must(&world, &["session", "end", "night", "--status", "failed"]);
     world
@@ -194,6 +194,48 @@ fn what_hooks_saved_before_a_prompt_is_not_put_down_to_it() {
     let of = |text: &str| prompts.iter().find(|one| one["prompt"] == text).unwrap();
     assert_eq!(of("first")["changed"]["files"]["added"], json!(["by-agent.txt"]), "{report:#}");
     assert_eq!(of("second")["changed"]["files"]["added"], json!([]));
+}
+
+/// One prompt of an agent with hooks, which writes a file.
+fn prompt_that_writes(agent: &Agent, id: &str, path: &str) {
+    let prompt = json!({"prompt": format!("Write {path}"), "prompt_id": id});
+    agent.tell(&agent.payload("UserPromptSubmit", prompt));
+    agent.world.write(path, "text\n");
+    agent.tell(&agent.payload("Stop", json!({})));
+    agent.rest();
+}
+
+#[test]
+fn what_a_restore_took_back_is_no_work_of_the_prompt_before_it() {
+    // Files alone go back; then everything does, so that the second prompt is on no fork any more.
+    for only in [&["--only", "files"][..], &[]] {
+        let agent = Agent::new();
+        let world = &agent.world;
+        agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+        prompt_that_writes(&agent, "p1", "first.rs");
+        prompt_that_writes(&agent, "p2", "second.rs");
+        let before_second = world.json(&["list", "--all", "--trigger", "prompt"]);
+        let before_second = before_second["checkpoints"][0]["id"].as_str().unwrap();
+        must(world, &[&["restore", before_second, "--confirm"], only].concat());
+        assert!(!world.project.path("second.rs").exists());
+        prompt_that_writes(&agent, "p3", "third.rs");
+
+        let report = world.json(&["report"]);
+        let prompts = report["prompts"].as_array().unwrap().iter();
+        let told: Vec<(Value, Value)> = prompts
+            .filter(|one| one["prompt"].is_string())
+            .map(|one| (one["prompt"].clone(), one["changed"]["files"].clone()))
+            .collect();
+        let wrote = |path: &str| {
+            let files = json!({"added": [path], "modified": [], "deleted": []});
+            (json!(format!("Write {path}")), files)
+        };
+        let mut expected = vec![wrote("first.rs"), wrote("third.rs")];
+        if !only.is_empty() {
+            expected.insert(1, wrote("second.rs"));
+        }
+        assert_eq!(told, expected, "{only:?}");
+    }
 }
 
 #[test]

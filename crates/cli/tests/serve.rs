@@ -126,9 +126,8 @@ fn a_restore_is_planned_confirmed_done_and_undone() {
 
     // What was seen is no longer what would be done.
     world.write("src/main.rs", "fn main() { other }\n");
-    let job = server.job(&route, &json!({"plan": seen["plan"]}));
-    assert_eq!(job["state"], "failed");
-    assert_eq!(job["error"]["kind"], "conflict");
+    let stale = server.post(&route, &json!({"plan": seen["plan"]}));
+    assert_eq!((stale.status, &stale.json()["error"]["kind"]), (409, &json!("conflict")));
     assert_eq!(server.post(&route, &json!({"plan": "abc"})).status, 409);
     assert_eq!(world.read("src/main.rs"), "fn main() { other }\n");
 

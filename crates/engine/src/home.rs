@@ -100,10 +100,8 @@ impl Home {
     pub fn token(&self) -> Result<String> {
         let store = open_store(&self.options)?;
         let path = store.home().root().join("token");
-        if let Ok(text) = held::read_to_string(&path)
-            && is_token(text.trim())
-        {
-            return Ok(text.trim().to_owned());
+        if let Some(token) = self.present_token() {
+            return Ok(token);
         }
         let secret = ambient::secret().map_err(Error::io("make a token for", &path))?;
         let token = secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -122,6 +120,12 @@ impl Home {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.token(),
             Err(error) => Err(Error::io("make", path)(error)),
         }
+    }
+
+    /// The token as it is now, if there is one.
+    pub fn present_token(&self) -> Option<String> {
+        let text = held::read_to_string(self.options.home.join("token")).ok()?;
+        Some(text.trim().to_owned()).filter(|text| is_token(text))
     }
 
     /// What happened in the home after a position: see [`crate::events::events`].

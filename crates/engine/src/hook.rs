@@ -4,6 +4,7 @@
 //! session, saves where something may be lost or was changed, and says what the agent should know.
 //! It never asks, and never runs what is not trusted.
 
+mod above;
 mod event;
 mod health;
 mod hear;

@@ -5,7 +5,7 @@
 
 mod changed;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rappel_store::index::CheckpointRow;
 use rappel_types::Advice;
@@ -183,6 +183,7 @@ impl Rappel {
         let session = report.session.id.clone();
         let mut bounds: Vec<Option<usize>> = Vec::new();
         let prompt_rows = past.before_prompts(&session, report.session.started_at);
+        let breaks = past.breaks(prompt_rows.values().copied());
         for one in &report.prompts {
             let named = one.turn.id.as_ref().and_then(|id| prompt_rows.get(id).copied());
             bounds.push(named.or_else(|| past.at(one.turn.started_at)));
@@ -198,6 +199,7 @@ impl Rappel {
         for (number, one) in report.prompts.iter_mut().enumerate() {
             let (from, to) = (bounds[number], bounds[number + 1]);
             let (Some(from), Some(to)) = (from, to) else { continue };
+            let to = past.end_of_turn(from, to, one.turn.ended_at, &breaks);
             if from == to {
                 // Nobody has looked since.
                 continue;
@@ -257,6 +259,26 @@ impl Past<'_> {
             }
         }
         found
+    }
+
+    /// Where something else may begin: a prompt, also one that was taken back since, or a restore.
+    fn breaks(&self, prompts: impl Iterator<Item = usize>) -> BTreeSet<usize> {
+        let is_restore = |at: &usize| self.rows[*at].trigger == Trigger::PreRestore.as_str();
+        prompts.chain((0..self.rows.len()).filter(is_restore)).collect()
+    }
+
+    /// The checkpoint that tells how a prompt left the workspace, at the latest `to`. What a restore
+    /// took back after the agent had ended is not what the prompt did.
+    fn end_of_turn(
+        &self,
+        from: usize,
+        to: usize,
+        ended: Option<Timestamp>,
+        breaks: &BTreeSet<usize>,
+    ) -> usize {
+        let Some(ended) = ended.map(Timestamp::as_millis) else { return to };
+        let mut within = breaks.range(from.saturating_add(1)..to.max(from.saturating_add(1)));
+        within.find(|at| self.rows[**at].created_at >= ended).copied().unwrap_or(to)
     }
 
     /// The last checkpoint that tells of a session: its own last one, or the newest at its end.

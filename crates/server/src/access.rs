@@ -16,8 +16,6 @@ use axum::http::{HeaderMap, header};
 pub struct Rules {
     /// The user that the server runs as.
     pub user: u32,
-    /// What other callers have to show.
-    pub token: String,
     /// Names that a `Host` may have besides those of this machine's loopback.
     pub hosts: Vec<String>,
     /// Whether the server listens on every address of the machine. A `Host` may then be any address:
@@ -37,17 +35,23 @@ pub enum Refusal {
 }
 
 impl Rules {
-    /// Whether a request may be answered. `peer` is the user at the other end, if that is known.
-    pub fn check(&self, headers: &HeaderMap, peer: Option<u32>) -> Result<(), Refusal> {
+    /// Whether a request may be answered. `peer` is the user at the other end, if that is known;
+    /// `token` reads what callers have to show that are not this user.
+    pub fn check(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<u32>,
+        token: impl FnOnce() -> Option<String>,
+    ) -> Result<(), Refusal> {
         self.check_page(headers)?;
         if peer == Some(self.user) {
             return Ok(());
         }
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let shown = shown.and_then(|value| value.strip_prefix("Bearer "));
-        match shown.is_some_and(|shown| is_equal(shown.trim(), &self.token)) {
-            true => Ok(()),
-            false => Err(Refusal::Token),
+        match shown.zip(token()) {
+            Some((shown, token)) if is_equal(shown.trim(), &token) => Ok(()),
+            _ => Err(Refusal::Token),
         }
     }
 
@@ -108,17 +112,12 @@ mod tests {
     const ME: u32 = 1000;
 
     fn check(headers: &[(&str, &str)], peer: Option<u32>) -> Result<(), Refusal> {
-        let rules = Rules {
-            user: ME,
-            token: "abc123".into(),
-            hosts: vec!["box.lan".into()],
-            any_address: false,
-        };
+        let rules = Rules { user: ME, hosts: vec!["box.lan".into()], any_address: false };
         let map = headers.iter().map(|(name, value)| {
             let name = axum::http::HeaderName::from_bytes(name.as_bytes()).unwrap();
             (name, axum::http::HeaderValue::from_str(value).unwrap())
         });
-        rules.check(&map.collect(), peer)
+        rules.check(&map.collect(), peer, || Some("abc123".into()))
     }
 
     #[test]
@@ -130,8 +129,7 @@ mod tests {
 
     #[test]
     fn a_server_on_every_address_goes_by_any_of_them_and_by_no_other_name() {
-        let rules =
-            Rules { user: ME, token: "abc123".into(), hosts: Vec::new(), any_address: true };
+        let rules = Rules { user: ME, hosts: Vec::new(), any_address: true };
         for (host, is_ours) in [("192.0.2.7:57374", true), ("[2001:db8::7]", true), ("evil", false)]
         {
             assert_eq!(rules.is_ours(host), is_ours, "{host}");

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use rappel::types::Timestamp;
@@ -20,6 +21,11 @@ use crate::problem::{Problem, Told};
 const REMEMBERED: usize = 100;
 /// So many run at once.
 const RUNNING_MAX: usize = 16;
+/// A restore that has not found out within this time whether its plan still holds is answered as a
+/// job.
+const PLAN_TIME: Duration = Duration::from_secs(5);
+/// How often that is looked at.
+const PLAN_LOOK: Duration = Duration::from_millis(5);
 
 /// A job, as it is now.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -69,6 +75,8 @@ pub struct Jobs {
 struct Job {
     answer: JobAnswer,
     operation: Operation,
+    /// The status that its error has where a request is answered with it.
+    status: StatusCode,
 }
 
 impl Jobs {
@@ -126,7 +134,7 @@ impl Jobs {
             started_at: now(),
             ended_at: None,
         };
-        all.insert(number, Job { answer: answer.clone(), operation });
+        all.insert(number, Job { answer: answer.clone(), operation, status: StatusCode::OK });
         Ok((number, answer))
     }
 
@@ -142,6 +150,7 @@ impl Jobs {
                     answer.result = serde_json::to_value(result).ok();
                 }
                 Err(problem) => {
+                    job.status = problem.status;
                     answer.state = match problem.cancelled {
                         true => JobState::Cancelled,
                         false => JobState::Failed,
@@ -152,6 +161,35 @@ impl Jobs {
             answer.clone()
         };
         self.hub.tell_job(&ended);
+    }
+
+    /// Waits, for a while, until a restore has compared its plan with the one that was sent. If it
+    /// fails before it has changed anything, the request fails with it.
+    pub async fn planned(&self, begun: JobAnswer) -> Result<JobAnswer, Problem> {
+        let start = Instant::now();
+        loop {
+            let now = self.get(&begun.id)?;
+            let (is_planning, status) = self.is_planning(&begun.id)?;
+            match now.error {
+                Some(error) if is_planning && now.state == JobState::Failed => {
+                    return Err(Problem { status, error, cancelled: false });
+                }
+                None if is_planning && now.ended_at.is_none() && start.elapsed() < PLAN_TIME => {
+                    tokio::time::sleep(PLAN_LOOK).await;
+                }
+                _ => return Ok(now),
+            }
+        }
+    }
+
+    /// Whether a job has changed nothing yet, and the status of its error if it has ended.
+    fn is_planning(&self, id: &str) -> Result<(bool, StatusCode), Problem> {
+        use rappel::Phase::{Looking, Planning, ReadingDatabases, ReadingFiles, Starting};
+        let all = locked(&self.all);
+        let job = number_of(id).and_then(|number| all.get(&number)).ok_or_else(|| no_job(id))?;
+        let phase = job.operation.progress.snapshot().phase;
+        let planning = [Starting, Looking, ReadingFiles, ReadingDatabases, Planning];
+        Ok((planning.contains(&phase), job.status))
     }
 
     /// All of them, the newest first.

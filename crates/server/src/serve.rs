@@ -52,6 +52,7 @@ pub struct Server {
     app: App,
     rules: Rules,
     address: SocketAddr,
+    token: String,
 }
 
 /// What came of an attempt to listen.
@@ -125,8 +126,8 @@ impl Server {
         }));
         let any_address = options.host.is_some_and(|host| host.is_unspecified());
         let user = rustix::process::geteuid().as_raw();
-        let rules = Rules { user, token, hosts, any_address };
-        Ok(Bound::Here(Box::new(Self { listeners, app: App::new(home), rules, address })))
+        let rules = Rules { user, hosts, any_address };
+        Ok(Bound::Here(Box::new(Self { listeners, app: App::new(home), rules, address, token })))
     }
 
     /// Where it listens. One that listens on every address is called by the machine's own.
@@ -141,7 +142,7 @@ impl Server {
 
     /// The token, for callers that need one.
     pub fn token(&self) -> &str {
-        &self.rules.token
+        &self.token
     }
 
     /// Serves until the process is asked to end. What is under way is finished first, for a while.
@@ -170,7 +171,7 @@ impl Server {
                 let status = axum::http::StatusCode::METHOD_NOT_ALLOWED;
                 Problem::of(status, "usage", "this route does not take that method")
             })
-            .layer(middleware::from_fn_with_state(Arc::new(rules), guard))
+            .layer(middleware::from_fn_with_state(Arc::new((rules, app.home.clone())), guard))
             .with_state(app.clone());
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
@@ -291,11 +292,13 @@ impl Service<hyper::Request<hyper::body::Incoming>> for WithPeer {
 }
 
 /// Answers only those who may call.
-async fn guard(State(rules): State<Arc<Rules>>, request: Request, next: Next) -> Response {
+async fn guard(State(gate): State<Arc<(Rules, Home)>>, request: Request, next: Next) -> Response {
+    let (rules, home) = &*gate;
     let user = request.extensions().get::<Peer>().and_then(|peer| peer.user);
     let checked = match assets::is_page(request.uri().path()) {
         true => rules.check_page(request.headers()),
-        false => rules.check(request.headers(), user),
+        // The user may replace the token while the server runs.
+        false => rules.check(request.headers(), user, || home.present_token()),
     };
     match checked {
         Ok(()) => next.run(request).await,

@@ -83,6 +83,10 @@ struct Which {
     /// The session [default: RAPPEL_SESSION, else the only running one]
     #[arg(value_name = "ID", value_parser = values::session)]
     session: Option<SessionId>,
+    /// The same, as other commands take it
+    #[arg(long = "session", value_name = "ID", hide = true, conflicts_with = "session")]
+    #[arg(value_parser = values::session)]
+    flagged: Option<SessionId>,
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -108,7 +112,8 @@ struct End {
 
 pub fn run(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
-    let named = |which: &Which| context.named_session(which.session.as_ref());
+    let named =
+        |which: &Which| context.named_session(which.session.as_ref().or(which.flagged.as_ref()));
     match &args.verb {
         Verb::Start(start) => {
             let process = start.pid.map(process_of).transpose()?;

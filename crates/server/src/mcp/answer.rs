@@ -9,6 +9,8 @@ use super::advice;
 
 /// The text for the model has at most so many characters.
 pub const TEXT_MAX: usize = 8_000;
+/// The key of the text in the structured answer.
+pub const IN_WORDS: &str = "answer";
 /// So many items of a list are answered; the rest is counted.
 const ITEMS_MAX: usize = 200;
 
@@ -43,9 +45,13 @@ impl Reply {
         Self { structured, text: text.into(), rest: rest.into() }
     }
 
-    pub fn into_result(self) -> CallToolResult {
+    pub fn into_result(mut self) -> CallToolResult {
         let cut = self.structured.get("cut").is_some();
         let text = fitted(&self.text, &self.rest, cut);
+        // Some clients give their model the text, others the structured answer alone.
+        if let Value::Object(fields) = &mut self.structured {
+            fields.insert(IN_WORDS.into(), text.clone().into());
+        }
         let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
         result.structured_content = Some(self.structured);
         result
@@ -144,6 +150,14 @@ mod tests {
         assert_eq!(fitted("short\n", "rappel list", false), "short");
         // Characters, not bytes.
         assert_eq!(fitted(&"é".repeat(TEXT_MAX), "x", false).chars().count(), TEXT_MAX);
+    }
+
+    #[test]
+    fn the_words_are_in_both_forms_of_an_answer() {
+        let result = Reply::new(&json!({"a": 1}), "Saved.", "rappel list").into_result();
+        assert_eq!(result.structured_content, Some(json!({"a": 1, "answer": "Saved."})));
+        let text = result.content[0].as_text().map(|text| text.text.as_str());
+        assert_eq!(text, Some("Saved."));
     }
 
     #[test]

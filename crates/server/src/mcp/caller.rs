@@ -184,6 +184,10 @@ impl Call {
         if named.is_some() {
             return Ok(named.cloned());
         }
+        // Most agents name no session, but their hooks noted their process, which started this one.
+        if let Some(session) = rappel.session_above(std::process::id())? {
+            return Ok(Some(session));
+        }
         let started = self.calls.started.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(started.as_ref().filter(|(_, _, root)| *root == self.root).map(|(id, ..)| id.clone()))
     }

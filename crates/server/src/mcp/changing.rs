@@ -81,6 +81,11 @@ fn facets(names: &[FacetName]) -> BTreeSet<Facet> {
 pub fn restore(input: input::Restore, call: &Call) -> Replied {
     let rappel = call.open()?;
     let mut reference = reference(&input.checkpoint)?;
+    let mut skip = facets(&input.skip);
+    // The agent goes on, and what it has recorded since is why it goes back.
+    if input.only.is_empty() {
+        skip.insert(Facet::Agents);
+    }
     let mut options = RestoreOptions {
         paths: input
             .paths
@@ -88,7 +93,7 @@ pub fn restore(input: input::Restore, call: &Call) -> Replied {
             .map(|path| below_root(path, &rappel))
             .collect::<Result<_, _>>()?,
         only: (!input.only.is_empty()).then(|| facets(&input.only)),
-        skip: facets(&input.skip),
+        skip,
         // The session that calls goes on, whatever becomes of its past.
         own_session: call.session(&rappel)?,
         ..RestoreOptions::default()
@@ -129,6 +134,9 @@ fn not_restored(checkpoint: &Checkpoint, options: &RestoreOptions) -> Vec<NotRes
             && !options.skip.contains(&facet)
             && (options.paths.is_empty() || facet == Facet::Files);
         let why = match (asked, checkpoint.manifest.state_of(facet)) {
+            (false, _) if facet == Facet::Agents && options.only.is_none() => {
+                "your session goes on, with everything that you recorded"
+            }
             (false, _) => "it was not asked for",
             (true, FacetState::Captured | FacetState::Absent) => continue,
             (true, FacetState::NotAsked) => "the checkpoint does not hold it",

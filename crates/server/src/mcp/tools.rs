@@ -7,9 +7,9 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::answer::{Refused, Replied};
+use super::answer::{IN_WORDS, Refused, Replied};
 use super::caller::Call;
 use super::{changing, input, looking};
 
@@ -80,6 +80,10 @@ fn given<T: JsonSchema>() -> Arc<JsonObject> {
     let settings = schemas::settings().with(|settings| settings.meta_schema = None);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     without_words(&mut schema, false);
+    if let Value::Object(fields) = &mut schema {
+        let properties = fields.entry("properties").or_insert_with(|| json!({}));
+        properties[IN_WORDS] = json!({"type": "string"});
+    }
     object(schema)
 }
 
@@ -152,8 +156,9 @@ pub fn all() -> Vec<Entry> {
              arguments, it does exactly that plan, or refuses if the workspace has changed \
              meanwhile. The present is saved first, so `undo` brings it back. Ask the user before \
              you confirm, unless they asked for this. With `paths` only those files go back. It \
-             never ends your own session and does not set this conversation back: read the files \
-             that the answer names again, and tell the user what came back and what did not.",
+             never ends your own session, keeps what you recorded (unless `only` names `agents`) \
+             and does not set this conversation back: read the files that the answer names again, \
+             and tell the user what came back and what did not.",
             changing::restore,
         ),
         entry::<input::Undo, changing::Restored<'_>>(

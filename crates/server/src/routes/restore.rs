@@ -156,7 +156,7 @@ async fn begin(
             app.answer(workspace, move |rappel| Ok(rappel.plan_restore(&reference, &options)?));
         return Ok(plan.await?.into_response());
     };
-    // Whether it is still the plan is found out by the job: a plan may take long, and is made once.
+    // Whether it is still the plan is found out by the job: it may take long, and is made once.
     if expected.len() != 64 || !expected.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(Problem::conflict("`plan` is not the hash of a plan")
             .hint("ask for the plan first, and send its hash"));
@@ -164,7 +164,7 @@ async fn begin(
     let job = app
         .jobs
         .begin("restore", workspace, move |rappel| Ok(rappel.restore(&reference, &options)?))?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok((StatusCode::ACCEPTED, Json(app.jobs.planned(job).await?)).into_response())
 }
 
 /// What a rollback did, in the words of Loki Mode's dashboard.
@@ -197,7 +197,9 @@ async fn roll(
                 .and_then(|done| done.safety_checkpoint.as_ref())
                 .map(ToString::to_string),
             errors: report.conflicts.iter().map(|one| one.reason.clone()).collect(),
-            message: done.map(|done| done.text.clone()).unwrap_or_default(),
+            message: done
+                .map(|done| format!("{} Files and git stay as they are.", done.text))
+                .unwrap_or_default(),
         })
     })
     .await
@@ -292,5 +294,5 @@ async fn take(
         let report = rappel.step(&step, body.overwrite, &options)?;
         json(&UndoAnswer { step: &step, report: &report })
     })?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok((StatusCode::ACCEPTED, Json(app.jobs.planned(job).await?)).into_response())
 }

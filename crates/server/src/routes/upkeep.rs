@@ -12,6 +12,7 @@ use rappel::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::advice;
 use crate::app::{Answer, App, blocking, json};
 use crate::describe::{Endpoint, on_delete, on_get, on_post};
 use crate::extract::{At, Sent, reference};
@@ -64,7 +65,13 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 async fn status(State(app): State<App>, At(workspace): At) -> Answer<Status> {
-    app.answer(workspace, |rappel| Ok(rappel.status()?)).await
+    app.answer(workspace, |rappel| {
+        let mut status = rappel.status()?;
+        status.hints = status.advice.iter().map(advice::word).collect();
+        status.hints.retain(|hint| !hint.is_empty());
+        Ok(status)
+    })
+    .await
 }
 
 async fn stats(State(app): State<App>, At(workspace): At) -> Answer<Stats> {
