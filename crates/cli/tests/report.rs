@@ -227,7 +227,7 @@ fn what_a_restore_took_back_is_no_work_of_the_prompt_before_it() {
             .map(|one| (one["prompt"].clone(), one["changed"]["files"].clone()))
             .collect();
         let wrote = |path: &str| {
-            let files = json!({"added": [path], "modified": [], "deleted": []});
+            let files = json!({"added": [path], "modified": [], "deleted": [], "renamed": []});
             (json!(format!("Write {path}")), files)
         };
         let mut expected = vec![wrote("first.rs"), wrote("third.rs")];
