@@ -12,22 +12,20 @@ use crate::process::{self, Context};
 /// what it knows. The workspace is the folder that the agent names as its first root, else this one;
 /// -C and --workspace name another. Nothing is printed but the protocol.
 ///
-/// Other agents register it themselves: `codex mcp add rappel -- rappel mcp`,
-/// `gemini mcp add rappel rappel mcp`.
+/// `rappel integrate AGENT --mcp` registers it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   rappel mcp
   rappel -C ~/my-app mcp
-  rappel integrate claude --mcp")]
+  rappel integrate claude --mcp
+  rappel integrate codex --mcp")]
 pub struct Args {}
 
 pub fn run(_: &Args, context: &Context) -> Result {
     // What an agent calls its session, where it says so in the environment.
-    let named = |vendor: &rappel_hooks::Vendor| {
-        let name = process::variable(vendor.session)?.into_string().ok()?;
-        Some((vendor.name.to_owned(), name))
-    };
+    let named =
+        |vendor: &&rappel_hooks::Vendor| Some((vendor.name.to_owned(), process::named_by(vendor)?));
     mcp::serve(McpOptions {
         open: context.options()?,
         is_fixed: context.names_workspace(),
