@@ -69,7 +69,7 @@ function space(stats) {
   return section('Space',
     h('p', 'Rappel takes ', h('strong', bytes(stats.stored_bytes)), ' on the disk. ', stats.ratio >= 1
       && `A copy for each checkpoint would take ${bytes(stats.logical_bytes)}, ${stats.ratio.toFixed(1)} times more.`),
-    days.length ? h('figure.growth', h('figcaption.row.spread',
+    days.length ? h('figure', h('figcaption.row.spread',
       'Growth: what checkpoints added up to each day', h('strong.number', `${bytes(days.at(-1)[1].new_bytes)} new on ${name(days.at(-1)[0])}`)),
       columns(days.map(([day, one]) => ({ name: name(day), value: sum += one.new_bytes,
         title: `${name(day)}: ${bytes(sum)} in all, ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })).slice(-60), { format: bytes, label: 'What is stored, day by day' }))
@@ -114,11 +114,12 @@ function memory(sessions, checkpoints) {
 
 function setUp(checks) {
   const bad = checks.filter((one) => !one.ok);
-  return section('Set-up', h('p.sub', bad.length ? `✗ ${plural(bad.length, 'check')} found something.` : `✓ All ${checks.length} checks are fine.`),
-    h('ul.items', [...bad,
-      ...checks.filter((one) => one.ok)].map((one) => h('li',
-      h('div.row', badge(one.ok ? '✓ fine' : '✗ look', one.ok ? 'good' : 'bad'),
-      h('strong', one.name), h('span.grow.muted', one.found)), !one.ok && (one.advice?.length ?? 0) > 0 && h('ul', one.advice.map(advised))))));
+  const row = (one) => h('li',
+    h('div.row', badge(one.ok ? '✓ fine' : '✗ look', one.ok ? 'good' : 'bad'), h('strong', one.name), h('span.grow.muted', one.found)),
+    !one.ok && h('ul', (one.advice ?? []).map(advised)));
+  return section('Set-up', h('details', { open: bad.length > 0 },
+    h('summary', bad.length ? `✗ ${plural(bad.length, 'check')} found something.` : `✓ All ${checks.length} checks are fine.`),
+    h('ul.items', [...bad, ...checks.filter((one) => one.ok)].map(row))));
 }
 
 // ---- Upkeep
