@@ -40,6 +40,8 @@ def check(results):
         trees["1,000 checkpoints"] = {"class": "imports", "columns": {"rappel": results["imports"]}}
     if results.get("serve"):
         trees["a process that lives"] = {"class": "serve", "columns": {"rappel": results["serve"]}}
+    if results.get("page"):
+        trees["the dashboard"] = {"class": "page", "columns": {"rappel": results["page"]}}
     lines = []
     for limit in table():
         for kind, number in limit["limit"].items():

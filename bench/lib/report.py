@@ -174,6 +174,14 @@ def markdown(results):
         parts.append(f"A home with {rows['checkpoints']:,} checkpoints. Through one handle of the library, and {rows['requests']:,} requests to "
                      "`rappel serve` on eight connections: the list and one checkpoint in turn, from the same machine.")
         parts.append(serve_table(rows))
+    if rows := results.get("page"):
+        parts.append("## The dashboard")
+        parts.append(f"The timeline in Chromium, in a home with {rows['checkpoints']:,} checkpoints, without the browser's cache. It is "
+                     "interactive when it has drawn the answer to a key. A scroll passes 300 frames of 400 pixels.")
+        times = {"rows_shown": "the first rows are shown", "interactive": "interactive",
+                 "frame_p95_loading": "95 % of frames, while older checkpoints load", "frame_p95": "95 % of frames"}
+        lines = [f"| {label} | {time_cell(rows[key], 0, True)} |" for key, label in times.items()]
+        parts.append("| | ms |\n|---|---:|\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 

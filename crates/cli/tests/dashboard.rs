@@ -6,6 +6,8 @@
 mod browser;
 #[path = "dashboard/demo.rs"]
 mod demo;
+#[path = "dashboard/failures.rs"]
+mod failures;
 #[path = "dashboard/hostile.rs"]
 mod hostile;
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -14,6 +16,8 @@ mod http;
 #[path = "dashboard/looks.rs"]
 mod looks;
 mod support;
+#[path = "dashboard/ways.rs"]
+mod ways;
 
 use browser::Browser;
 use demo::{LOGIN, NIGHT};

@@ -1,5 +1,6 @@
 // The server's API. Every call adds `?workspace=` and, if there is one, the token.
 
+import { sentences } from './advice.js';
 import { token, workspace } from './route.js';
 
 /** Why a call failed: kind, message, hint, advice (as data), status. Status 0: no server answered. */
@@ -17,6 +18,10 @@ export function url(path, query = {}) {
   const search = new URLSearchParams(given).toString();
   return search ? `${path}${path.includes('?') ? '&' : '?'}${search}` : path;
 }
+
+/** The address of a checkpoint or a session, with what follows it. */
+export const checkpoint = (id, rest = '') => `/api/checkpoints/${encodeURIComponent(id)}${rest}`;
+export const session = (id, rest = '') => `/api/sessions/${encodeURIComponent(id)}${rest}`;
 
 /** A path inside a checkpoint, for an address: every part is encoded. */
 export const inPath = (path) => path.split('/').map(encodeURIComponent).join('/');
@@ -54,42 +59,9 @@ async function problem(answer) {
   return new ApiError({ kind, message: sentence(message), hint, advice: told.advice, status: answer.status });
 }
 
-/** Advice in this page's words. The server's own words name routes, which help programs. */
-const ADVICE = {
-  'save-first': 'Save the first checkpoint: `rappel save`.',
-  save: 'Save the workspace first.',
-  'plan-again': 'Look at the plan again.',
-  'try-again': 'Try again in a moment.',
-  'open-again': 'Try again in a moment.',
-  recover: 'End the unfinished restore first: `rappel recover`.',
-  'show-unfinished': 'End the unfinished restore first: `rappel recover`.',
-  'finish-restore': 'End the unfinished restore first: `rappel recover`.',
-  trust: 'See what rappel.toml would run, and allow it: `rappel trust`.',
-  'list-checkpoints': 'Look for it in the timeline.',
-  'show-timeline': 'Look for it in the timeline.',
-  'list-sessions': 'Look for it under Sessions.',
-  unpin: 'Unpin it first.',
-  verify: '`rappel verify` tells which checkpoints are damaged.',
-  'verify-all': '`rappel verify` tells which checkpoints are damaged.',
-  doctor: '`rappel doctor` tells what is wrong.',
-  'free-space': 'Free some space, or delete old checkpoints and run `rappel gc`.',
-  update: 'Update Rappel.',
-  'terminate-connections': 'Tick the option that disconnects others.',
-  'terminate-sessions': 'Tick the option that ends other sessions.',
-  'skip-databases': 'Leave databases out.',
-  'list-workspaces': 'Choose another workspace in the header.',
-};
-
+/** Advice in this page's words; else the server's, unless they name routes. */
 function advise({ advice = [], hint = null }) {
-  const words = advice.map((one) => {
-    if (one.kind === 'plain') return one.text;
-    if (one.kind === 'did-you-mean') return `Did you mean ${one.names.join(' or ')}?`;
-    if (one.kind === 'undelete') return `Bring it back: \`rappel undelete ${one.id}\`.`;
-    return ADVICE[one.kind] ?? null;
-  });
-  const said = [...new Set(words.filter(Boolean))];
-  if (said.length) return said.join(' ');
-  return hint && !/\/api\/|POST |GET |send \{/.test(hint) ? hint : null;
+  return sentences(advice) ?? (hint && !/\/api\/|POST |GET |send \{/.test(hint) ? hint : null);
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -5,7 +5,7 @@
 //   export default {
 //     title(params, query) -> text                for the browser's tab
 //     async load(ctx) -> HTMLElement              the whole view; its first child holds the <h1>
-//     css: true | 'other'                         if there is a views/NAME.css (or other.css) for it
+//     css: true                                   if there is a views/NAME.css
 //   }
 //
 // ctx = {
@@ -17,15 +17,13 @@
 //   reload()                      loads the view again in place; the scroll position stays
 //   on(name, fn(data, name))      live events while the view is shown; '*' is every event
 //   keys({key: {does, run(event)}})   keys while the view is shown; `does` is shown by `?`
+//   keys(does, {key: run, …})         several keys that `?` shows in one line
 //   onShow(fn)                    once the view is in the document
 //   onLeave(fn)                   when the view is left
 //   workspace   the workspace's id, or null for the one that the server was started in
 // }
 //
 // While a view loads, the one before stays. An error that `load` throws is shown with what to do.
-// Routes: #/runs #/timeline #/checkpoint/ID #/compare?from=&to= #/restore/ID #/sessions
-// #/session/ID?event=N #/replay/ID?step=N #/health. `sessions` and `session` share views/sessions.js
-// (params.id is '' for the list).
 
 import * as api from './api.js';
 import { current, href, navigate, setQuery, takeToken } from './route.js';
@@ -68,7 +66,7 @@ async function show({ keepPlace = false } = {}) {
     setQuery: (query) => { setQuery(query); next.route = current(); },
     reload: () => (shown === next ? show({ keepPlace: true }) : undefined),
     on: (name, fn) => next.listeners.push([name, fn]),
-    keys: (more) => Object.assign(next.keys, more),
+    keys: (more, keys = {}) => Object.assign(next.keys, typeof more === 'object' ? more : shared(more, keys)),
     onShow: (fn) => next.showing.push(fn),
     onLeave: (fn) => next.leaving.push(fn),
   };
@@ -77,13 +75,13 @@ async function show({ keepPlace = false } = {}) {
   try {
     const { file } = VIEWS[route.name];
     view = (await import(`./views/${file}.js`)).default;
-    const styled = view.css ? style(view.css === true ? file : view.css) : null;
+    const styled = view.css ? style(file) : null;
     node = await view.load(ctx);
     await styled;
   } catch (error) {
     if (error.name === 'AbortError' || mine !== turn) return leave(next);
     if (!(error instanceof api.ApiError)) console.error(error);
-    node = h('div', { class: 'view' }, h('h1', {}, VIEWS[route.name].tab ?? VIEWS[route.name].name), failure(error, () => show()));
+    node = h('div.view', h('h1', VIEWS[route.name].tab ?? VIEWS[route.name].name), failure(error, () => show()));
   } finally {
     clearTimeout(slow);
   }
@@ -104,6 +102,9 @@ async function show({ keepPlace = false } = {}) {
   drawNav();
   for (const fn of next.showing) fn();
 }
+
+/** Keys that are told of in one line. */
+const shared = (does, keys) => Object.fromEntries(Object.entries(keys).map(([key, run]) => [key, { does, run }]));
 
 /** Loads a view's own styles once, before the view is shown. */
 function style(file) {
@@ -163,7 +164,7 @@ async function drawPicker() {
       navigate(href(tab, null, { workspace: value }));
     };
   } catch {
-    fill(picker, h('option', {}, 'No workspace'));
+    fill(picker, h('option', 'No workspace'));
   }
 }
 
@@ -205,14 +206,14 @@ function onKey(event) {
 const KEY_NAMES = { ArrowUp: '↑', ArrowDown: '↓', ArrowLeft: '←', ArrowRight: '→', ' ': 'Space', Escape: 'Esc' };
 
 function help() {
-  const rows = (list) => h('dl', { class: 'keys' }, list.map(([keys, does]) => h('div', {}, h('dt', {}, keys.map((key) => h('kbd', {}, KEY_NAMES[key] ?? key))), h('dd', {}, does))));
+  const rows = (list) => h('dl.keys', list.map(([keys, does]) => h('div', h('dt', keys.map((key) => h('kbd', KEY_NAMES[key] ?? key))), h('dd', does))));
   const own = Object.entries(shown?.keys ?? {}).filter(([, bound]) => bound.does);
   const merged = new Map();
   for (const [key, { does }] of own) merged.set(does, [...(merged.get(does) ?? []), key]);
   const tabs = Object.values(VIEWS).filter((view) => view.tab).map((view) => [['g', view.key], `Go to ${view.tab}`]);
   dialog('Keys', (body) => {
-    if (merged.size) body.append(h('h3', {}, 'In this view'), rows([...merged].map(([does, keys]) => [keys, does])));
-    body.append(h('h3', {}, 'Everywhere'), rows([...tabs, ...Object.entries(GLOBAL).map(([key, { does }]) => [[key], does]), [['Escape'], 'Close a dialog, leave a field']]));
+    if (merged.size) body.append(h('h3', 'In this view'), rows([...merged].map(([does, keys]) => [keys, does])));
+    body.append(h('h3', 'Everywhere'), rows([...tabs, ...Object.entries(GLOBAL).map(([key, { does }]) => [[key], does]), [['Escape'], 'Close a dialog, leave a field']]));
   });
 }
 

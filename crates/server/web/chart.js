@@ -10,17 +10,30 @@ const COLOURS = 8;
 export const colour = (place) => `var(--c${(place % COLOURS) + 1})`;
 export const mark = (place) => MARKS[place % MARKS.length];
 
-/** A box that draws itself again whenever its width changes. */
-function drawn(height, draw, attrs = {}) {
-  const box = h('div', { class: 'chart', style: { height: `${height}px` }, ...attrs });
+/** A box that draws itself again whenever its width changes: draw(width) -> [node, height]. */
+export function followed(draw, height = null) {
+  const box = h('div.chart', { style: height ? { height: `${height}px` } : {} });
   let last = 0;
-  box.redraw = () => { if (last) fill(box, draw(last)); };
+  box.redraw = () => {
+    if (!last) return;
+    const [node, high] = draw(last);
+    box.style.height = `${high}px`;
+    fill(box, node);
+  };
   new ResizeObserver(([entry]) => {
     const width = Math.floor(entry.contentRect.width);
     if (width && width !== last) { last = width; box.redraw(); }
   }).observe(box);
   return box;
 }
+
+/** Where the labels of round values end. */
+const room = (values, format) => Math.min(70, Math.max(...values.map((v) => format(v).length)) * 6.6 + 10);
+
+/** Lines at round values, with their labels on the left. */
+const scale = (values, format, left, right, py) => values.map((value) => [
+  svg('line.gridline', { x1: left, x2: right, y1: py(value), y2: py(value) }),
+  svg('text.axis', { x: left - 6, y: py(value) + 4, 'text-anchor': 'end' }, format(value))]);
 
 /** Up to `count` round values from 0 or `low` to `high`. */
 function ticks(low, high, count = 4, base = 10) {
@@ -48,20 +61,17 @@ function ticks(low, high, count = 4, base = 10) {
 export function lines({ series, x, y, format, label, height = 160, at = null, pick = null, base = 10, area = false }) {
   let moment = at;
   const [from, to] = x[1] > x[0] ? x : [x[0] - 500, x[0] + 500];
-  const box = drawn(height, (width) => {
-    const room = { left: Math.min(64, Math.max(...ticks(y[0], y[1], 3, base).map((v) => format(v).length)) * 6.6 + 10), right: 10, top: 8, bottom: 20 };
-    const px = (v) => room.left + ((v - from) / (to - from)) * (width - room.left - room.right);
-    const py = (v) => height - room.bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - room.top - room.bottom);
-    const root = svg('svg', { width, height, role: 'img', 'aria-label': label, class: pick ? 'pickable' : null });
-    for (const value of ticks(y[0], y[1], 3, base)) {
-      root.append(
-        svg('line', { x1: room.left, x2: width - room.right, y1: py(value), y2: py(value), class: 'gridline' }),
-        svg('text', { x: room.left - 6, y: py(value) + 4, 'text-anchor': 'end', class: 'axis' }, format(value)));
-    }
+  const box = followed((width) => {
+    const values = ticks(y[0], y[1], 3, base);
+    const edge = { left: room(values, format), right: 10, top: 8, bottom: 20 };
+    const px = (v) => edge.left + ((v - from) / (to - from)) * (width - edge.left - edge.right);
+    const py = (v) => height - edge.bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - edge.top - edge.bottom);
+    const root = svg('svg', { width, height, role: 'img', 'aria-label': label, class: pick ? 'pickable' : null },
+      scale(values, format, edge.left, width - edge.right, py));
     const words = to - from < 120_000 ? seconds : clock;
     root.append(
-      svg('text', { x: room.left, y: height - 5, class: 'axis' }, words(from)),
-      svg('text', { x: width - room.right, y: height - 5, 'text-anchor': 'end', class: 'axis' }, words(to)));
+      svg('text.axis', { x: edge.left, y: height - 5 }, words(from)),
+      svg('text.axis', { x: width - edge.right, y: height - 5, 'text-anchor': 'end' }, words(to)));
     series.forEach((one, place) => {
       const points = one.points.map((p) => [px(p.x), py(p.y)]);
       if (!points.length) return;
@@ -73,28 +83,29 @@ export function lines({ series, x, y, format, label, height = 160, at = null, pi
         const end = one.step ? px(until) : points.at(-1)[0];
         root.append(svg('path', { d: `${path}V${py(y[0])}H${points[0][0]}Z`, fill: colour(place), opacity: '.14' }));
       }
-      root.append(svg('path', { d: path, fill: 'none', stroke: colour(place), 'stroke-width': 2, 'stroke-dasharray': DASHES[place % DASHES.length], 'stroke-linejoin': 'round' }));
+      root.append(svg('path', { d: path, fill: 'none', stroke: colour(place), 'stroke-width': 2,
+        'stroke-dasharray': DASHES[place % DASHES.length], 'stroke-linejoin': 'round' }));
       for (const [i, p] of one.points.entries()) {
         if (one.points.length > 60 && i !== one.points.length - 1) continue;
-        root.append(svg('g', {}, svg('title', {}, `${one.name}: ${format(p.y)}, ${exact(p.x)}`),
+        root.append(svg('g', svg('title', `${one.name}: ${format(p.y)}, ${exact(p.x)}`),
           svg('circle', { cx: points[i][0], cy: points[i][1], r: 8, fill: 'transparent' }),
           svg('text', { x: points[i][0], y: points[i][1] + 4, 'text-anchor': 'middle', class: 'point', fill: colour(place) }, mark(place))));
       }
     });
     if (moment != null) {
-      const here = Math.min(Math.max(px(moment), room.left), width - room.right);
+      const here = Math.min(Math.max(px(moment), edge.left), width - edge.right);
       root.append(
-        svg('rect', { x: here, y: room.top, width: Math.max(0, width - room.right - here), height: height - room.top - room.bottom, class: 'later' }),
-        svg('line', { x1: here, x2: here, y1: room.top - 4, y2: height - room.bottom, class: 'moment' }));
+        svg('rect.later', { x: here, y: edge.top, width: Math.max(0, width - edge.right - here), height: height - edge.top - edge.bottom }),
+        svg('line.moment', { x1: here, x2: here, y1: edge.top - 4, y2: height - edge.bottom }));
     }
     if (pick) {
       root.addEventListener('click', (event) => {
         const place = event.clientX - root.getBoundingClientRect().left;
-        pick(from + ((place - room.left) / (width - room.left - room.right)) * (to - from));
+        pick(from + ((place - edge.left) / (width - edge.left - edge.right)) * (to - from));
       });
     }
-    return root;
-  });
+    return [root, height];
+  }, height);
   box.at = (ms) => { moment = ms; box.redraw(); };
   return box;
 }
@@ -103,40 +114,22 @@ const seconds = (when) => new Date(when).toLocaleTimeString(undefined, { hour: '
 
 /** Columns: columns([{name, value, title}], {format, label}). */
 export function columns(items, { format, label, height = 140, base = 2 }) {
-  return drawn(height, (width) => {
+  return followed((width) => {
     const high = Math.max(1, ...items.map((one) => one.value));
-    const left = Math.min(70, Math.max(...ticks(0, high, 3, base).map((v) => format(v).length)) * 6.6 + 10);
-    const root = svg('svg', { width, height, role: 'img', 'aria-label': label });
+    const values = ticks(0, high, 3, base);
+    const left = room(values, format);
     const py = (v) => height - 20 - (v / high) * (height - 28);
-    for (const value of ticks(0, high, 3, base)) {
-      root.append(
-        svg('line', { x1: left, x2: width - 8, y1: py(value), y2: py(value), class: 'gridline' }),
-        svg('text', { x: left - 6, y: py(value) + 4, 'text-anchor': 'end', class: 'axis' }, format(value)));
-    }
+    const root = svg('svg', { width, height, role: 'img', 'aria-label': label },
+      scale(values, format, left, width - 8, py));
     const each = (width - left - 8) / items.length;
     const every = Math.max(1, Math.ceil(items.length * 60 / (width - left)));
     items.forEach((one, place) => {
       const wide = Math.min(48, Math.max(2, each - 3));
       const middle = left + each * (place + 0.5);
-      root.append(svg('g', {}, svg('title', {}, one.title ?? `${one.name}: ${format(one.value)}`),
+      root.append(svg('g', svg('title', one.title ?? `${one.name}: ${format(one.value)}`),
         svg('rect', { x: middle - wide / 2, y: py(one.value), width: wide, height: Math.max(1, height - 20 - py(one.value)), rx: 2, fill: 'var(--c1)' })));
-      if (place % every === 0) root.append(svg('text', { x: middle, y: height - 5, 'text-anchor': 'middle', class: 'axis' }, one.name));
+      if (place % every === 0) root.append(svg('text.axis', { x: middle, y: height - 5, 'text-anchor': 'middle' }, one.name));
     });
-    return root;
-  });
-}
-
-/** A drawing of its own that follows the width: draw(width) -> [node, height]. */
-export function followed(draw) {
-  const box = h('div', { class: 'chart' });
-  let last = 0;
-  new ResizeObserver(([entry]) => {
-    const width = Math.floor(entry.contentRect.width);
-    if (!width || width === last) return;
-    last = width;
-    const [node, height] = draw(width);
-    box.style.height = `${height}px`;
-    fill(box, node);
-  }).observe(box);
-  return box;
+    return [root, height];
+  }, height);
 }

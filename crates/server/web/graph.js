@@ -84,23 +84,25 @@ export function graph(beliefs, links, against = new Set()) {
       root.append(svg('path', { d: path, class: bad ? 'edge against' : 'edge', 'stroke-dasharray': STYLES[link.type] ?? '' }));
       const tip = from === upper && !level ? b : to === upper ? a : b;
       const down = tip === b && !level;
-      if (!bad) root.append(svg('path', { d: down ? `M${tip.x - 5} ${tip.y - 8}L${tip.x} ${tip.y}L${tip.x + 5} ${tip.y - 8}` : `M${tip.x - 5} ${tip.y + 8}L${tip.x} ${tip.y}L${tip.x + 5} ${tip.y + 8}`, class: 'edge' }));
+      if (!bad) root.append(svg('path',
+        { d: down ? `M${tip.x - 5} ${tip.y - 8}L${tip.x} ${tip.y}L${tip.x + 5} ${tip.y - 8}` : `M${tip.x - 5} ${tip.y + 8}L${tip.x} ${tip.y}L${tip.x + 5} ${tip.y + 8}`, class: 'edge' }));
       // The word of a long line stands above the nodes that the line passes.
       const [x, y] = b.y - a.y > 60 ? [a.x + (b.x - a.x) * 0.1, a.y + 22] : [(a.x + b.x) / 2, (a.y + b.y) / 2 + (level ? bend * 0.75 : 0)];
       words.push([x, y, bad ? '✕ contradicts' : link.type, bad]);
     }
     for (const { one, lines, x, y, wide, high } of places.values()) {
       const doubted = against.has(one.id);
-      root.append(svg('g', {}, svg('title', {}, `${one.text} (${Math.round(one.confidence * 100)} % sure${doubted ? ', contradicted' : ''})`),
+      root.append(svg('g', svg('title', `${one.text} (${Math.round(one.confidence * 100)} % sure${doubted ? ', contradicted' : ''})`),
         svg('rect', { x, y, width: wide, height: high, rx: 6, class: doubted ? 'node against' : 'node' }),
-        svg('rect', { x: x + 8, y: y + high - 10, width: wide - 16, height: 4, rx: 2, class: 'trough' }),
+        svg('rect.trough', { x: x + 8, y: y + high - 10, width: wide - 16, height: 4, rx: 2 }),
         svg('rect', { x: x + 8, y: y + high - 10, width: Math.max(2, (wide - 16) * one.confidence), height: 4, rx: 2, fill: 'var(--accent)' }),
-        lines.map((line, i) => svg('text', { x: x + 8, y: y + 17 + i * LINE, class: 'node-text' }, line)),
-        svg('text', { x: x + 8, y: y + high - 15, class: 'axis' }, `${doubted ? '✕ ' : ''}${one.id} · ${Math.round(one.confidence * 100)} % sure`)));
+        lines.map((line, i) => svg('text.node-text', { x: x + 8, y: y + 17 + i * LINE }, line)),
+        svg('text.axis', { x: x + 8, y: y + high - 15 }, `${doubted ? '✕ ' : ''}${one.id} · ${Math.round(one.confidence * 100)} % sure`)));
     }
     for (const [x, y, text, bad] of words) {
       const wide = text.length * 6.2 + 8;
-      root.append(svg('rect', { x: x - wide / 2, y: y - 9, width: wide, height: 16, class: 'edge-back' }), svg('text', { x, y: y + 3, 'text-anchor': 'middle', class: bad ? 'axis bad-text' : 'axis' }, text));
+      root.append(svg('rect.edge-back', { x: x - wide / 2, y: y - 9, width: wide, height: 16 }),
+        svg('text', { x, y: y + 3, 'text-anchor': 'middle', class: bad ? 'axis bad-text' : 'axis' }, text));
     }
     root.setAttribute('height', lowest);
     return [root, lowest];

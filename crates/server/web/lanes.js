@@ -49,10 +49,10 @@ export function graph({ place, entry, kind }, lanes, height) {
     if (place.down) lines.push(line(`M${at} ${middle}V${height}`, place.lane, kind === 'now'));
     for (const lane of place.joins) lines.push(line(`M${x(lane)} 0C${x(lane)} ${middle * 0.7} ${at} ${middle * 0.3} ${at} ${middle}`, lane));
     node = kind === 'now'
-      ? svg('circle', { cx: at, cy: middle, r: 5, class: 'tl-now' })
+      ? svg('circle.tl-now', { cx: at, cy: middle, r: 5 })
       : mark(kindOf(entry.trigger), at, middle, entry.holds_files);
   }
-  return svg('svg', { class: 'tl-graph', width: graphWidth(lanes), height, 'aria-hidden': 'true' }, svg('g', { fill: 'none', 'stroke-width': '1.8' }, lines), node);
+  return svg('svg.tl-graph', { width: graphWidth(lanes), height, 'aria-hidden': 'true' }, svg('g', { fill: 'none', 'stroke-width': '1.8' }, lines), node);
 }
 
 /** The shape of a kind of checkpoint; hollow if it holds no files. */
@@ -63,7 +63,7 @@ export function mark(kind, x, y, holdsFiles = true) {
 
 /** What the shapes mean. */
 export function legend() {
-  return h('details', { class: 'tl-legend' }, h('summary', {}, 'What the shapes mean'),
-    h('ul', {}, Object.entries(KINDS).map(([kind, { says }]) => h('li', {}, svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark(kind, 8, 8)), says)),
-      h('li', {}, svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark('work', 8, 8, false)), 'Hollow: agent state only, no files')));
+  return h('details.tl-legend', h('summary', 'What the shapes mean'),
+    h('ul', Object.entries(KINDS).map(([kind, { says }]) => h('li', svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark(kind, 8, 8)), says)),
+      h('li', svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark('work', 8, 8, false)), 'Hollow: agent state only, no files')));
 }

@@ -14,19 +14,10 @@ export const token = () => sessionStorage.getItem('rappel.token');
 
 /** The route in the address: {name, id, query, text}. */
 export function current() {
-  return parse(location.hash);
-}
-
-export function parse(hash) {
-  const text = hash.replace(/^#/, '');
-  const [path, search = ''] = split(text);
+  const text = location.hash.replace(/^#/, '');
+  const [path, search = ''] = text.split(/\?(.*)/s);
   const [name = '', ...rest] = path.split('/').filter(Boolean).map(decode);
   return { name, id: rest.join('/'), query: Object.fromEntries(new URLSearchParams(search)), text };
-}
-
-function split(text) {
-  const at = text.indexOf('?');
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
 }
 
 function decode(part) {

@@ -53,6 +53,46 @@ export function ancestor({ byId, next }, item, shown) {
   return null;
 }
 
+/**
+ * What the outcomes of checks and calls say about checkpoints: `held`, id -> the outcomes that a
+ * checkpoint was the first to hold; `during`, the id of a prompt -> the outcomes of its work.
+ */
+export function marksOf(entries, outcomes) {
+  const [held, during] = [new Map(), new Map()];
+  // A check is often told of twice: as a verification, and as the command that ran it.
+  const add = (map, id, one) => {
+    const list = map.get(id) ?? [];
+    if (!list.some((other) => other.text === one.text && other.passed === one.passed)) map.set(id, [...list, one]);
+  };
+  const prompts = Map.groupBy(entries.filter((one) => one.trigger === 'prompt'), (one) => one.session_id);
+  const known = new Map(entries.map((one) => [one.id, one]));
+  for (const one of outcomes) {
+    const prompt = prompts.get(one.session)?.find((entry) => entry.created_at <= one.at);
+    if (prompt) add(during, prompt.id, one);
+    const holder = known.get(one.checkpoint);
+    // The checkpoint of the next prompt holds it only because nothing was saved before.
+    const early = holder?.trigger === 'prompt' && prompt;
+    const other = holder?.trigger === 'verification-complete' && one.kind !== 'verification';
+    if (holder && !early && !other) add(held, holder.id, one);
+  }
+  return { held, during };
+}
+
+/**
+ * Where each save before a restore led: its id -> the checkpoint that was restored. The next newer
+ * checkpoint of the workspace goes on from there, or the workspace itself does.
+ */
+export function restoresOf(entries) {
+  const found = new Map();
+  let led = entries.find((one) => one.current)?.id ?? null;
+  for (const one of entries) {
+    if (one.lineage) continue;
+    if (one.trigger === 'pre-restore' && led && led !== one.id) found.set(one.id, led);
+    led = one.parent;
+  }
+  return found;
+}
+
 /** The prompt that each entry followed, by its session: id -> the prompt's id. */
 export function promptsOf(entries) {
   const found = new Map();

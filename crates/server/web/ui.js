@@ -4,29 +4,36 @@
 const SVG = 'http://www.w3.org/2000/svg';
 
 /**
- * An element: h('p', {class: 'note'}, 'text', child, [children], null). An attribute that is null,
- * undefined or false is left out; `onclick` and the like take a function; `style` takes an object
- * (the policy forbids style attributes); `dataset` too. Addresses must be our own: `#…` or `/…`.
+ * An element: h('p.note.warn', {title: 'more'}, 'text', child, [children], null). The attributes may
+ * be left out. One that is null, undefined or false is left out; `onclick` and the like take a
+ * function; `style` takes an object (the policy forbids style attributes); `dataset` too. Addresses
+ * must be our own: `#…` or `/…`. Data of the server must come as text, never as a bare object.
  */
-export function h(tag, attrs = {}, ...children) {
-  return build(document.createElement(tag), attrs, children);
+export function h(name, ...parts) {
+  const [tag, ...classes] = name.split('.');
+  return build(document.createElement(tag), classes, parts);
 }
 
 /** The same in SVG. */
-export function svg(tag, attrs = {}, ...children) {
-  return build(document.createElementNS(SVG, tag), attrs, children);
+export function svg(name, ...parts) {
+  const [tag, ...classes] = name.split('.');
+  return build(document.createElementNS(SVG, tag), classes, parts);
 }
 
-function build(node, attrs, children) {
-  for (const [name, value] of Object.entries(attrs ?? {})) {
-    if (value == null || value === false) continue;
-    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else if (name === 'style') for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
+function build(node, classes, parts) {
+  const attrs = parts[0]?.constructor === Object ? parts.shift() : {};
+  const named = [...classes, attrs.class].filter(Boolean).join(' ');
+  if (named) node.setAttribute('class', named);
+  for (const [name, value] of Object.entries(attrs)) {
+    if (value == null || value === false || /^(class|src.*|.*action)$/.test(name)) continue;
+    if (name.startsWith('on')) {
+      if (typeof value === 'function') node.addEventListener(name.slice(2), value);
+    } else if (name === 'style') for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
     else if (name === 'dataset') Object.assign(node.dataset, value);
     else if (name === 'href' && !/^(#|\/(?![/\\]))/.test(value)) continue;
     else node.setAttribute(name, value === true ? '' : String(value));
   }
-  add(node, children);
+  add(node, parts);
   return node;
 }
 
@@ -129,11 +136,44 @@ export function button(label, { kind = '', key = null, ...attrs } = {}) {
   return h('button', { type: 'button', class: kind, ...attrs }, label, key && h('kbd', { 'aria-hidden': 'true' }, key));
 }
 
-/** A button that copies a text and says so. */
-export function copy(label, text) {
-  const made = button(label, { title: text, onclick: () => copyText(text) });
-  return made;
+/** A link that looks like a button. */
+export function linked(label, to, { kind = '', key = null, ...attrs } = {}) {
+  return h('a.button', { class: kind, href: to, ...attrs }, label, key && h('kbd', { 'aria-hidden': 'true' }, key));
 }
+
+/** A box to tick: tick(words, checked, (on) => …). `more` are attributes of the box. */
+export function tick(words, checked, change, more = {}, title = null) {
+  const box = h('input', { type: 'checkbox', onchange: () => change(box.checked), ...more });
+  box.checked = checked;
+  return h('label.tick', { title }, box, words);
+}
+
+/** Buttons of which one is pressed: segmented(label, [[value, words]], value, (value) => …). */
+export function segmented(label, choices, value, change) {
+  const box = h('div.segmented', { role: 'group', 'aria-label': label });
+  const draw = () => fill(box, choices.map(([one, words]) => button(words, {
+    kind: 'small', 'aria-pressed': String(one === value), onclick: () => box.press(one),
+  })));
+  box.press = (one) => {
+    value = one;
+    draw();
+    box.querySelector('[aria-pressed="true"]').focus();
+    change(one);
+  };
+  draw();
+  return box;
+}
+
+/** A sign that says nothing to a screen reader: words beside it do. */
+export const sign = (text, kind = 'muted') => h('span.sign', { class: kind, 'aria-hidden': 'true' }, text);
+
+/** A button that copies a text and says so. */
+export const copy = (label, text) => button(label, { title: text, onclick: () => copyText(text) });
+
+/** An id that a click copies. */
+export const idButton = (id) => button(id, {
+  kind: 'id plain small mono', title: 'Copy the id', 'aria-label': `Copy ${id}`, onclick: () => copyText(id),
+});
 
 export async function copyText(text) {
   try {
@@ -150,68 +190,68 @@ export async function copyText(text) {
 
 /** A command to type, with a copy button. */
 export function command(text) {
-  return h('span', { class: 'command' }, h('code', {}, text), button('Copy', { kind: 'plain small', 'aria-label': `Copy ${text}`, onclick: () => copyText(text) }));
+  return h('span.command', h('code', text), button('Copy', { kind: 'plain small', 'aria-label': `Copy ${text}`, onclick: () => copyText(text) }));
 }
 
 /** What an empty view shows: one sentence, and the first command to type. */
 export function empty(text, first = null) {
-  return h('div', { class: 'empty' }, h('p', {}, text), first && command(first));
+  return h('div.empty', h('p', text), first && command(first));
 }
 
 /** An error and what to do. `retry` is a function for a button. */
 export function failure(error, retry = null) {
-  return h('div', { class: 'failure', role: 'alert' },
-    h('p', {}, h('strong', {}, error.message || 'Something went wrong.')),
-    error.hint && h('p', {}, prose(error.hint)),
+  return h('div.failure', { role: 'alert' },
+    h('p', h('strong', error.message || 'Something went wrong.')),
+    error.hint && h('p', prose(error.hint)),
     retry && button('Try again', { onclick: retry }));
 }
 
 /** A sentence in which `…` is a command or a name. */
 export function prose(text) {
-  return String(text).split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? h('code', {}, part) : part));
+  return String(text).split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? h('code', part) : part));
 }
 
 /** A label of one word: badge('crashed', 'bad'). Kinds: good, warn, bad, info, none. */
 export const badge = (text, kind = '', attrs = {}) => h('span', { class: `badge ${kind}`, ...attrs }, text);
 
 /** A table: table([{name, cell: row => …, class, number: true}], rows, {caption, empty}). */
-export function table(columns, rows, { caption = null, onrow = null } = {}) {
-  const cell = (column, row) => h('td', { class: [column.class, column.number && 'number'].filter(Boolean).join(' ') || null, 'data-label': column.name }, column.cell(row));
-  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption ?? 'Table' }, h('table', {},
-    caption && h('caption', { class: 'visually-hidden' }, caption),
-    h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.number && 'number' }, c.name)))),
-    h('tbody', {}, rows.map((row) => h('tr', { onclick: onrow && (() => onrow(row)) }, columns.map((c) => cell(c, row)))))));
+export function table(columns, rows, { caption = null } = {}) {
+  const cell = (column, row) => h('td', { class: [column.class, column.number && 'number'].filter(Boolean).join(' ') || null }, column.cell(row));
+  return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': caption ?? 'Table' }, h('table',
+    caption && h('caption.visually-hidden', caption),
+    h('thead', h('tr', columns.map((c) => h('th', { scope: 'col', class: c.number && 'number' }, c.name)))),
+    h('tbody', rows.map((row) => h('tr', columns.map((c) => cell(c, row)))))));
 }
 
 /** Names and values: facts([['Branch', 'main'], …]). Pairs without a value are left out. */
 export function facts(pairs) {
-  return h('dl', { class: 'facts' }, pairs.filter((p) => p && p[1] != null && p[1] !== '').map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
+  return h('dl.facts', pairs.filter((p) => p && p[1] != null && p[1] !== '').map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 }
 
 /** A part of a page with a heading. */
 export function section(title, ...children) {
   const id = `s-${Math.random().toString(36).slice(2, 8)}`;
-  return h('section', { class: 'card', 'aria-labelledby': id }, h('h2', { id }, title), children);
+  return h('section.card', { 'aria-labelledby': id }, h('h2', { id }, title), children);
 }
 
 /** The head of a view: its title, a line below it, and actions. */
 export function head(title, sub = null, ...actions) {
-  return h('div', { class: 'head' }, h('div', {}, h('h1', {}, title), sub && h('p', { class: 'sub' }, sub)), actions.length ? h('div', { class: 'actions' }, actions) : null);
+  return h('div.head', h('div', h('h1', title), sub && h('p.sub', sub)), actions.length ? h('div.actions', actions) : null);
 }
 
 // ---- Dialogs and notes
 
 /** A modal dialog. `make(body, close)` fills it; actions are buttons. Escape closes it. */
 export function dialog(title, make, actions = () => []) {
-  const body = h('div', { class: 'dialog-body' });
+  const body = h('div.dialog-body');
   const box = h('dialog', { 'aria-label': title });
   const close = () => box.close();
   make(body, close);
   const made = actions(close);
   box.append(
-    h('div', { class: 'dialog-head' }, h('h2', {}, title), button('✕', { kind: 'plain', 'aria-label': 'Close', onclick: close })),
+    h('div.dialog-head', h('h2', title), button('✕', { kind: 'plain', 'aria-label': 'Close', onclick: close })),
     body,
-    made.length ? h('div', { class: 'dialog-foot' }, made) : '',
+    made.length ? h('div.dialog-foot', made) : '',
   );
   box.addEventListener('close', () => box.remove());
   box.addEventListener('click', (event) => { if (event.target === box) close(); });
@@ -221,38 +261,39 @@ export function dialog(title, make, actions = () => []) {
 }
 
 /** Asks for a line of text: ask('Add a tag', 'Tag', '') answers it, or null. */
-export function ask(title, label, value = '', { ok = 'Save', long = false, hint = null } = {}) {
+export function ask(title, label, value = '', { ok = 'Save', long = false } = {}) {
   return new Promise((answer) => {
     let said = null;
     const field = h(long ? 'textarea' : 'input', { id: 'ask-field', rows: long ? '4' : null, value: long ? null : value }, long ? value : null);
-    const close = dialog(title, (body, close) => {
+    dialog(title, (body, close) => {
       const done = (event) => { event.preventDefault(); said = field.value; close(); };
-      body.append(h('form', { id: 'ask-form', onsubmit: done }, h('label', { for: 'ask-field' }, label), field, hint && h('p', { class: 'sub' }, hint)));
-    }, (close) => [button('Cancel', { onclick: () => close() }), h('button', { class: 'primary', type: 'submit', form: 'ask-form' }, ok)]);
+      body.append(h('form', { id: 'ask-form', onsubmit: done }, h('label', { for: 'ask-field' }, label), field));
+    }, (close) => [button('Cancel', { onclick: () => close() }), h('button.primary', { type: 'submit', form: 'ask-form' }, ok)]);
     field.closest('dialog').addEventListener('close', () => answer(said));
     field.focus();
-    void close;
   });
 }
 
 /** Asks for a yes: confirm('Delete it?', 'It can be brought back for a day.', 'Delete'). */
-export function confirm(title, text, ok, { kind = 'danger' } = {}) {
+export function confirm(title, content, ok, { kind = 'danger', disabled = false } = {}) {
   return new Promise((answer) => {
     let said = false;
-    let node;
-    dialog(title, (body) => { node = h('p', {}, text); body.append(node); },
-      (close) => [button('Cancel', { onclick: close }), button(ok, { kind, onclick: () => { said = true; close(); } })]);
+    const node = h('div.stack', content);
+    dialog(title, (body) => body.append(node), (close) => [
+      button('Cancel', { onclick: close }),
+      button(ok, { kind, disabled, onclick: () => { said = true; close(); } }),
+    ]);
     node.closest('dialog').addEventListener('close', () => answer(said));
   });
 }
 
 /** A short note at the edge: toast('Saved.', {kind: 'bad', action: ['Undo', fn]}). */
-export function toast(text, { kind = '', action = null, stay = false } = {}) {
-  const note = h('div', { class: `toast ${kind}` }, h('span', {}, text));
+export function toast(text, { kind = '', action = null } = {}) {
+  const note = h('div', { class: `toast ${kind}` }, h('span', text));
   if (action) note.append(button(action[0], { kind: 'small', onclick: () => { note.remove(); action[1](); } }));
   note.append(button('✕', { kind: 'plain small', 'aria-label': 'Dismiss', onclick: () => note.remove() }));
   document.getElementById('toasts').append(note);
-  if (!stay) setTimeout(() => note.remove(), kind === 'bad' ? 12_000 : 6_000);
+  setTimeout(() => note.remove(), kind === 'bad' ? 12_000 : 6_000);
   return note;
 }
 

@@ -1,5 +1,8 @@
 // What things are called, and how they look: triggers, facets.
 
+import { href } from './route.js';
+import { clock, h, short } from './ui.js';
+
 /** What made a checkpoint, in words, and its kind. The kind decides shape and colour. */
 const TRIGGERS = {
   manual: ['Saved by hand', 'hand'],
@@ -45,14 +48,19 @@ export const kindOf = (trigger) => TRIGGERS[trigger]?.[1] ?? 'house';
 
 /** Tags that hooks and triggers add themselves. */
 const own = new Set(['auto', 'NewContradictionDetected', 'SignificantTimePassed', 'ContextCompactionWarning',
-  'hypothesis_confirmed', 'hypothesis_rejected', 'contradiction_detected', 'branch_merged', ...Object.keys(TRIGGERS).map((name) => name.replace(/(^|-)([a-z])/g, (_, _dash, c) => c.toUpperCase()))]);
+  'hypothesis_confirmed', 'hypothesis_rejected', 'contradiction_detected', 'branch_merged',
+    ...Object.keys(TRIGGERS).map((name) => name.replace(/(^|-)([a-z])/g, (_, _dash, c) => c.toUpperCase()))]);
 export const ownTags = (tags) => tags.filter((tag) => !own.has(tag));
 
-/** The title of a checkpoint: its own words, or what made it. */
-export function titleOf({ description, trigger }) {
-  const words = description?.trim();
-  if (!words || /^(Auto: \w+$|Auto-checkpoint \(|Pre-restore auto-save$|Imported checkpoint$)/.test(words)) return triggerWords(trigger);
-  return words;
+const OWN_WORDS = /^(Auto: \w+$|Auto-checkpoint \(|Pre-restore auto-save$|Imported checkpoint$)/;
+
+/** Whether a description says more than the trigger does. */
+export const hasWords = (text) => Boolean(text?.trim()) && !OWN_WORDS.test(text.trim());
+
+/** The title of a checkpoint: its own words, or what made it. A prompt without words has its time. */
+export function titleOf({ description, trigger, created_at: at }) {
+  if (hasWords(description)) return description.trim();
+  return trigger === 'prompt' ? `Prompt at ${clock(at)}` : triggerWords(trigger);
 }
 
 export const FACETS = ['files', 'git', 'databases', 'agents', 'knowledge', 'process'];
@@ -76,3 +84,8 @@ export function sessionName(id) {
   const part = rest.length > 12 ? rest.slice(0, 8) : rest;
   return provider ? `${provider} ${part}` : part;
 }
+
+/** A link to a session; the whole id is on hover. */
+export const sessionLink = (id, query = {}) => h('a', { href: href('session', id, query), title: id }, sessionName(id));
+/** A link to a checkpoint. */
+export const checkpointLink = (id, words = short(id)) => h('a', { href: href('checkpoint', id), title: id }, words);

@@ -14,6 +14,7 @@ mod input;
 mod items;
 mod lineage;
 mod news;
+pub mod outcomes;
 mod part;
 mod plan;
 pub mod raised;

@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ use tempfile::TempDir;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How often a condition is looked at.
 const PERIOD: Duration = Duration::from_millis(25);
+/// A user who owns nothing.
+const NOBODY: u32 = 65534;
 /// The key under which WebDriver names an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -50,11 +53,22 @@ impl Browser {
     /// says that it cannot run.
     #[track_caller]
     pub fn start(origin: &str) -> Option<Self> {
+        Self::start_as(origin, None)
+    }
+
+    /// The same; the browser belongs to another user. Only root can do that.
+    #[track_caller]
+    pub fn start_as_other(origin: &str) -> Option<Self> {
+        Self::start_as(origin, Some(NOBODY))
+    }
+
+    #[track_caller]
+    fn start_as(origin: &str, user: Option<u32>) -> Option<Self> {
         let (Some(chromium), Some(_)) = (installed("chromium"), installed("chromedriver")) else {
             rappel_testing::cannot_run("chromium and chromedriver are not installed");
             return None;
         };
-        let driver = Driver::start();
+        let driver = Driver::start(user);
         let profile = format!("--user-data-dir={}", driver.profile.path().display());
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
@@ -263,7 +277,21 @@ impl Browser {
 
     /// Writes what is visible as a PNG.
     pub fn picture(&self, path: &Path) {
-        let made = self.chromium("Page.captureScreenshot", &json!({"format": "png"}));
+        self.capture(path, &json!({"format": "png"}));
+    }
+
+    /// Writes the first match as a PNG, with a little around it.
+    pub fn picture_of(&self, css: &str, path: &Path) {
+        let clip = self.value(&format!(
+            "(({{x, y, width, height}}) => ({{x: x - 16, y: y + scrollY - 16, width: width + 32, \
+                height: height + 32, scale: 1}}))(document.querySelector({}).getBoundingClientRect())",
+            json!(css)
+        ));
+        self.capture(path, &json!({"format": "png", "clip": clip}));
+    }
+
+    fn capture(&self, path: &Path, parameters: &Value) {
+        let made = self.chromium("Page.captureScreenshot", parameters);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, from_base64(made["data"].as_str().unwrap())).unwrap();
     }
@@ -304,9 +332,14 @@ impl Drop for Browser {
 }
 
 impl Driver {
-    fn start() -> Self {
+    fn start(user: Option<u32>) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        let mut child = Command::new("chromedriver")
+        let mut command = Command::new("chromedriver");
+        if let Some(user) = user {
+            std::os::unix::fs::chown(profile.path(), Some(user), Some(user)).unwrap();
+            command.uid(user).gid(user).current_dir("/");
+        }
+        let mut child = command
             .arg("--port=0")
             // Chromium keeps some of its files there, whatever its profile is.
             .env("HOME", profile.path())

@@ -155,6 +155,8 @@ pub fn crashed_run(world: &World) {
             json!({"kind": "prompt", "text": "Import all files of last year over night."}),
             json!({"kind": "progress", "step": 1, "text": "read the index"}),
             json!({"kind": "tokens", "input": 5000, "output": 400}),
+            json!({"kind": "tool", "tool": "Bash", "input": {"command": "make check"}, "output": "ok"}),
+            json!({"kind": "prompt", "text": "Go on with the files that have no date."}),
             json!({"kind": "tool", "tool": "Bash", "input": {"command": "make check"},
                 "error": "make: *** [check] Error 2"}),
             json!({"kind": "progress", "step": 2, "text": "import"}),

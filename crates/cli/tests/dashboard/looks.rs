@@ -32,6 +32,7 @@ fn views(demo: &Demo) -> Vec<(&'static str, String, &'static str)> {
         ("timeline", "timeline".into(), "The query is quicker"),
         ("timeline-selected", format!("timeline?at={query}"), "Changed since its parent"),
         ("timeline-filtered", "timeline?tag=green".into(), "All tests pass"),
+        ("timeline-failures", "timeline?failed=yes".into(), "✗"),
         ("checkpoint", format!("checkpoint/{query}"), "src/query.rs"),
         ("compare", format!("compare?from={early}&to={query}"), "Reasoning"),
         ("restore", format!("restore/{early}"), "The plan"),
@@ -105,6 +106,9 @@ fn every_view_fits_a_phone_logs_no_error_and_has_its_pictures() {
             assert!(size < 150_000, "{name}: {size} bytes");
         }
     }
+    browser.open("timeline");
+    browser.until_text(".failing", "make check");
+    browser.picture_of(".failing", &folder.join("guide/failing.png"));
 }
 
 /// Empty views show the first command to type, and nothing is wrong with them either.

@@ -154,26 +154,45 @@ impl Rappel {
     }
 
     fn find_holders(&self, events: &mut [FoundEvent], rows: &[CheckpointRow]) -> Result<()> {
-        let counts: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-        let mut journals: HashMap<String, (Vec<Hit>, Lineage)> = HashMap::new();
-        for event in events {
-            if !journals.contains_key(&event.session) {
-                let (mut held, lineage) = self.store.look_up(|index| {
-                    let forks = index.forks(&event.session)?;
-                    Ok((index.held(&event.session)?, Lineage::new(forks)))
-                })?;
-                held.retain(|hit| counts.contains(&*hit.checkpoint));
-                journals.insert(event.session.clone(), (held, lineage));
-            }
-            let Some((held, lineage)) = journals.get(&event.session) else { continue };
-            let first = held.partition_point(|hit| hit.position.event < event.event);
-            let knows = |hit: &&Hit| {
-                let position = hit.position;
-                lineage.knows(position.fork, position.event, event.fork, event.event)
-            };
-            event.checkpoint = held[first..].iter().find(knows).map(|hit| hit.checkpoint.clone());
+        let places: Vec<_> =
+            events.iter().map(|one| (one.session.as_str(), one.event, one.fork)).collect();
+        let found = self.first_holders(&places, rows)?;
+        for (event, checkpoint) in events.iter_mut().zip(found) {
+            event.checkpoint = checkpoint;
         }
         Ok(())
+    }
+
+    /// The first of `rows` that holds each event: its session, its number, its fork.
+    pub(crate) fn first_holders(
+        &self,
+        events: &[(&str, u64, u32)],
+        rows: &[CheckpointRow],
+    ) -> Result<Vec<Option<String>>> {
+        let counts: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let mut journals: HashMap<&str, (Vec<Hit>, Lineage)> = HashMap::new();
+        let mut found = Vec::with_capacity(events.len());
+        for &(session, event, fork) in events {
+            if !journals.contains_key(session) {
+                let (mut held, lineage) = self.store.look_up(|index| {
+                    let forks = index.forks(session)?;
+                    Ok((index.held(session)?, Lineage::new(forks)))
+                })?;
+                held.retain(|hit| counts.contains(&*hit.checkpoint));
+                journals.insert(session, (held, lineage));
+            }
+            let knows = |hit: &&Hit, lineage: &Lineage| {
+                lineage.knows(hit.position.fork, hit.position.event, fork, event)
+            };
+            found.push(journals.get(session).and_then(|(held, lineage)| {
+                let first = held.partition_point(|hit| hit.position.event < event);
+                held[first..]
+                    .iter()
+                    .find(|hit| knows(hit, lineage))
+                    .map(|hit| hit.checkpoint.clone())
+            }));
+        }
+        Ok(found)
     }
 }
 

@@ -6,7 +6,7 @@ use rappel_types::agents::payload::CommandExit;
 use rappel_types::agents::{
     Body, NewEvent, ProcessId, SessionId, SessionState, SessionStatus, payload,
 };
-use rappel_types::{Timestamp, WorkspaceId, slip};
+use rappel_types::{CheckpointId, Timestamp, WorkspaceId, slip};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -56,6 +56,9 @@ pub struct SessionView {
     /// How its command ended, where `rappel run` watched it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<CommandExit>,
+    /// The checkpoint that a restore set it back to, if it waits there since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_back_to: Option<CheckpointId>,
     /// The fork that its journal is on.
     pub fork: u32,
     /// How many events it has.
@@ -68,6 +71,7 @@ pub struct SessionView {
 impl SessionView {
     fn of(state: SessionState, events: u64, end_reason: Option<String>) -> Self {
         Self {
+            set_back_to: state.restored_to.filter(|_| state.status == SessionStatus::Paused),
             process_gone: state.status.is_live() && state.process.is_some_and(is_gone),
             end_reason: end_reason.filter(|_| !state.status.is_live()),
             id: state.session,

@@ -3,8 +3,8 @@
 use axum::extract::{Path, State};
 use rappel::answers::AtAnswer;
 use rappel::{
-    Diff, DiffOptions, FileLog, Found, Rappel, RecoveryPoint, TemporalQuery, TimelineOptions,
-    TimelinePage,
+    Diff, DiffOptions, FileLog, Found, Outcomes, Rappel, RecoveryPoint, TemporalQuery,
+    TimelineOptions, TimelinePage,
 };
 use rappel_types::{Facet, RelPath, When};
 use schemars::JsonSchema;
@@ -41,6 +41,9 @@ pub fn endpoints() -> Vec<Endpoint> {
         on_get("/api/find", "The checkpoints where something holds, and the events", find)
             .query::<ListQuery>()
             .answers::<Found>(200),
+        on_get("/api/outcomes", "What fails now, and how checks and tool calls ended", outcomes)
+            .query::<OutcomesQuery>()
+            .answers::<Outcomes>(200),
         on_get("/api/log/{*path}", "Who changed a file or folder when", log)
             .query::<LogQuery>()
             .answers::<FileLog>(200),
@@ -222,6 +225,27 @@ async fn find(
     Asked(query): Asked<ListQuery>,
 ) -> Answer<Found> {
     app.answer(workspace, move |rappel| Ok(rappel.find(&query.filter(rappel)?)?)).await
+}
+
+/// How many outcomes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct OutcomesQuery {
+    /// At most so many, from 1 to 1000 [default: 200].
+    limit: Option<u64>,
+}
+
+async fn outcomes(
+    State(app): State<App>,
+    At(workspace): At,
+    Asked(query): Asked<OutcomesQuery>,
+) -> Answer<Outcomes> {
+    let limit = query.limit.unwrap_or(200);
+    if !(1..=ITEMS).contains(&limit) {
+        return Err(Problem::out_of_range(format!("limit is from 1 to {ITEMS}")));
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    app.answer(workspace, move |rappel| Ok(rappel.outcomes(limit)?)).await
 }
 
 /// How many changes.

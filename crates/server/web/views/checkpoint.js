@@ -3,8 +3,8 @@
 import * as api from '../api.js';
 import * as diffs from '../diff.js';
 import { href } from '../route.js';
-import { FACETS, facetStates, facetWords, isBefore, kindOf, KINDS, sessionName, titleOf, triggerWords } from '../words.js';
-import { ask, attempt, badge, button, bytes, confirm, copyText, dialog, duration, exact, facts, failure, fill, h, head, number, plural, section, svg, table, time, toast } from '../ui.js';
+import { FACETS, facetStates, facetWords, isBefore, kindOf, KINDS, sessionLink, sessionName, titleOf, triggerWords } from '../words.js';
+import { ask, attempt, badge, button, bytes, confirm, dialog, duration, exact, facts, failure, fill, h, head, idButton, number, plural, section, segmented, svg, table, time, toast } from '../ui.js';
 
 const TEXT_MAX = 1 << 20;
 const FORMATS = [['rappel', 'Rappel (everything)'], ['lugh', 'Lugh'], ['loki', 'Loki Mode'], ['forge', 'Forge'], ['caf', 'CAF'], ['aiwg', 'AIWG']];
@@ -13,17 +13,15 @@ export default {
   title: (params) => `Checkpoint ${params.id}`,
   css: true,
   async load(ctx) {
-    const { checkpoint } = await api.get(address(ctx.params.id), {}, ctx);
+    const { checkpoint } = await api.get(api.checkpoint(ctx.params.id), {}, ctx);
     return view(ctx, checkpoint);
   },
 };
 
-const address = (id) => `/api/checkpoints/${encodeURIComponent(id)}`;
-
 function view(ctx, one) {
   const { id } = one;
   const change = async (body, said) => {
-    const done = await attempt(() => api.patch(address(id), body));
+    const done = await attempt(() => api.patch(api.checkpoint(id), body));
     if (done) { toast(said); ctx.reload(); }
   };
   const actions = {
@@ -54,10 +52,12 @@ function view(ctx, one) {
   });
   ctx.on('checkpoint.labelled', (data) => { if (data.checkpoint === id) ctx.reload(); });
 
-  const untag = (tag) => h('span', { class: 'badge' }, tag, button('✕', { kind: 'plain cp-x', 'aria-label': `Remove the tag ${tag}`, onclick: () => change({ remove_tags: [tag] }, 'The tag is gone.') }));
+  const untag = (tag) => h('span.badge', tag,
+    button('✕', { kind: 'plain cp-x', 'aria-label': `Remove the tag ${tag}`, onclick: () => change({ remove_tags: [tag] }, 'The tag is gone.') }));
   const { shape, colour } = KINDS[kindOf(one.trigger)];
-  return h('div', { class: 'view' },
-    head([svg('svg', { width: 18, height: 18, class: 'cp-mark', 'aria-hidden': 'true' }, svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), titleOf(one)],
+  return h('div.view',
+    head([svg('svg', { width: 18, height: 18, class: 'cp-mark', 'aria-hidden': 'true' },
+      svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), titleOf(one)],
       [triggerWords(one.trigger), ' · ', time(one.created_at), ' · ', exact(one.created_at)],
       button('Restore this', { kind: 'primary', key: 'r', onclick: actions.restore }),
       one.parent && !isBefore(one.trigger) && button('Back to before this', { key: 'b', onclick: actions.before }),
@@ -68,31 +68,32 @@ function view(ctx, one) {
       button('Export', { onclick: () => exportDialog(one) }),
       button('Delete', { kind: 'danger', onclick: actions.remove })),
     notes(one),
-    h('div', { class: 'grid cp-top' },
+    h('div.grid.cp-top',
       section('About',
         facts([
-          ['Id', button(id, { kind: 'plain small mono cp-id', title: 'Copy the id', 'aria-label': `Copy ${id}`, onclick: () => copyText(id) })],
+          ['Id', idButton(id)],
           ['Number', `#${number(one.sequence)}`],
-          ['Parent', one.parent && h('a', { href: href('checkpoint', one.parent), class: 'mono' }, one.parent)],
-          ['Session', one.session_id && h('a', { href: href('session', one.session_id), title: one.session_id }, sessionName(one.session_id))],
+          ['Parent', one.parent && h('a.mono', { href: href('checkpoint', one.parent) }, one.parent)],
+          ['Session', one.session_id && sessionLink(one.session_id)],
           ['Pinned', one.pinned ? 'yes: it will not be pruned' : null],
           ['Environment', one.environment],
           ['Came from', one.lineage?.origin],
           ['Took', duration(one.cost.wall_ms)],
           ['New on disk', bytes(one.cost.new_bytes)],
         ]),
-        one.tags.length > 0 && h('div', { class: 'row cp-tags' }, h('span', { class: 'muted' }, 'Tags'), one.tags.map(untag))),
+        one.tags.length > 0 && h('div.row.cp-tags', h('span.muted', 'Tags'), one.tags.map(untag))),
       section('What it holds', holds(one))),
     changed(ctx, one),
     one.files && browser(ctx, one),
-    h('div', { class: 'grid' },
+    h('div.grid',
       one.git && section('Git', git(one.git)),
       one.databases.length > 0 && databases(ctx, one),
       one.agents && section('Agent sessions', sessions(one)),
-      one.knowledge && section('Knowledge', facts([['Documents', number(one.knowledge.document_count)], ['Projects', one.knowledge.projects.join(', ')], ['Paths', one.knowledge.paths.join(', ')]])),
+      one.knowledge && section('Knowledge',
+        facts([['Documents', number(one.knowledge.document_count)], ['Projects', one.knowledge.projects.join(', ')], ['Paths', one.knowledge.paths.join(', ')]])),
       one.process && section('Process', values(one.process)),
       Object.keys(one.variables).length > 0 && section('Variables', values(one.variables)),
-      Object.keys(one.metadata).length > 0 && section('Metadata', values(one.metadata))));
+      Object.keys(one.metadata).some((name) => name !== 'checkpoint_reason') && section('Metadata', values(one.metadata))));
 }
 
 function notes(one) {
@@ -101,7 +102,7 @@ function notes(one) {
     one.interrupted_restore && 'It was made after a restore broke off: some files may be of another moment.',
     one.mid_operation.length && `A tool was running while it was made: ${one.mid_operation.map((call) => call.tool ?? call.command ?? call.id ?? call).join(', ')}.`,
   ].filter(Boolean);
-  return list.length ? h('div', { class: 'stack' }, list.map((text) => h('p', { class: 'note warn' }, text))) : null;
+  return list.length ? h('div.stack', list.map((text) => h('p.note.warn', text))) : null;
 }
 
 function holds(one) {
@@ -114,25 +115,24 @@ function holds(one) {
     process: one.process && 'memory and load of the supervised process',
   };
   const rows = FACETS.map((facet) => ({ facet, state: one.facets[facet] ?? 'not-asked' }));
-  return h('div', { class: 'stack' },
+  return h('div.stack',
     table([
       { name: 'Part', class: 'nowrap', cell: (row) => facetWords[row.facet] },
       { name: 'State', cell: (row) => badge(...(facetStates[row.state] ?? [row.state])) },
-      { name: 'What', cell: (row) => summary[row.facet] || h('span', { class: 'muted' }, '–') },
+      { name: 'What', cell: (row) => summary[row.facet] || h('span.muted', '–') },
     ], rows, { caption: 'What the checkpoint holds' }),
-    one.files?.skipped.length > 0 && h('details', {}, h('summary', {}, `${plural(one.files.skipped.length, 'path')} left out`),
-      h('ul', { class: 'mono' }, one.files.skipped.slice(0, 200).map((skip) => h('li', {}, `${skip.path}: ${skip.reason}`)))));
+    one.files?.skipped.length > 0 && h('details', h('summary', `${plural(one.files.skipped.length, 'path')} left out`),
+      h('ul.mono', one.files.skipped.slice(0, 200).map((skip) => h('li', `${skip.path}: ${skip.reason}`)))));
 }
 
 /** Changed files since the parent, or until now. */
 function changed(ctx, one) {
-  const body = h('div', { class: 'cp-changed' }, h('p', { class: 'muted' }, 'Comparing …'));
-  const picks = h('div', { class: 'segmented', role: 'group', 'aria-label': 'Compare with' });
-  let now = one.parent ? 'parent' : 'now';
+  const body = h('div.cp-changed', h('p.muted', 'Comparing …'));
+  const choices = [['parent', 'Since its parent'], ['now', 'From it until now']].slice(one.parent ? 0 : 1);
+  let [[now]] = choices;
+  const picks = segmented('Compare with', choices, now, (value) => show(value));
   const show = async (which) => {
     now = which;
-    fill(picks, [['parent', 'Since its parent'], ['now', 'From it until now']].map(([value, words]) =>
-      button(words, { kind: 'small', 'aria-pressed': String(value === now), disabled: value === 'parent' && !one.parent, onclick: () => show(value) })));
     const query = which === 'parent' ? { from: one.parent, to: one.id } : { from: one.id };
     try {
       const diff = await api.get('/api/diff', { ...query, text: true, only: 'files' }, ctx);
@@ -142,26 +142,28 @@ function changed(ctx, one) {
     }
   };
   if (one.files) show(now);
-  else fill(body, h('p', { class: 'muted' }, 'It holds no files.'));
+  else fill(body, h('p.muted', 'It holds no files.'));
   return section('Changed files', picks, body);
 }
 
 /** All files, loaded when they are asked for. */
 function browser(ctx, one) {
-  const list = h('div', { class: 'stack' });
+  const list = h('div.stack');
   let entries = null;
-  const box = h('details', { class: 'card cp-browse' }, h('summary', {}, h('h2', {}, `All files (${number(one.files.count)})`)), list);
+  const box = h('details.card.cp-browse', h('summary', h('h2', `All files (${number(one.files.count)})`)), list);
   const draw = (text) => {
     const found = entries.filter((entry) => entry.kind !== 'directory' && (!text || entry.path.toLowerCase().includes(text)));
-    return [h('ul', { class: 'cp-tree' }, found.slice(0, 300).map((entry) => h('li', {}, button(entry.path, { kind: 'plain small mono', onclick: () => showFile(one.id, entry) }), h('span', { class: 'number muted' }, entry.size == null ? 'link' : bytes(entry.size))))),
-      found.length > 300 && h('p', { class: 'muted' }, `${number(found.length - 300)} more: type a part of the path.`)];
+    return [h('ul.cp-tree', found.slice(0,
+      300).map((entry) => h('li', button(entry.path,
+      { kind: 'plain small mono', onclick: () => showFile(one.id, entry) }), h('span.number.muted', entry.size == null ? 'link' : bytes(entry.size))))),
+      found.length > 300 && h('p.muted', `${number(found.length - 300)} more: type a part of the path.`)];
   };
   box.addEventListener('toggle', async () => {
     if (!box.open || entries) return;
-    const tree = await attempt(() => api.get(`${address(one.id)}/tree`, {}, ctx));
+    const tree = await attempt(() => api.get(api.checkpoint(one.id, '/tree'), {}, ctx));
     if (!tree) return;
     entries = tree.entries;
-    const rows = h('div', {});
+    const rows = h('div');
     const field = h('input', { type: 'search', placeholder: 'Part of a path', 'aria-label': 'Filter files' });
     field.addEventListener('input', () => fill(rows, draw(field.value.trim().toLowerCase())));
     fill(list, field, fill(rows, draw('')));
@@ -171,24 +173,27 @@ function browser(ctx, one) {
 
 /** A file's content as text; size, hash and download of one that is large or binary. */
 async function showFile(id, entry) {
-  const body = h('div', { class: 'stack' }, h('p', { class: 'muted' }, 'Loading …'));
+  const body = h('div.stack', h('p.muted', 'Loading …'));
   dialog(entry.path, (box) => { box.closest('dialog')?.classList.add('wide'); box.append(body); });
   body.closest('dialog')?.classList.add('wide');
   const about = await diffs.stored(id, entry.path);
   let text = null;
   if (entry.kind === 'file' && entry.size <= TEXT_MAX) {
-    text = await attempt(() => api.text(`${address(id)}/files/${api.inPath(entry.path)}`));
+    text = await attempt(() => api.text(api.checkpoint(id, `/files/${api.inPath(entry.path)}`)));
     if (text?.includes('\0') || text?.includes('\ufffd')) text = null;
   }
-  fill(body, about, text == null ? entry.kind === 'file' && h('p', { class: 'muted' }, 'Binary, or over 1 MiB: the content is not shown.') : h('pre', { class: 'cp-text', tabindex: '0' }, text));
+  fill(body, about, text == null ? entry.kind === 'file' && h('p.muted', 'Binary, or over 1 MiB: the content is not shown.') : h('pre.cp-text', { tabindex: '0' }, text));
 }
 
 function git(part) {
-  const list = (title, paths) => paths.length > 0 && h('details', {}, h('summary', {}, `${title}: ${plural(paths.length, 'file')}`), h('ul', { class: 'mono' }, paths.slice(0, 300).map((path) => h('li', {}, path))));
-  return h('div', { class: 'stack' },
-    facts([['Branch', part.branch ?? (part.detached ? 'none (detached)' : null)], ['Commit', part.commit && h('code', {}, part.commit)], ['In progress', part.operation], ['Other work trees', part.worktrees?.length ? part.worktrees.map((tree) => tree.name).join(', ') : null]]),
+  const list = (title, paths) => paths.length > 0 && h('details',
+    h('summary', `${title}: ${plural(paths.length, 'file')}`), h('ul.mono', paths.slice(0, 300).map((path) => h('li', path))));
+  return h('div.stack',
+    facts([['Branch', part.branch ?? (part.detached ? 'none (detached)' : null)],
+      ['Commit', part.commit && h('code', part.commit)], ['In progress', part.operation],
+      ['Other work trees', part.worktrees?.length ? part.worktrees.map((tree) => tree.name).join(', ') : null]]),
     list('Staged', part.staged), list('Modified', part.modified), list('Untracked', part.untracked),
-    !part.staged.length && !part.modified.length && !part.untracked.length && h('p', { class: 'muted' }, 'Nothing was uncommitted.'));
+    !part.staged.length && !part.modified.length && !part.untracked.length && h('p.muted', 'Nothing was uncommitted.'));
 }
 
 /** Tables with their rows then and now. */
@@ -197,32 +202,45 @@ function databases(ctx, one) {
     const moved = differ?.find((other) => other.name === db.name);
     const now = new Map((moved?.tables ?? []).map((row) => [row.table, row]));
     const names = [...new Set([...db.tables, ...now.keys()])];
-    return { ...db, tables: names.map((name) => ({ table: name, from: db.row_counts?.[name] ?? now.get(name)?.from ?? null, to: now.has(name) ? now.get(name).to : differ ? db.row_counts?.[name] ?? null : null, change: now.get(name)?.change })) };
+    return { ...db,
+      tables: names.map((name) => ({ table: name,
+      from: db.row_counts?.[name] ?? now.get(name)?.from ?? null,
+      to: now.has(name) ? now.get(name).to : differ ? db.row_counts?.[name] ?? null : null, change: now.get(name)?.change })) };
   });
-  const body = h('div', { class: 'stack' }, diffs.databases(tables(null), 'Then', 'Now'));
+  const body = h('div.stack', diffs.databases(tables(null), 'Then', 'Now'));
   api.get('/api/diff', { from: one.id, only: 'databases' }, ctx).then((diff) => fill(body, diffs.databases(tables(diff.databases), 'Then', 'Now')), () => {});
   const stale = one.databases.filter((db) => db.stale);
-  return section('Databases', stale.map((db) => h('p', { class: 'note warn' }, `The dump of ${db.name} is older than the checkpoint: it is of ${db.as_of}.`)), body);
+  return section('Databases', stale.map((db) => h('p.note.warn', `The dump of ${db.name} is older than the checkpoint: it is of ${db.as_of}.`)), body);
 }
 
 function sessions(one) {
   const list = one.agents.sessions;
-  if (!list.length) return h('p', { class: 'muted' }, 'No session was known.');
-  return h('ul', { class: 'stack' }, list.map((each) => h('li', {},
+  if (!list.length) return h('p.muted', 'No session was known.');
+  return h('ul.stack', list.map((each) => h('li',
     h('a', { href: href('session', each.id, { event: each.event }), title: each.id }, sessionName(each.id)), ' ', badge(each.status), ' ',
-    h('span', { class: 'muted' }, `at event ${number(each.event)}`), ' · ', time(each.latest_at))));
+    h('span.muted', `at event ${number(each.event)}`), ' · ', time(each.latest_at))));
 }
 
-const values = (object) => facts(Object.entries(object).map(([name, value]) => [name, typeof value === 'object' ? h('code', {}, JSON.stringify(value)) : String(value)]));
+/** What sessions say about a checkpoint, in words; null is left out, for it is told elsewhere. */
+const KNOWN = {
+  checkpoint_reason: () => null,
+  step_number: (value) => ['Step', number(value)],
+  tokens_used: (value) => ['Tokens', value ? number(value) : null],
+  duration_ms: (value) => ['Session ran for', duration(value)],
+  rss: (value) => ['Memory', bytes(value)],
+};
+const text = (value) => (typeof value === 'object' ? h('code', JSON.stringify(value)) : String(value));
+const values = (object) => facts(Object.entries(object).map(([name, value]) => (KNOWN[name] ? KNOWN[name](value) : [name, text(value)])));
 
 function exportDialog(one) {
   const format = h('select', { id: 'export-format' }, FORMATS.map(([value, words]) => h('option', { value }, words)));
   const redact = h('input', { type: 'checkbox' });
   dialog('Export this checkpoint', (body) => body.append(
     h('label', { for: 'export-format' }, 'Form'), format,
-    h('label', { class: 'tick' }, redact, 'Leave out what looks like a secret')),
+    h('label.tick', redact, 'Leave out what looks like a secret')),
   (close) => [button('Cancel', { onclick: close }), button('Download', { kind: 'primary', onclick: async () => {
-    const done = await attempt(async () => { await api.download(`${address(one.id)}/export`, { format: format.value, redact: redact.checked ? 'true' : null }); return true; });
+    const done = await attempt(async () => { await api.download(api.checkpoint(one.id, '/export'),
+      { format: format.value, redact: redact.checked ? 'true' : null }); return true; });
     if (done) close();
   } })]);
 }
@@ -230,10 +248,10 @@ function exportDialog(one) {
 async function remove(ctx, one) {
   const yes = await confirm('Delete this checkpoint?', `“${titleOf(one)}” disappears from the timeline. For a day it can be brought back.`, 'Delete');
   if (!yes) return;
-  const done = await attempt(() => api.del(address(one.id)));
+  const done = await attempt(() => api.del(api.checkpoint(one.id)));
   if (!done) return;
   ctx.navigate(href('timeline'));
   toast('Deleted.', { action: ['Bring it back', async () => {
-    if (await attempt(() => api.post(`${address(one.id)}/undelete`))) ctx.navigate(href('checkpoint', one.id));
+    if (await attempt(() => api.post(api.checkpoint(one.id, '/undelete')))) ctx.navigate(href('checkpoint', one.id));
   }] });
 }

@@ -1,10 +1,12 @@
 // Health and space: is the work safe, what does it cost, and upkeep.
 
+import { advice } from '../advice.js';
 import { get, job, post } from '../api.js';
 import { columns } from '../chart.js';
 import { href } from '../route.js';
-import { attempt, badge, button, bytes, command, dialog, empty, facts, fill, h, head, number, plural, section, short, table, time, toast } from '../ui.js';
+import { attempt, badge, button, bytes, command, confirm, empty, facts, fill, h, head, number, plural, section, short, table, time, toast } from '../ui.js';
 import { nameOf, verdictBadge } from './session.js';
+import { checkpointLink } from '../words.js';
 
 const STATES = {
   protected: ['✓', 'Protected', 'good', 'Everything that was saved can be restored.'],
@@ -12,56 +14,35 @@ const STATES = {
   unprotected: ['✗', 'Unprotected', 'bad', 'Nothing could be restored.'],
 };
 
-/** What to do about a piece of advice: a sentence, a command to type, a place in this page. */
-const ADVICE = {
-  'save-first': () => ['Make the first checkpoint', 'rappel save'],
-  save: () => ['Save now', 'rappel save'],
-  verify: () => ['Check all that is stored', 'rappel verify'],
-  doctor: () => ['See what is wrong with the set-up', 'rappel doctor'],
-  trust: () => ['Look at what rappel.toml runs, and allow it', 'rappel trust'],
-  'free-space': () => ['Free some space', 'rappel gc'],
-  update: () => ['Update Rappel', null],
-  'show-unfinished': () => ['Finish the restore or take it back', 'rappel recover'],
-  'resume-sessions': () => ['Look at the runs that crashed', null, href('runs')],
-  'list-sessions': () => ['Look at the sessions', null, href('sessions')],
-  'say-how-it-ended': () => ['Say how the session ended', 'rappel session end'],
-  integrate: (one) => [`Install the hooks of ${one.agent} again`, `rappel integrate ${one.agent}`],
-  adopt: () => ['Take over the history of the moved folder', 'rappel adopt OLD-FOLDER'],
-  'show-session': (one) => ['Look at the session', null, href('session', one.session)],
-  'show-checkpoint': (one) => ['Look at the checkpoint', null, href('checkpoint', one.checkpoint)],
-  unpin: (one) => ['Unpin a checkpoint', `rappel unpin ${one.checkpoint}`],
-  plain: (one) => [one.text.charAt(0).toUpperCase() + one.text.slice(1), null],
-};
-
-const SAME = { 'verify-all': 'verify', 'finish-restore': 'show-unfinished', recover: 'show-unfinished', 'recall-session': 'show-session' };
-
 function advised(one) {
-  const [text, typed, place] = ADVICE[SAME[one.kind] ?? one.kind]?.(one) ?? [null, null];
-  if (!text) return null;
-  return h('li', { class: 'row' }, place ? h('a', { href: place }, text) : h('span', {}, text), typed && command(typed));
+  const { text, typed, place } = advice(one) ?? {};
+  return text ? h('li.row', place ? h('a', { href: place }, text) : h('span', text), typed && command(typed)) : null;
 }
 
-function standing(status) {
+function standing(status, sessions) {
   const [sign, word, kind, text] = STATES[status.state];
-  const advice = status.advice.map(advised).filter(Boolean);
+  const todo = status.advice.map(advised).filter(Boolean);
   return h('section', { class: `card verdict ${kind}`, 'aria-label': 'Status' },
-    h('p', { class: 'verdict-text' }, h('span', { class: `big ${kind}`, 'aria-hidden': 'true' }, sign), h('span', {}, h('strong', {}, word), '. ', text)),
-    status.reasons.length > 0 && h('ul', { class: 'items' }, status.reasons.map((reason) => h('li', {}, h('span', { class: kind, 'aria-hidden': 'true' }, `${sign} `), reason.charAt(0).toUpperCase() + reason.slice(1)))),
-    (advice.length || status.hints.length) > 0 && h('div', { class: 'stack' }, h('h3', {}, 'What to do'), h('ul', { class: 'stack' }, advice.length ? advice : status.hints.map((hint) => h('li', {}, hint)))),
+    h('p.verdict-text', h('span', { class: `big ${kind}`, 'aria-hidden': 'true' }, sign), h('span', h('strong', word), '. ', text)),
+    status.reasons.length > 0 && h('ul.items',
+      status.reasons.map((reason) => h('li', h('span', { class: kind, 'aria-hidden': 'true' }, `${sign} `), reason.charAt(0).toUpperCase() + reason.slice(1)))),
+    (todo.length || status.hints.length) > 0 && h('div.stack', h('h3', 'What to do'), h('ul.stack', todo.length ? todo : status.hints.map((hint) => h('li', hint)))),
     facts([
-      ['Last checkpoint', status.latest ? h('a', { href: href('checkpoint', status.latest), title: status.latest }, time(status.latest_at)) : 'none'],
+      ['Last checkpoint', status.latest ? checkpointLink(status.latest, time(status.latest_at)) : 'none'],
       ['Unsaved', `${plural(status.unsaved, 'file')}${status.unsaved_git ? ', git' : ''}${status.unsaved_databases.length ? `, ${plural(status.unsaved_databases.length, 'database')}` : ''}`],
       ['Checkpoints', number(status.checkpoints)],
-      ['Agents at work', plural(status.sessions.length - status.crashed_sessions.length, 'session')],
+      ['Agents at work', plural(sessions.filter((one) => one.status === 'running' && !one.process_gone).length, 'session')],
       ['Unfinished restores', number(status.restores)],
       ['Free on the disk', bytes(status.free_bytes)],
-      ['Scheduled saves', status.watch ? h('span', {}, `on since `, time(status.watch.since)) : 'off'],
-      ['Folder', h('span', { class: 'mono' }, status.root)],
+      ['Scheduled saves', status.watch ? h('span', `on since `, time(status.watch.since)) : 'off'],
+      ['Folder', h('span.mono', status.root)],
     ]));
 }
 
 function integrations(status, sessions) {
-  const KINDS = { working: ['✓ working', 'good'], installed: ['○ installed, not heard of yet', 'info'], silent: ['✗ silent', 'bad'], missing: ['✗ its program is missing', 'bad'], gone: ['✗ removed from its file', 'bad'], incomplete: ['! incomplete', 'warn'] };
+  const KINDS = { working: ['✓ working', 'good'],
+    installed: ['○ installed, not heard of yet', 'info'], silent: ['✗ silent', 'bad'],
+    missing: ['✗ its program is missing', 'bad'], gone: ['✗ removed from its file', 'bad'], incomplete: ['! incomplete', 'warn'] };
   const heard = new Map();
   for (const one of sessions) if (one.provider && !heard.has(one.provider)) heard.set(one.provider, one);
   const list = status.integrations.length
@@ -77,24 +58,21 @@ function integrations(status, sessions) {
       { name: 'Began', cell: ([, one]) => time(one.started_at) },
     ], [...heard], { caption: 'Agents that were recorded' }) : null;
   return section('Agents and integrations', list ?? empty('No agent is connected. Connect one, and each of its prompts makes a checkpoint:', 'rappel integrate claude'),
-    list && !status.integrations.length && h('p', { class: 'sub' }, 'These agents recorded sessions here. To see how their hooks are:'), list && !status.integrations.length && command('rappel doctor'));
+    list && !status.integrations.length && h('p.sub',
+      'These agents recorded sessions here. To see how their hooks are:'), list && !status.integrations.length && command('rappel doctor'));
 }
 
-function space(status, stats) {
+function space(stats) {
   const days = Object.entries(stats.days).sort();
   let sum = 0;
   const name = (day) => new Date(`${day}T12:00:00`).toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
-  const smaller = stats.ratio >= 1;
   return section('Space',
-    facts([
-      ['On the disk, sessions included', bytes(stats.stored_bytes)],
-      ['If each checkpoint were a full copy', bytes(stats.logical_bytes)],
-      ['Saved by storing equal content once', smaller ? `${stats.ratio.toFixed(1)} times smaller` : 'nothing yet: there is little content'],
-      ['Of that, databases', stats.database_bytes ? bytes(stats.database_bytes) : null],
-      ['Free on the disk', bytes(status.free_bytes)],
-    ]),
-    days.length ? h('figure', { class: 'growth' }, h('figcaption', { class: 'row spread' }, 'Growth: what checkpoints added up to each day', h('strong', { class: 'number' }, `${bytes(days.at(-1)[1].new_bytes)} new on ${name(days.at(-1)[0])}`)),
-      columns(days.map(([day, one]) => ({ name: name(day), value: sum += one.new_bytes, title: `${name(day)}: ${bytes(sum)} in all, ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })).slice(-60), { format: bytes, label: 'What is stored, day by day' }))
+    h('p', 'Rappel takes ', h('strong', bytes(stats.stored_bytes)), ' on the disk. ', stats.ratio >= 1
+      && `A copy for each checkpoint would take ${bytes(stats.logical_bytes)}, ${stats.ratio.toFixed(1)} times more.`),
+    days.length ? h('figure', h('figcaption.row.spread',
+      'Growth: what checkpoints added up to each day', h('strong.number', `${bytes(days.at(-1)[1].new_bytes)} new on ${name(days.at(-1)[0])}`)),
+      columns(days.map(([day, one]) => ({ name: name(day), value: sum += one.new_bytes,
+        title: `${name(day)}: ${bytes(sum)} in all, ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })).slice(-60), { format: bytes, label: 'What is stored, day by day' }))
       : empty('Nothing is stored yet.', 'rappel save'),
     stats.workspaces.length > 1 && table([
       { name: 'Workspace', class: 'mono', cell: (one) => one.root },
@@ -104,19 +82,21 @@ function space(status, stats) {
     ], stats.workspaces, { caption: 'Workspaces' }));
 }
 
-const WHY = { 'too-old': 'older than its rule keeps it', 'too-many': 'its rule keeps fewer', 'same-hour': 'a newer one of the same hour stays', 'same-day': 'a newer one of the same day stays' };
+const WHY = { 'too-old': 'older than its rule keeps it', 'too-many': 'its rule keeps fewer',
+  'same-hour': 'a newer one of the same hour stays', 'same-day': 'a newer one of the same day stays' };
 
 function retention(status, plan) {
   const going = plan.decisions.filter((one) => !one.keep);
   const next = status.retention?.next;
   return section('What is deleted next',
-    h('p', {}, next ? [`${plural(next.count, 'checkpoint')} go `, time(next.at), '.'] : 'The rules delete nothing soon.', ` ${number(status.retention?.deleted ?? 0)} were deleted so far.`),
-    status.retention?.full && h('p', { class: 'note warn' }, `The home takes ${bytes(status.retention.full.bytes)}, more than it may, and everything left is protected.`),
+    h('p', next ? [`${plural(next.count, 'checkpoint')} go `, time(next.at),
+      '.'] : 'The rules delete nothing soon.', ` ${number(status.retention?.deleted ?? 0)} were deleted so far.`),
+    status.retention?.full && h('p.note.warn', `The home takes ${bytes(status.retention.full.bytes)}, more than it may, and everything left is protected.`),
     going.length ? table([
-      { name: 'Would go now', cell: (one) => h('a', { href: href('checkpoint', one.id), title: one.id }, short(one.id)) },
+      { name: 'Would go now', cell: (one) => checkpointLink(one.id) },
       { name: 'Why', cell: (one) => WHY[one.reason] ?? one.reason.replaceAll('-', ' ') },
-    ], going.slice(0, 20), { caption: 'Checkpoints that would be deleted' }) : h('p', { class: 'muted' }, `All ${plural(plan.total, 'checkpoint')} of this workspace stay for now.`),
-    going.length > 20 && h('p', { class: 'muted' }, `… and ${number(going.length - 20)} more`));
+    ], going.slice(0, 20), { caption: 'Checkpoints that would be deleted' }) : h('p.muted', `All ${plural(plan.total, 'checkpoint')} of this workspace stay for now.`),
+    going.length > 20 && h('p.muted', `… and ${number(going.length - 20)} more`));
 }
 
 function memory(sessions, checkpoints) {
@@ -134,8 +114,12 @@ function memory(sessions, checkpoints) {
 
 function setUp(checks) {
   const bad = checks.filter((one) => !one.ok);
-  return section('Set-up', h('p', { class: 'sub' }, bad.length ? `✗ ${plural(bad.length, 'check')} found something.` : `✓ All ${checks.length} checks are fine.`),
-    h('ul', { class: 'items' }, [...bad, ...checks.filter((one) => one.ok)].map((one) => h('li', {}, h('div', { class: 'row' }, badge(one.ok ? '✓ fine' : '✗ look', one.ok ? 'good' : 'bad'), h('strong', {}, one.name), h('span', { class: 'grow muted' }, one.found)), !one.ok && (one.advice?.length ?? 0) > 0 && h('ul', {}, one.advice.map(advised))))));
+  const row = (one) => h('li',
+    h('div.row', badge(one.ok ? '✓ fine' : '✗ look', one.ok ? 'good' : 'bad'), h('strong', one.name), h('span.grow.muted', one.found)),
+    !one.ok && h('ul', (one.advice ?? []).map(advised)));
+  return section('Set-up', h('details', { open: bad.length > 0 },
+    h('summary', bad.length ? `✗ ${plural(bad.length, 'check')} found something.` : `✓ All ${checks.length} checks are fine.`),
+    h('ul.items', [...bad, ...checks.filter((one) => one.ok)].map(row))));
 }
 
 // ---- Upkeep
@@ -143,17 +127,17 @@ function setUp(checks) {
 /** Runs a job and shows how far it is. */
 function running(place, title) {
   const bar = h('progress', { 'aria-label': title });
-  const text = h('span', { class: 'muted' });
-  fill(place, h('div', { class: 'stack' }, h('strong', {}, title), bar, text));
+  const text = h('span.muted');
+  fill(place, h('div.stack', h('strong', title), bar, text));
   return (now) => {
     const { progress } = now;
     if (progress?.total) { bar.max = progress.total; bar.value = progress.done ?? 0; }
-    fill(text, progress?.phase ?? progress?.stage ?? 'At work …');
+    fill(text, progress?.phase ?? 'At work …');
   };
 }
 
 function upkeep(ctx) {
-  const place = h('div', { class: 'upkeep-result', role: 'status' });
+  const place = h('div.upkeep-result', { role: 'status' });
   const buttons = [];
   const busy = (on) => { for (const one of buttons) one.disabled = on; };
   const work = async (title, path, body, done) => {
@@ -165,47 +149,60 @@ function upkeep(ctx) {
   const verify = () => work('Checking all that is stored', '/api/verify', {}, (found) => {
     const hurt = found.hurt?.length ?? 0;
     const clean = !hurt && !found.damage?.length;
-    return h('div', { class: `note ${clean ? 'good' : 'bad'}` }, h('p', {}, clean ? '✓ Everything is as it was written: ' : `✗ ${plural(hurt, 'checkpoint')} cannot be read whole: `, `${number(found.checkpoints)} checkpoints, ${number(found.objects)} objects, ${bytes(found.bytes)} read.`), found.damage?.map((text) => h('p', {}, text)), !clean && command('rappel verify --repair'));
+    return h('div', { class: `note ${clean ? 'good' : 'bad'}` },
+      h('p', clean ? '✓ Everything is as it was written: ' : `✗ ${plural(hurt, 'checkpoint')} cannot be read whole: `, `${number(found.checkpoints)} checkpoints, ${number(found.objects)} objects, ${bytes(found.bytes)} read.`), found.damage?.map((text) => h('p', text)), !clean && command('rappel verify --repair'));
   });
   const gc = async () => {
     const plan = await attempt(() => post('/api/gc', { dry_run: true }));
-    if (!plan) return;
-    dialog('Free space', (body) => body.append(
-      h('p', {}, plan.freed_bytes ? `It frees ${bytes(plan.freed_bytes)}.` : 'There is nothing to free.'),
-      plan.waiting_bytes > 0 && h('p', { class: 'muted' }, `${bytes(plan.waiting_bytes)} more become free a day after their deletion.`) || '',
-      h('p', { class: 'muted' }, 'No checkpoint is deleted. Only content that no checkpoint needs goes.')),
-    (close) => [button('Cancel', { onclick: close }), button('Free space', { kind: 'primary', disabled: !plan.freed_bytes, onclick: () => { close(); work('Freeing space', '/api/gc', {}, (found) => h('p', { class: 'note good' }, `✓ Freed ${bytes(found.freed_bytes)}.`)).then(() => ctx.reload()); } })]);
+    const yes = plan && await confirm('Free space', [
+      h('p', plan.freed_bytes ? `It frees ${bytes(plan.freed_bytes)}.` : 'There is nothing to free.'),
+      plan.waiting_bytes > 0 && h('p.muted', `${bytes(plan.waiting_bytes)} more become free a day after their deletion.`),
+      h('p.muted', 'No checkpoint is deleted. Only content that no checkpoint needs goes.'),
+    ], 'Free space', { kind: 'primary', disabled: !plan.freed_bytes });
+    if (!yes) return;
+    await work('Freeing space', '/api/gc', {}, (found) => h('p.note.good', `✓ Freed ${bytes(found.freed_bytes)}.`));
+    ctx.reload();
   };
   const prune = async () => {
     const plan = await attempt(() => post('/api/prune', { dry_run: true }));
     if (!plan) return;
     const going = plan.decisions.filter((one) => !one.keep);
-    dialog('Delete old checkpoints', (body) => body.append(
-      h('p', {}, going.length ? `By your rules ${plural(going.length, 'checkpoint')} go, ${number(plan.kept)} stay. This frees ${bytes(plan.freed_bytes)} later. For a day you can bring them back.` : `Your rules delete nothing now. All ${plural(plan.total, 'checkpoint')} stay.`),
-      h('ul', { class: 'items tall' }, going.slice(0, 200).map((one) => h('li', {}, h('span', { class: 'mono' }, one.id), h('span', { class: 'muted' }, ` ${WHY[one.reason] ?? one.reason}`))))),
-    (close) => [button('Cancel', { onclick: close }), button(going.length ? `Delete ${plural(going.length, 'checkpoint')}` : 'Delete', { kind: 'danger', disabled: !going.length, onclick: () => { close(); work('Deleting old checkpoints', '/api/prune', {}, (found) => h('p', { class: 'note good' }, `✓ Deleted ${plural(found.deleted, 'checkpoint')}.`)).then(() => { toast('Old checkpoints are deleted. Undelete brings one back for a day.'); ctx.reload(); }); } })]);
+    const count = plural(going.length, 'checkpoint');
+    const yes = await confirm('Delete old checkpoints', [
+      h('p', going.length
+        ? `By your rules ${count} go, ${number(plan.kept)} stay. This frees ${bytes(plan.freed_bytes)} later. For a day you can bring them back.`
+        : `Your rules delete nothing now. All ${plural(plan.total, 'checkpoint')} stay.`),
+      h('ul.items.tall', going.slice(0, 200).map((one) => h('li', h('span.mono', one.id), h('span.muted', ` ${WHY[one.reason] ?? one.reason}`)))),
+    ], going.length ? `Delete ${count}` : 'Delete', { disabled: !going.length });
+    if (!yes) return;
+    await work('Deleting old checkpoints', '/api/prune', {}, (found) => h('p.note.good', `✓ Deleted ${plural(found.deleted, 'checkpoint')}.`));
+    toast('Old checkpoints are deleted. Undelete brings one back for a day.');
+    ctx.reload();
   };
-  buttons.push(button('Check everything', { key: 'v', onclick: verify, title: 'Read and check everything that is stored' }), button('Free space …', { key: 'f', onclick: gc, title: 'See what would be freed first' }), button('Delete old checkpoints …', { onclick: prune, title: 'See what would be deleted first' }));
-  ctx.keys({ v: { does: 'Check everything', run: verify }, f: { does: 'Free space (it asks first)', run: gc }, x: { does: 'Delete old checkpoints (it asks first)', run: prune } });
-  return section('Upkeep', h('p', { class: 'sub' }, 'Nothing is freed or deleted before you have seen what.'), h('div', { class: 'actions' }, buttons), place);
+  buttons.push(button('Check everything', { key: 'v', onclick: verify,
+    title: 'Read and check everything that is stored' }),
+    button('Free space …', { key: 'f', onclick: gc, title: 'See what would be freed first' }),
+    button('Delete old checkpoints …', { onclick: prune, title: 'See what would be deleted first' }));
+  ctx.keys({ v: { does: 'Check everything', run: verify },
+    f: { does: 'Free space (it asks first)', run: gc }, x: { does: 'Delete old checkpoints (it asks first)', run: prune } });
+  return section('Upkeep', h('p.sub', 'Nothing is freed or deleted before you have seen what.'), h('div.actions', buttons), place);
 }
 
 async function load(ctx) {
-  const options = { signal: ctx.signal };
   const [status, stats, { sessions }, checks, made, plan] = await Promise.all([
-    get('/api/status', {}, options), get('/api/stats', {}, options), get('/api/sessions', {}, options), get('/api/doctor', {}, options),
-    get('/api/checkpoints', { limit: 200 }, options),
-    post('/api/prune', { dry_run: true }, options).catch((error) => { if (error.name === 'AbortError') throw error; return { decisions: [], total: 0 }; }),
+    get('/api/status', {}, ctx), get('/api/stats', {}, ctx), get('/api/sessions', {}, ctx), get('/api/doctor', {}, ctx),
+    get('/api/checkpoints', { limit: 200 }, ctx),
+    post('/api/prune', { dry_run: true }, ctx).catch((error) => { if (error.name === 'AbortError') throw error; return { decisions: [], total: 0 }; }),
   ]);
   let soon = null;
   ctx.on('checkpoint', () => { soon ??= setTimeout(() => ctx.reload(), 3000); });
   ctx.onLeave(() => clearTimeout(soon));
-  return h('div', { class: 'view health-view' },
+  return h('div.view.health-view',
     head('Health and space', 'Is your work safe, and what does it cost?'),
-    standing(status),
+    standing(status, sessions),
     upkeep(ctx),
-    h('div', { class: 'grid' }, space(status, stats), h('div', { class: 'stack' }, retention(status, plan), integrations(status, sessions))),
-    h('div', { class: 'grid' }, memory(sessions, made.map((one) => one.checkpoint ?? {})), setUp(checks)));
+    h('div.grid', space(stats), h('div.stack', retention(status, plan), integrations(status, sessions))),
+    h('div.grid', memory(sessions, made.map((one) => one.checkpoint ?? {})), setUp(checks)));
 }
 
 export default { title: () => 'Health', load };

@@ -5,8 +5,8 @@
 
 import * as api from '../api.js';
 import { href } from '../route.js';
-import { FACETS, facetWords, titleOf, triggerWords } from '../words.js';
-import { attempt, badge, button, command, duration, failure, fill, h, head, number, plural, prose, section, time, toast } from '../ui.js';
+import { FACETS, facetWords, isBefore, titleOf, triggerWords } from '../words.js';
+import { attempt, badge, button, command, duration, failure, fill, h, head, linked, number, plural, prose, section, tick, time, toast } from '../ui.js';
 
 const DELETIONS_MAX = 20;
 const PATHS_SHOWN = 500;
@@ -29,7 +29,7 @@ export default {
   title: () => 'Restore',
   css: true,
   async load(ctx) {
-    const { checkpoint } = await api.get(`/api/checkpoints/${encodeURIComponent(ctx.params.id)}`, {}, ctx);
+    const { checkpoint } = await api.get(api.checkpoint(ctx.params.id), {}, ctx);
     const facets = FACETS.filter((facet) => checkpoint.facets[facet] === 'captured' && facet !== 'process' && facet !== 'knowledge');
     const page = new Restore(ctx, checkpoint, facets);
     await page.plan();
@@ -40,19 +40,20 @@ export default {
 class Restore {
   constructor(ctx, checkpoint, facets) {
     Object.assign(this, { ctx, checkpoint, facets, report: null, all: null });
-    this.address = `/api/checkpoints/${encodeURIComponent(checkpoint.id)}/restore`;
+    this.address = api.checkpoint(checkpoint.id, '/restore');
     const asked = (ctx.query.only ?? '').split(',').filter(Boolean);
     this.chosen = new Set(asked.length ? facets.filter((facet) => asked.includes(facet)) : facets);
     this.paths = ctx.query.path ? new Set([ctx.query.path]) : null; // null is every path
     this.options = {};
     this.advised = new Map();
     this.state = 'planned'; // planned, running, done, undoing, undone
-    this.body = h('div', { class: 'stack rs' });
-    this.node = h('div', { class: 'view' },
-      head(`Restore “${titleOf(checkpoint)}”`, [triggerWords(checkpoint.trigger), ' · ', time(checkpoint.created_at), ' · ', h('a', { href: href('checkpoint', checkpoint.id), class: 'mono' }, checkpoint.id)]),
+    this.body = h('div.stack.rs');
+    this.node = h('div.view',
+      head(`${isBefore(checkpoint.trigger) ? 'Back to before' : 'Restore'} “${titleOf(checkpoint)}”`, [triggerWords(checkpoint.trigger), ' · ', time(checkpoint.created_at), ' · ', h('a.mono', { href: href('checkpoint', checkpoint.id) }, checkpoint.id)]),
       this.body);
     ctx.keys({
-      Escape: { does: 'Back to the timeline, nothing is changed', run: () => !['running', 'undoing'].includes(this.state) && ctx.navigate(href('timeline', null, { at: checkpoint.id })) },
+      Escape: { does: 'Back to the timeline, nothing is changed',
+        run: () => !['running', 'undoing'].includes(this.state) && ctx.navigate(href('timeline', null, { at: checkpoint.id })) },
     });
     for (const name of ['checkpoint', 'restore.undone', 'restore.redone', 'restore.done']) ctx.on(name, () => { if (this.state === 'done') this.checkUndo(); });
   }
@@ -98,14 +99,15 @@ class Restore {
     const focus = document.activeElement?.dataset?.focus;
     const place = this.body.querySelector('.rs-files')?.scrollTop ?? 0;
     if (this.error) { fill(this.body, this.choices(), failure(this.error, () => this.again())); return; }
-    if (!report) { fill(this.body, this.choices(), this.files(), h('p', { class: 'note' }, 'Nothing is chosen. Tick at least one part or file.')); this.settle(focus, place); return; }
+    if (!report) { fill(this.body, this.choices(), this.files(), h('p.note', 'Nothing is chosen. Tick at least one part or file.')); this.settle(focus, place); return; }
     const nothing = !report.actions.length && !report.details?.length && !report.sessions?.length && !report.tables?.length;
     fill(this.body,
-      h('p', { class: 'rs-safe' }, 'Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
-      report.conflicts.map((one) => h('div', { class: 'note bad', role: 'alert' }, h('strong', {}, `Conflict: ${one.path}`), h('p', {}, prose(one.reason)))),
-      [...report.warnings].map((text) => h('p', { class: 'note warn' }, prose(typeof text === 'string' ? text : text.text))),
+      this.ctx.query.before && h('p.note', 'This is the state before ', h('code', this.ctx.query.before), ' failed.'),
+      h('p.rs-safe', 'Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
+      report.conflicts.map((one) => h('div.note.bad', { role: 'alert' }, h('strong', `Conflict: ${one.path}`), h('p', prose(one.reason)))),
+      [...report.warnings].map((text) => h('p.note.warn', prose(typeof text === 'string' ? text : text.text))),
       this.choices(),
-      nothing ? h('p', { class: 'note good' }, 'The workspace is already like this checkpoint. There is nothing to do.') : this.summary(),
+      nothing ? h('p.note.good', 'The workspace is already like this checkpoint. There is nothing to do.') : this.summary(),
       this.files(),
       this.others(),
       nothing ? null : this.confirm());
@@ -120,28 +122,26 @@ class Restore {
   }
 
   choices() {
-    const tick = (facet) => {
-      const box = h('input', { type: 'checkbox', disabled: this.paths && facet !== 'files', dataset: { focus: `facet ${facet}` } });
-      box.checked = this.chosen.has(facet) && !(this.paths && facet !== 'files');
-      box.addEventListener('change', () => { if (box.checked) this.chosen.add(facet); else this.chosen.delete(facet); this.again(); });
-      return h('label', { class: 'tick' }, box, facetWords[facet]);
+    const part = (facet) => {
+      const off = this.paths && facet !== 'files';
+      const change = (on) => { if (on) this.chosen.add(facet); else this.chosen.delete(facet); this.again(); };
+      return tick(facetWords[facet], this.chosen.has(facet) && !off, change, { disabled: off, dataset: { focus: `facet ${facet}` } });
     };
     const option = ([name, words]) => {
-      const box = h('input', { type: 'checkbox', dataset: { focus: `option ${name}` } });
-      box.checked = Boolean(this.options[name]);
-      box.addEventListener('change', () => { if (box.checked) this.options[name] = true; else delete this.options[name]; this.again(); });
-      return h('label', { class: 'tick' }, box, words);
+      const change = (on) => { if (on) this.options[name] = true; else delete this.options[name]; this.again(); };
+      return tick(words, Boolean(this.options[name]), change, { dataset: { focus: `option ${name}` } });
     };
     return section('What to restore',
-      h('div', { class: 'row rs-ticks', role: 'group', 'aria-label': 'Parts' }, this.facets.map(tick)),
-      this.paths && h('p', { class: 'muted' }, 'With single files chosen, only files are restored. ', button('Choose all files again', { kind: 'small', onclick: () => { this.paths = null; this.again(); } })),
-      this.advised.size > 0 && h('div', { class: 'stack rs-options', role: 'group', 'aria-label': 'Options' }, [...this.advised].map(option)));
+      h('div.row.rs-ticks', { role: 'group', 'aria-label': 'Parts' }, this.facets.map(part)),
+      this.paths && h('p.muted', 'With single files chosen, only files are restored. ',
+        button('Choose all files again', { kind: 'small', onclick: () => { this.paths = null; this.again(); } })),
+      this.advised.size > 0 && h('div.stack.rs-options', { role: 'group', 'aria-label': 'Options' }, [...this.advised].map(option)));
   }
 
   summary() {
     const { files, git, databases, agents, worktrees } = this.report.summary;
-    const cell = (words, kind) => h('li', {}, badge(words, kind));
-    return section('The plan', h('ul', { class: 'row' },
+    const cell = (words, kind) => h('li', badge(words, kind));
+    return section('The plan', h('ul.row',
       files.create > 0 && cell(`create ${plural(files.create, 'file')}`, 'good'),
       files.overwrite > 0 && cell(`overwrite ${plural(files.overwrite, 'file')}`, 'info'),
       files.delete > 0 && cell(`delete ${plural(files.delete, 'file')}`, 'bad'),
@@ -157,28 +157,27 @@ class Restore {
     const every = list.map((one) => one.path);
     const row = (one) => {
       const [sign, kind, says] = ACTION[one.action] ?? ACTION.skip;
-      const box = h('input', { type: 'checkbox', dataset: { focus: `path ${one.path}` } });
-      box.checked = !this.paths || this.paths.has(one.path);
-      box.addEventListener('change', () => {
+      const change = (on) => {
         const now = new Set(this.paths ?? every);
-        if (box.checked) now.add(one.path); else now.delete(one.path);
+        if (on) now.add(one.path); else now.delete(one.path);
         this.paths = now.size === every.length ? null : now;
         this.again();
-      });
-      return h('li', {}, h('label', { class: 'tick' }, box, h('span', { class: `rs-sign ${kind}`, title: says, 'aria-label': says, role: 'img' }, sign), h('span', { class: 'mono' }, one.path)), h('span', { class: 'muted' }, one.reason));
+      };
+      const words = [h('span.rs-sign', { class: kind, 'aria-hidden': 'true' }, sign), h('span.mono', one.path)];
+      return h('li', tick(words, !this.paths || this.paths.has(one.path), change, { dataset: { focus: `path ${one.path}` } }), h('span.muted', `${says}: ${one.reason}`));
     };
     return section(`Files (${number(this.paths ? this.paths.size : list.length)} of ${number(list.length)})`,
-      h('div', { class: 'row' },
+      h('div.row',
         button('All', { kind: 'small', onclick: () => { this.paths = null; this.again(); } }),
         button('None', { kind: 'small', onclick: () => { this.paths = new Set(); this.again(); } }),
-        h('a', { class: 'button small', href: href('compare', null, { from: this.checkpoint.id, to: 'now' }) }, 'See the lines')),
-      h('ul', { class: 'rs-files' }, list.slice(0, PATHS_SHOWN).map(row)),
-      list.length > PATHS_SHOWN && h('p', { class: 'muted' }, `and ${plural(list.length - PATHS_SHOWN, 'more file')}. Their ticks follow “All” and “None”.`));
+        linked('See the lines', href('compare', null, { from: this.checkpoint.id, to: 'now' }), { kind: 'small' })),
+      h('ul.rs-files', list.slice(0, PATHS_SHOWN).map(row)),
+      list.length > PATHS_SHOWN && h('p.muted', `and ${plural(list.length - PATHS_SHOWN, 'more file')}. Their ticks follow “All” and “None”.`));
   }
 
   others() {
-    const part = (title, lines) => lines?.length > 0 && section(title, h('ul', { class: 'stack' }, lines.map((line) => h('li', {}, prose(line)))));
-    return h('div', { class: 'grid' }, part('Git', this.report.details), part('Database tables', this.report.tables), part('Agent sessions', this.report.sessions));
+    const part = (title, lines) => lines?.length > 0 && section(title, h('ul.stack', lines.map((line) => h('li', prose(line)))));
+    return h('div.grid', part('Git', this.report.details), part('Database tables', this.report.tables), part('Agent sessions', this.report.sessions));
   }
 
   /** Databases, refs and many deletions ask for the workspace's name. */
@@ -189,13 +188,15 @@ class Restore {
     const why = [changes && `changes ${changes}`, files.delete > DELETIONS_MAX && `deletes ${plural(files.delete, 'file')}`].filter(Boolean);
     const blocked = this.report.conflicts.length > 0;
     const go = button('Restore', { kind: 'primary', disabled: blocked || why.length > 0, dataset: { focus: 'go' }, onclick: () => this.restore() });
-    const field = h('input', { id: 'rs-name', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', 'aria-describedby': 'rs-why', dataset: { focus: 'name' } });
+    const field = h('input', { id: 'rs-name', autocomplete: 'off', autocapitalize: 'off',
+      spellcheck: 'false', 'aria-describedby': 'rs-why', dataset: { focus: 'name' } });
     field.addEventListener('input', () => { go.disabled = blocked || field.value.trim() !== name; });
     field.addEventListener('keydown', (event) => { if (event.key === 'Enter' && !go.disabled) this.restore(); });
-    return h('div', { class: 'card rs-go' },
-      blocked && h('p', {}, 'Something is in the way. End it and look again, or leave out the part or file that it names.'),
-      !blocked && why.length > 0 && h('div', { class: 'stack' }, h('p', { id: 'rs-why' }, `This ${why.join(' and ')}.`), h('label', { for: 'rs-name' }, 'Type the workspace’s name ', h('strong', {}, name), ' to go on'), field),
-      h('div', { class: 'row' }, go, blocked && button('Look again', { onclick: () => this.again() }), h('a', { class: 'button', href: href('timeline', null, { at: this.checkpoint.id }) }, 'Cancel')));
+    return h('div.card.rs-go',
+      blocked && h('p', 'Something is in the way. End it and look again, or leave out the part or file that it names.'),
+      !blocked && why.length > 0 && h('div.stack',
+        h('p', { id: 'rs-why' }, `This ${why.join(' and ')}.`), h('label', { for: 'rs-name' }, 'Type the workspace’s name ', h('strong', name), ' to go on'), field),
+      h('div.row', go, blocked && button('Look again', { onclick: () => this.again() }), linked('Cancel', href('timeline', null, { at: this.checkpoint.id }))));
   }
 
   async restore() {
@@ -203,8 +204,9 @@ class Restore {
     const bar = h('progress', { 'aria-label': 'Progress' });
     const words = h('p', { role: 'status' }, 'Starting …');
     let id = null;
-    const stop = button('Cancel the restore', { onclick: async () => { stop.disabled = true; const done = id && await attempt(() => api.del(`/api/jobs/${id}`)); if (!done) stop.disabled = false; } });
-    fill(this.body, section('Restoring', words, bar, h('div', { class: 'row rs-stop' }, stop)));
+    const stop = button('Cancel the restore',
+      { onclick: async () => { stop.disabled = true; const done = id && await attempt(() => api.del(`/api/jobs/${id}`)); if (!done) stop.disabled = false; } });
+    fill(this.body, section('Restoring', words, bar, h('div.row.rs-stop', stop)));
     const began = Date.now();
     try {
       const done = await api.job(this.address, { ...this.request(), plan: this.report.plan }, (job) => {
@@ -220,52 +222,63 @@ class Restore {
       this.advise(error.advice ?? []);
       const changed = error.kind === 'conflict' && /plan/i.test(`${error.message} ${error.hint ?? ''}`);
       await this.plan();
-      this.body.prepend(changed ? h('p', { class: 'note warn', role: 'alert' }, 'The workspace changed since the plan was made, so nothing was done. This is the new plan.') : failure(error));
+      this.body.prepend(changed ? h('p.note.warn', { role: 'alert' },
+        'The workspace changed since the plan was made, so nothing was done. This is the new plan.') : failure(error));
       scrollTo(0, 0);
     }
   }
 
   async finished(report, took) {
-    this.undoBox = h('div', { class: 'row' });
+    this.undoBox = h('div.row');
     fill(this.body,
       h('div', { class: `card rs-done ${report.recovery_complete ? 'ok' : ''}`, role: 'status', tabindex: '-1' },
-        h('h2', {}, report.recovery_complete ? 'Restored' : 'Restored in part'),
-        h('p', {}, report.text),
-        h('p', { class: 'muted' }, [report.verified && 'Every written byte was read back and compared.', `It took ${duration(report.duration_ms ?? took)}.`].filter(Boolean).join(' ')),
-        report.safety_checkpoint && h('p', {}, 'What was there before is safe in ', h('a', { href: href('checkpoint', report.safety_checkpoint), class: 'mono' }, report.safety_checkpoint), '.'),
+        h('h2', report.recovery_complete ? 'Restored' : 'Restored in part'),
+        h('p', report.text),
+        h('p.muted', [report.verified && 'Every written byte was read back and compared.', `It took ${duration(report.duration_ms ?? took)}.`].filter(Boolean).join(' ')),
+        report.safety_checkpoint && h('p', 'What was there before is safe in ',
+          h('a.mono', { href: href('checkpoint', report.safety_checkpoint) }, report.safety_checkpoint), '.'),
         this.undoBox),
-      report.conflicts.map((one) => h('p', { class: 'note warn' }, `Left as it is: ${one.path}: ${one.reason}`)),
-      [...report.warnings].map((text) => h('p', { class: 'note warn' }, prose(typeof text === 'string' ? text : text.text))),
-      (report.sessions ?? []).length > 0 && section('Agent sessions', h('ul', { class: 'stack' }, report.sessions.map((line) => h('li', {}, prose(line), resume(line))))),
-      report.kept?.length > 0 && section('Kept aside', h('ul', {}, report.kept.map((one) => h('li', {}, h('code', {}, one.path), ' is now at ', h('code', {}, one.at), `: ${one.reason}`)))));
+      report.conflicts.map((one) => h('p.note.warn', `Left as it is: ${one.path}: ${one.reason}`)),
+      [...report.warnings].map((text) => h('p.note.warn', prose(typeof text === 'string' ? text : text.text))),
+      (report.sessions ?? []).length > 0 && section('Agent sessions', h('ul.stack', report.sessions.map((line) => h('li', prose(line), resume(line))))),
+      report.kept?.length > 0 && section('Kept aside',
+        h('ul', report.kept.map((one) => h('li', h('code', one.path), ' is now at ', h('code', one.at), `: ${one.reason}`)))));
     this.body.querySelector('.rs-done').focus();
     await this.checkUndo();
   }
 
   /** Offers undo for as long as it would take this restore back. */
   async checkUndo() {
-    const links = [h('a', { class: 'button', href: href('timeline') }, 'To the timeline')];
+    const links = [linked('To the timeline', href('timeline'))];
     const step = await api.get('/api/undo').then((answer) => answer.step, () => null);
     const valid = step?.restored === this.checkpoint.id;
     fill(this.undoBox,
       valid && button('Undo this restore', { kind: 'primary', onclick: () => this.undo() }),
-      !valid && h('p', { class: 'muted' }, 'It can no longer be undone with one click: something else happened since. The save from before is still there.'), links);
+      !valid && h('p.muted', 'It can no longer be undone with one click: something else happened since. The save from before is still there.'), links);
   }
 
-  async undo() {
+  /** Takes the restore back. Paths that were edited since stay, unless `overwrite` is asked for. */
+  async undo(overwrite = false) {
     this.state = 'undoing'; // Events of the undo itself must not ask whether it is possible.
     fill(this.undoBox, h('p', { role: 'status' }, 'Undoing …'));
     const done = await attempt(async () => {
-      const answer = await api.job('/api/undo', {});
-      return answer.dry_run ? api.job('/api/undo', { plan: answer.plan }) : answer;
+      const answer = await api.job('/api/undo', { overwrite });
+      return answer.dry_run ? api.job('/api/undo', { overwrite, plan: answer.plan }) : answer;
     });
     if (!done) { this.state = 'done'; await this.checkUndo(); return; }
     this.state = 'undone';
     const left = done.conflicts ?? [];
-    fill(this.body, h('div', { class: 'card rs-done ok', role: 'status' }, h('h2', {}, 'Undone'), h('p', {}, done.text ?? 'The workspace is as it was before the restore.'),
-      left.map((one) => h('p', { class: 'note warn' }, `Left as it is: ${one.path}: ${one.reason}`)),
-      h('div', { class: 'row' }, h('a', { class: 'button primary', href: href('timeline') }, 'To the timeline'), button('Plan it again', { onclick: () => { this.state = 'planned'; this.again(); } }))));
-    toast('The restore was undone.');
+    fill(this.undoBox,
+      left.length > 0 && button(`Undo ${plural(left.length, 'edited path')} too`, {
+        title: 'Overwrites what was edited since the restore. Rappel saves the edits first.',
+        onclick: () => this.undo(true),
+      }),
+      linked('To the timeline', href('timeline'), { kind: 'primary' }),
+      button('Plan it again', { onclick: () => { this.state = 'planned'; this.again(); } }));
+    fill(this.body, h('div.card.rs-done.ok', { role: 'status' }, h('h2', left.length ? 'Undone in part' : 'Undone'),
+      h('p', done.text ?? 'The workspace is as it was before the restore.'),
+      left.map((one) => h('p.note.warn', `Left as it is: ${one.path}: ${one.reason}`)), this.undoBox));
+    toast(left.length ? 'The restore was undone in part.' : 'The restore was undone.');
   }
 }
 
@@ -279,5 +292,5 @@ function filesOf(report) {
 /** The command in a line such as “… resume it with `claude --resume ID`”. */
 function resume(line) {
   const found = /resume it with `([^`]+)`/.exec(line);
-  return found ? h('div', {}, command(found[1])) : null;
+  return found ? h('div', command(found[1])) : null;
 }

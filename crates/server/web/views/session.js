@@ -1,10 +1,11 @@
 // One session at any moment: what it knew, what it did, and when. The scrubber moves all of it.
 
-import { get } from '../api.js';
+import { get, session as sessionAt } from '../api.js';
 import { colour, lines, mark } from '../chart.js';
 import { graph } from '../graph.js';
 import { href } from '../route.js';
-import { attempt, badge, button, copy, duration, empty, exact, facts, fill, h, head, number, plural, section, short, time } from '../ui.js';
+import { attempt, badge, button, copy, duration, empty, exact, facts, fill, h, head, linked, number, plural, section, segmented, short, sign, tick, time } from '../ui.js';
+import { checkpointLink } from '../words.js';
 
 /** A tree with more entries than this begins folded. */
 const MANY = 200;
@@ -12,8 +13,7 @@ const percent = (value) => `${Math.round(value * 100)} %`;
 const ms = (when) => new Date(when).getTime();
 const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 /** A moment to the second; the whole date on hover. */
-export const moment = (when) => h('time', { datetime: when, title: exact(when), 'data-fixed': true, class: 'mono nowrap' }, TIME.format(new Date(when)));
-const address = (id, rest = '') => `/api/sessions/${encodeURIComponent(id)}${rest}`;
+export const moment = (when) => h('time.mono.nowrap', { datetime: when, title: exact(when), 'data-fixed': true }, TIME.format(new Date(when)));
 
 const SIGNALS = { 2: 'INT', 6: 'ABRT', 9: 'KILL', 11: 'SEGV', 13: 'PIPE', 15: 'TERM' };
 
@@ -23,12 +23,14 @@ export function verdict(session, last = null) {
   const at = session.ended_at ?? last;
   if (exit.oom_kills > 0) return { word: 'out of memory', text: 'It ran out of memory: the system stopped it', kind: 'bad', mark: '✗', at };
   if (session.process_gone) return { word: 'crashed', text: 'It crashed: its process is gone', kind: 'bad', mark: '✗', at };
-  if (exit.signal) return { word: 'crashed', text: `It crashed: signal ${exit.signal}${SIGNALS[exit.signal] ? ` (${SIGNALS[exit.signal]})` : ''} stopped it`, kind: 'bad', mark: '✗', at };
+  if (exit.signal) return { word: 'crashed',
+    text: `It crashed: signal ${exit.signal}${SIGNALS[exit.signal] ? ` (${SIGNALS[exit.signal]})` : ''} stopped it`, kind: 'bad', mark: '✗', at };
   if (status === 'failed') {
     const how = exit.code ? `It failed with exit code ${exit.code}` : 'It failed';
     return { word: 'failed', text: session.end_reason && !exit.code ? `${how}: ${session.end_reason}` : how, kind: 'bad', mark: '✗', at };
   }
   if (status === 'completed') return { word: 'finished', text: exit.code === 0 ? 'It finished with exit code 0' : 'It finished', kind: 'good', mark: '✓', at };
+  if (session.set_back_to) return { word: 'set back', text: 'A restore set it back. It waits to be resumed', kind: '', mark: '↺', at, live: true };
   if (status === 'paused') return { word: 'paused', text: 'It waits to be resumed', kind: 'warn', mark: '‖', at, live: true };
   return { word: 'running', text: 'It is running', kind: 'info', mark: '▶', at, live: true };
 }
@@ -39,7 +41,8 @@ export function verdictBadge(session) {
 }
 
 /** Whether a session takes up the conversation of the one that it came from. */
-export const continues = (one, sessions) => sessions.some((before) => before.id === one.parent && before.assistant_session_id != null && before.assistant_session_id === one.assistant_session_id);
+export const continues = (one,
+  sessions) => sessions.some((before) => before.id === one.parent && before.assistant_session_id != null && before.assistant_session_id === one.assistant_session_id);
 export const nameOf = (session) => session.task || session.id;
 export const agentOf = (session) => session.provider ?? (session.exit || session.process ? 'command' : 'agent');
 export const total = (tokens) => tokens.input + tokens.output + tokens.cache_read + tokens.cache_write;
@@ -58,7 +61,8 @@ function activity(state, end) {
   const all = [];
   const add = (kind, from, title, more = {}) => all.push({ kind, from: ms(from), to: ms(more.end ?? from), title, ...more });
   for (const one of state.prompts) add('prompt', one.created_at, one.text, { id: one.id });
-  for (const one of state.thought_chain) add('thought', one.created_at, one.content, { id: one.id, detail: one.confidence == null ? '' : `${percent(one.confidence)} sure` });
+  for (const one of state.thought_chain) add('thought', one.created_at, one.content,
+    { id: one.id, detail: one.confidence == null ? '' : `${percent(one.confidence)} sure` });
   for (const one of state.tool_state.calls) {
     const running = !one.completed_at;
     add('tool', one.started_at, `${one.tool}  ${said(one.arguments)}`, {
@@ -74,7 +78,9 @@ function activity(state, end) {
       if (one.exit_code) Object.assign(call, { failed: true, detail: [call.detail, ...more, `exit code ${one.exit_code}`].join('\n\n') });
       continue;
     }
-    add('command', one.timestamp, one.command, { id: one.id, failed: Boolean(one.exit_code), detail: [one.exit_code == null ? '' : `exit code ${one.exit_code}`, one.stdout_preview, one.stderr_preview].filter(Boolean).join('\n') });
+    add('command', one.timestamp, one.command,
+      { id: one.id, failed: Boolean(one.exit_code),
+      detail: [one.exit_code == null ? '' : `exit code ${one.exit_code}`, one.stdout_preview, one.stderr_preview].filter(Boolean).join('\n') });
   }
   for (const one of state.verification_results) add('check', one.created_at, one.text, { id: one.id, failed: !one.passed, detail: one.output ?? '' });
   for (const one of state.notes) add('note', one.created_at, one.text, { id: one.id });
@@ -82,7 +88,7 @@ function activity(state, end) {
 }
 
 const MARKS = { prompt: '›', thought: '…', tool: '⚙', command: '$', check: '✓', note: '✎' };
-const sign = (one) => (one.failed ? '✗' : one.running ? '▶' : MARKS[one.kind]);
+const signOf = (one) => (one.failed ? '✗' : one.running ? '▶' : MARKS[one.kind]);
 const outcome = (one) => (one.failed ? 'failed' : one.running ? 'not finished' : one.kind === 'check' ? 'passed' : '');
 
 // ---- The parts of the page
@@ -101,25 +107,28 @@ function hypotheses(now, course, range, goTo) {
     series: ids.map((id) => ({ name: now.hypotheses.find((one) => one.id === id)?.text ?? id, points: series.get(id).sort((a, b) => a.x - b.x), step: true })),
     x: range, y: [0, 1], format: percent, label: 'Confidence in each hypothesis over time', height: 190, at: range[1], pick: goTo,
   }) : null;
-  const list = h('ul', { class: 'items' });
-  const body = section('Hypotheses', h('p', { class: 'sub' }, 'How sure the agent was over time. Click the chart to go to that moment.'), chart, list);
+  const list = h('ul.items');
+  const body = section('Hypotheses', h('p.sub', 'How sure the agent was over time. Click the chart to go to that moment.'), chart, list);
   const KINDS = { confirmed: ['✓ confirmed', 'good'], rejected: ['✗ ruled out', 'bad'], testing: ['◐ being tested', 'info'], open: ['○ open', ''] };
   const draw = (state, at) => {
     chart?.at(at);
     fill(list, state.hypotheses.map((one) => {
       const place = Math.max(0, ids.indexOf(one.id));
       const evidence = state.evidence.filter((e) => e.for === one.id);
-      return h('li', {},
-        h('div', { class: 'row' }, h('span', { style: { color: colour(place) }, 'aria-hidden': 'true' }, mark(place)), h('strong', { class: 'grow' }, one.text), badge(...KINDS[one.status]), h('span', { class: 'number' }, percent(one.confidence))),
-        one.reason && h('p', { class: 'sub' }, `Why: ${one.reason}`),
-        evidence.length > 0 && h('ul', { class: 'evidence' }, evidence.map((e) => h('li', {}, badge(e.supports ? '+ for' : '− against', e.supports ? 'good' : 'bad'), ' ', e.text, h('span', { class: 'muted' }, ` · weight ${percent(e.weight)}`)))));
-    }), ids.length && !state.hypotheses.length ? h('li', { class: 'muted' }, 'None yet at this moment.') : null);
+      return h('li',
+        h('div.row', h('span', { style: { color: colour(place) }, 'aria-hidden': 'true' },
+          mark(place)), h('strong.grow', one.text), badge(...KINDS[one.status]), h('span.number', percent(one.confidence))),
+        one.reason && h('p.sub', `Why: ${one.reason}`),
+        evidence.length > 0 && h('ul.evidence',
+          evidence.map((e) => h('li', badge(e.supports ? '+ for' : '− against',
+          e.supports ? 'good' : 'bad'), ' ', e.text, h('span.muted', ` · weight ${percent(e.weight)}`)))));
+    }), ids.length && !state.hypotheses.length ? h('li.muted', 'None yet at this moment.') : null);
   };
   return { body, draw };
 }
 
 function beliefs() {
-  const body = h('div', { class: 'stack' });
+  const body = h('div.stack');
   let last = '';
   const draw = (state) => {
     const text = JSON.stringify([state.beliefs, state.belief_dependencies, state.contradictions]);
@@ -128,64 +137,70 @@ function beliefs() {
     const against = new Set(state.contradictions.flatMap((one) => [one.first, one.second]));
     const names = new Map([...state.beliefs, ...state.hypotheses].map((one) => [one.id, one.text]));
     fill(body, state.beliefs.length
-      ? [state.contradictions.map((one) => h('p', { class: 'note bad' }, `✗ These cannot both hold: “${names.get(one.first) ?? one.first}” and “${names.get(one.second) ?? one.second}”.`)),
-        h('p', { class: 'sub' }, 'A belief stands below those that it depends on.'), graph(state.beliefs, state.belief_dependencies, against)]
-      : h('p', { class: 'muted' }, 'None yet at this moment.'));
+      ? [state.contradictions.map((one) => h('p.note.bad',
+        `✗ These cannot both hold: “${names.get(one.first) ?? one.first}” and “${names.get(one.second) ?? one.second}”.`)),
+        h('p.sub', 'A belief stands below those that it depends on.'), graph(state.beliefs, state.belief_dependencies, against)]
+      : h('p.muted', 'None yet at this moment.'));
   };
   return { body: section('Beliefs', body), draw };
 }
 
 /** A short list that fills itself from the state. */
 function listed(title, items) {
-  const list = h('ul', { class: 'items' });
+  const list = h('ul.items');
   const body = section(title, list);
-  return { body, draw: (state) => { const found = items(state); fill(list, found.length ? found : h('li', { class: 'muted' }, 'None yet at this moment.')); } };
+  return { body, draw: (state) => { const found = items(state); fill(list, found.length ? found : h('li.muted', 'None yet at this moment.')); } };
 }
 
-const gaps = () => listed('Gaps', (state) => state.gaps.map((one) => h('li', {},
-  h('div', { class: 'row' }, badge(one.filled ? '✓ answered' : '? open', one.filled ? 'good' : 'warn'), h('span', { class: 'grow' }, one.text)), one.filled && h('p', { class: 'sub' }, `Answer: ${one.answer}`))));
+const gaps = () => listed('Gaps', (state) => state.gaps.map((one) => h('li',
+  h('div.row', badge(one.filled ? '✓ answered' : '? open', one.filled ? 'good' : 'warn'), h('span.grow', one.text)), one.filled && h('p.sub', `Answer: ${one.answer}`))));
 
-const checks = () => listed('Verifications', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one) => h('li', {},
-  h('div', { class: 'row' }, badge(one.passed ? '✓ passed' : '✗ failed', one.passed ? 'good' : 'bad'), h('span', { class: 'grow' }, one.text), moment(one.created_at)), one.output && h('pre', { class: 'output' }, one.output))));
+const checks = () => listed('Verifications', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one) => h('li',
+  h('div.row', badge(one.passed ? '✓ passed' : '✗ failed', one.passed ? 'good' : 'bad'),
+    h('span.grow', one.text), moment(one.created_at)), one.output && h('pre.output', one.output))));
 
-const notes = () => listed('Notes', (state) => [...state.notes].reverse().map((one) => h('li', {}, h('div', { class: 'row' }, h('span', { class: 'grow' }, one.text), moment(one.created_at)))));
+const notes = () => listed('Notes', (state) => [...state.notes].reverse().map((one) => h('li', h('div.row', h('span.grow', one.text), moment(one.created_at)))));
 
 /** The tree beside the bars, or the log; what is searched for; only failures. */
 function work(ctx, range) {
   const chosen = { how: ctx.query.show === 'log' ? 'log' : 'tree', failures: ctx.query.failures === 'yes', text: ctx.query.find ?? '' };
-  const place = h('div', { class: 'work' });
+  const place = h('div.work');
   const open = new Set();
   const toggled = new Set();
   let items = [];
   let omitted = 0;
   const keep = () => ctx.keep({ show: chosen.how === 'log' ? 'log' : null, failures: chosen.failures ? 'yes' : null, find: chosen.text || null });
-  const pressed = () => { for (const [how, one] of Object.entries(ways)) one.setAttribute('aria-pressed', String(how === chosen.how)); };
-  const ways = {};
-  for (const [how, word] of [['tree', 'Tree and bars'], ['log', 'Log']]) ways[how] = button(word, { kind: 'small', onclick: () => { chosen.how = how; pressed(); keep(); draw(); } });
-  const find = h('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search in what happened', value: chosen.text, oninput: () => { chosen.text = find.value; keep(); draw(); } });
-  const failing = h('input', { type: 'checkbox', checked: chosen.failures, onchange: () => { chosen.failures = failing.checked; keep(); draw(); } });
-  const count = h('span', { class: 'muted', role: 'status' });
+  const ways = segmented('How to show it', [['tree', 'Tree and bars'], ['log', 'Log']], chosen.how,
+    (how) => { chosen.how = how; keep(); draw(); });
+  const find = h('input', { type: 'search', placeholder: 'Search',
+    'aria-label': 'Search in what happened', value: chosen.text, oninput: () => { chosen.text = find.value; keep(); draw(); } });
+  const failing = tick('Only failures', chosen.failures, (on) => { chosen.failures = on; keep(); draw(); });
+  const count = h('span.muted', { role: 'status' });
 
   const wanted = () => {
     const text = chosen.text.toLowerCase();
     return items.filter((one) => (!chosen.failures || one.failed) && (!text || `${one.kind} ${one.title} ${one.detail ?? ''}`.toLowerCase().includes(text)));
   };
-  const bar = (one, [from, to] = range) => {
+  const [from, to] = range;
+  const bar = (one) => {
     const span = to - from || 1;
     const left = Math.max(0, Math.min(99.2, ((one.from - from) / span) * 100));
     const wide = one.to > one.from ? Math.max(0.4, ((Math.min(one.to, to) - one.from) / span) * 100) : 0;
-    return h('span', { class: `bar-of of-${one.kind} ${one.failed ? 'failed' : ''} ${one.running ? 'open' : ''}`, style: { left: `${left}%`, width: wide ? `${wide}%` : '4px' } });
+    return h('span',
+      { class: `bar-of of-${one.kind} ${one.failed ? 'failed' : ''} ${one.running ? 'open' : ''}`, style: { left: `${left}%`, width: wide ? `${wide}%` : '4px' } });
   };
-  const row = (one, span) => {
+  const row = (one) => {
     const key = `${one.kind}${one.id}`;
-    const took = one.kind === 'tool' && !one.running ? duration(one.to - one.from) : outcome(one);
-    const detail = h('pre', { class: 'output', hidden: !open.has(key) }, [one.title, one.detail].filter(Boolean).join('\n\n'));
-    const name = button([h('span', { class: `sign ${one.failed ? 'bad' : 'muted'}`, 'aria-hidden': 'true' }, sign(one)), h('span', { class: 'ellipsis' }, one.title)], {
+    const took = one.kind === 'tool' && !one.running && one.to > one.from ? duration(one.to - one.from) : outcome(one);
+    const detail = h('pre.output', { hidden: !open.has(key) }, [one.title, one.detail].filter(Boolean).join('\n\n'));
+    const name = button([sign(signOf(one), one.failed ? 'bad' : 'muted'), h('span.ellipsis', one.title)], {
       kind: 'line', 'aria-expanded': String(open.has(key)), 'aria-label': `${one.kind}${outcome(one) ? `, ${outcome(one)}` : ''}: ${one.title.slice(0, 200)}`,
       onclick: () => { if (!open.delete(key)) open.add(key); detail.hidden = !open.has(key); name.setAttribute('aria-expanded', String(open.has(key))); },
     });
     const told = `${TIME.format(one.from)}${took ? ` · ${took}` : ''}`;
-    return h('li', { class: one.failed ? 'failed' : null }, h('div', { class: 'bar-row' }, name, h('span', { class: 'track', title: told }, bar(one, span)), h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
+    return h('li', { class: one.failed ? 'failed' : null },
+      h('div.bar-row', name, h('span.track', { title: told }, bar(one)),
+      h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
   };
   const tree = (list) => {
     const groups = [];
@@ -194,24 +209,28 @@ function work(ctx, range) {
       else if (groups.length) groups.at(-1).rest.push(one);
       else groups.push({ prompt: null, rest: [one] });
     }
-    return [h('p', { class: 'sub' }, 'The grey bar is when a prompt was at work in the session. The bars below it share the time of that prompt.'), h('ul', { class: 'tree' }, h('li', { class: 'bar-row axis-row', 'aria-hidden': 'true' }, h('span', {}), h('span', { class: 'track' }, h('span', {}, TIME.format(range[0])), h('span', {}, TIME.format(range[1]))), h('span', { class: 'took' })),
+    return [h('p.sub',
+      'All bars share one scale: the time of the whole session. A grey bar is a prompt at work.'),
+      h('ul.tree', h('li.bar-row.axis-row', { 'aria-hidden': 'true' }, h('span'),
+      h('span.track', h('span', TIME.format(range[0])), h('span', TIME.format(range[1]))), h('span.took')),
       groups.map(({ prompt, rest }, place) => {
         const key = prompt?.id ?? '';
         // Of a long session only the newest prompt is open at first.
         const shown = !prompt || toggled.has(key) !== (list.length <= MANY || place === groups.length - 1);
         const last = Math.max(prompt?.from ?? 0, ...rest.map((one) => one.to));
-        const below = h('ul', {}, shown && rest.slice(0, 1000).map((one) => row(one, prompt ? [prompt.from, last] : range)));
+        const below = h('ul', shown && rest.slice(0, 1000).map(row));
         const failed = rest.filter((one) => one.failed).length;
-        if (!prompt) return h('li', {}, below);
-        const name = button([h('span', { class: 'sign', 'aria-hidden': 'true' }, shown ? '▾' : '▸'), h('span', { class: 'ellipsis' }, prompt.title)], {
+        if (!prompt) return h('li', below);
+        const name = button([sign(shown ? '▾' : '▸', ''), h('span.ellipsis', prompt.title)], {
           kind: 'line heading', id: `prompt-${key}`, 'aria-expanded': String(shown), title: prompt.title,
           onclick: () => { if (!toggled.delete(key)) toggled.add(key); draw(); document.getElementById(`prompt-${key}`)?.focus(); },
         });
-        return h('li', {}, h('div', { class: 'bar-row' }, name, h('span', { class: 'track' }, bar({ ...prompt, to: last })), h('span', { class: `took ${failed ? 'bad' : 'muted'}` }, failed ? `✗ ${failed} failed` : duration(last - prompt.from))), below);
+        return h('li', h('div.bar-row', name, h('span.track', bar({ ...prompt, to: last })),
+          h('span', { class: `took ${failed ? 'bad' : 'muted'}` }, failed ? `✗ ${failed} failed` : duration(last - prompt.from))), below);
       }))];
   };
-  const log = (list) => h('pre', { class: 'log', tabindex: '0', 'aria-label': 'What happened, as text' }, list.map((one) => {
-    const begin = `${TIME.format(one.from)} ${sign(one)} ${one.kind.padEnd(8)}`;
+  const log = (list) => h('pre.log', { tabindex: '0', 'aria-label': 'What happened, as text' }, list.map((one) => {
+    const begin = `${TIME.format(one.from)} ${signOf(one)} ${one.kind.padEnd(8)}`;
     const text = [one.title, one.detail].filter(Boolean).join('\n').replaceAll('\n', `\n${' '.repeat(begin.length)}`);
     return h('span', { class: one.failed ? 'bad' : one.kind === 'prompt' ? 'strong' : null }, `${begin}${one.failed ? 'FAILED ' : ''}${text}\n`);
   }));
@@ -219,7 +238,7 @@ function work(ctx, range) {
     const list = wanted();
     fill(count, `${plural(list.length, 'entry', 'entries')}${omitted ? `; ${number(omitted)} older ones are not shown` : ''}`);
     const none = chosen.failures ? 'Nothing failed.' : chosen.text ? 'Nothing says that.' : 'Nothing happened yet.';
-    fill(place, !list.length ? h('p', { class: 'muted' }, none) : chosen.how === 'log' ? log(list) : tree(chosen.failures || chosen.text ? withPrompts(list) : list));
+    fill(place, !list.length ? h('p.muted', none) : chosen.how === 'log' ? log(list) : tree(chosen.failures || chosen.text ? withPrompts(list) : list));
   };
   // A filtered tree keeps the prompts that its entries belong to.
   const withPrompts = (list) => {
@@ -232,13 +251,12 @@ function work(ctx, range) {
     }
     return items.filter((one) => kept.has(one) || needed.has(one));
   };
-  pressed();
-  const body = section('What happened', h('div', { class: 'row' }, h('div', { class: 'segmented', role: 'group', 'aria-label': 'How to show it' }, Object.values(ways)), find, h('label', { class: 'tick' }, failing, 'Only failures'), count), place);
+  const body = section('What happened', h('div.row', ways, find, failing, count), place);
   return {
     body,
     focus: () => find.focus(),
     failures: () => failing.click(),
-    log: () => ways[chosen.how === 'log' ? 'tree' : 'log'].click(),
+    log: () => ways.press(chosen.how === 'log' ? 'tree' : 'log'),
     draw: (state, at) => { items = activity(state, at); omitted = Object.values(state.omitted).reduce((a, b) => a + b, 0); draw(); },
   };
 }
@@ -247,9 +265,8 @@ function work(ctx, range) {
 
 export async function loadSession(ctx) {
   const { id } = ctx.params;
-  const options = { signal: ctx.signal };
   const [session, latest, course] = await Promise.all([
-    get(address(id), {}, options), get('/api/at', { session: id, when: 'now' }, options), get(address(id, '/course'), {}, options),
+    get(sessionAt(id), {}, ctx), get('/api/at', { session: id, when: 'now' }, ctx), get(sessionAt(id, '/course'), {}, ctx),
   ]);
   const last = Math.max(1, latest.event);
   const begin = ms(session.started_at ?? latest.at ?? Date.now());
@@ -260,8 +277,8 @@ export async function loadSession(ctx) {
   ctx.keep = (changes) => ctx.setQuery(Object.assign(kept, changes));
 
   const slider = h('input', { type: 'range', min: '1', max: String(last), value: String(event), 'aria-label': 'Moment in the session' });
-  const where = h('p', { class: 'where', role: 'status' });
-  const numbers = h('div', {});
+  const where = h('p.where', { role: 'status' });
+  const numbers = h('div');
   const goTo = (at) => {
     let best = course.points[0];
     for (const point of course.points) if (ms(point.at) <= at) best = point;
@@ -278,14 +295,15 @@ export async function loadSession(ctx) {
   const draw = (found) => {
     const at = found.event === last ? range[1] : ms(found.at);
     const past = found.event < last;
-    fill(where, h('span', {}, past ? 'As it was ' : 'Now: ', 'after event ', h('strong', {}, number(found.event)), ` of ${number(last)}, `, found.at ? moment(found.at) : ''),
-      found.checkpoint && h('span', {}, ' · last checkpoint before it: ', h('a', { href: href('checkpoint', found.checkpoint), title: found.checkpoint }, found.sequence == null ? short(found.checkpoint) : `#${found.sequence}`)));
+    fill(where, h('span', past ? 'As it was ' : 'Now: ', 'after event ', h('strong', number(found.event)), ` of ${number(last)}, `, found.at ? moment(found.at) : ''),
+      found.checkpoint && h('span', ' · last checkpoint before it: ',
+        checkpointLink(found.checkpoint, found.sequence == null ? short(found.checkpoint) : `#${found.sequence}`)));
     const { progress, metrics } = found.state;
     fill(numbers, facts([
       ['Step', progress.step_number ? `${progress.step_number}${progress.text ? `: ${progress.text}` : ''}` : null],
       ['Tool calls', `${number(progress.total_tool_calls)}${progress.failed_tool_calls ? `, ✗ ${number(progress.failed_tool_calls)} failed` : ''}`],
-      ['Thoughts', number(progress.total_thoughts)],
-      ['Tokens', `${number(total(progress.tokens))} tokens`],
+      ['Thoughts', progress.total_thoughts || null],
+      ['Tokens', total(progress.tokens) ? number(total(progress.tokens)) : null],
       ['Checkpoints', number(metrics.checkpoints_created)],
       ['Time at work', duration(metrics.time_in_debugging)],
       ['Approach', found.state.branches.length ? found.state.current_branch : null],
@@ -309,17 +327,14 @@ export async function loadSession(ctx) {
   };
   slider.addEventListener('input', () => move(Number(slider.value)));
   ctx.keys({
-    ArrowLeft: { does: 'One event back or forward', run: () => move(event - 1) },
-    ArrowRight: { does: 'One event back or forward', run: () => move(event + 1) },
-    '[': { does: 'Ten events back or forward', run: () => move(event - 10) },
-    ']': { does: 'Ten events back or forward', run: () => move(event + 10) },
-    Home: { does: 'To the beginning or to now', run: () => move(1) },
-    End: { does: 'To the beginning or to now', run: () => move(last) },
     f: { does: 'Only failures', run: () => doing.failures() },
     l: { does: 'Log, or tree and bars', run: () => doing.log() },
     '/': { does: 'Search', run: () => doing.focus() },
     p: { does: 'Replay', run: () => ctx.navigate(href('replay', id)) },
   });
+  ctx.keys('One event back or forward', { ArrowLeft: () => move(event - 1), ArrowRight: () => move(event + 1) });
+  ctx.keys('Ten events back or forward', { '[': () => move(event - 10), ']': () => move(event + 10) });
+  ctx.keys('To the beginning or to now', { Home: () => move(1), End: () => move(last) });
   let soon = null;
   ctx.on('*', (data) => {
     if (data?.session !== id || event !== last || soon) return;
@@ -327,22 +342,22 @@ export async function loadSession(ctx) {
   });
   ctx.onLeave(() => { clearTimeout(soon); asking?.abort(); });
 
-  const node = h('div', { class: 'view session-view' },
-    head(nameOf(session), h('span', { class: 'row' }, verdictBadge(session), agentOf(session), h('span', { class: 'mono' }, id), h('span', {}, 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'the session it came from')),
-      h('a', { class: 'button', href: href('runs', null, { session: id }) }, 'Report'), h('a', { class: 'button', href: href('replay', id) }, 'Replay'), course.resume && copy('Copy resume command', course.resume)),
-    h('div', { class: 'card scrubber' },
-      h('div', { class: 'row' }, button('◀', { kind: 'small', 'aria-label': 'One event back', title: 'One event back (←)', onclick: () => move(event - 1) }), h('div', { class: 'grow' }, slider), button('▶', { kind: 'small', 'aria-label': 'One event forward', title: 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
+  const node = h('div.view.session-view',
+    head(nameOf(session), h('span.row', verdictBadge(session), agentOf(session), h('span.mono', id),
+      h('span', 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'the session it came from')),
+      linked('Report', href('runs', null, { session: id })), linked('Replay', href('replay', id)), course.resume && copy('Copy resume command', course.resume)),
+    h('div.card.scrubber',
+      h('div.row', button('◀', { kind: 'small', 'aria-label': 'One event back',
+        title: 'One event back (←)', onclick: () => move(event - 1) }), h('div.grow', slider),
+        button('▶', { kind: 'small', 'aria-label': 'One event forward',
+        title: 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
       where),
-    h('div', { class: 'card' }, numbers),
+    h('div.card', numbers),
     beside('grid', known.slice(0, 2)), beside('grid thirds', known.slice(2)),
     doing.body,
-    known.some(Boolean) ? null : section('What it knew', empty('The agent recorded no hypotheses, beliefs, gaps, checks or notes. An agent records them like this:', 'rappel record hypothesis "the index is stale" --confidence 0.6')));
+    known.some(Boolean) ? null : section('What it knew',
+      empty('The agent recorded no hypotheses, beliefs, gaps, checks or notes. An agent records them like this:', 'rappel record hypothesis "the index is stale" --confidence 0.6')));
   draw(latest);
-  if (event !== last) draw(await get('/api/at', { session: id, event }, options));
+  if (event !== last) draw(await get('/api/at', { session: id, event }, ctx));
   return node;
 }
-
-export default {
-  title: (params) => params.id,
-  load: loadSession,
-};

@@ -2,7 +2,7 @@
 
 import { get } from '../api.js';
 import { href } from '../route.js';
-import { duration, empty, fill, h, head, number, plural, time } from '../ui.js';
+import { duration, empty, fill, h, head, number, plural, tick, time } from '../ui.js';
 import { agentOf, continues, loadSession, nameOf, verdictBadge } from './session.js';
 
 /** Sessions in the order of a tree: a session that another one sent stands below it. */
@@ -31,26 +31,26 @@ function lasted(one) {
 }
 
 async function list(ctx) {
-  const { sessions } = await get('/api/sessions', {}, { signal: ctx.signal });
+  const { sessions } = await get('/api/sessions', {}, ctx);
   const failed = (one) => one.process_gone || one.status === 'failed';
-  const only = h('input', { type: 'checkbox', checked: ctx.query.failures === 'yes' });
+  const only = { checked: ctx.query.failures === 'yes' };
+  const box = tick('Only failures', only.checked, (on) => { only.checked = on; changed(); });
   const find = h('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search sessions', value: ctx.query.find ?? '' });
-  const rows = h('ul', { class: 'session-list' });
+  const rows = h('ul.session-list');
   const row = ([one, depth]) => h('li', { style: { 'padding-left': `${Math.min(depth, 4) * 20}px` } },
-    h('a', { class: 'session-row', href: href('session', one.id) },
-      h('span', { class: 'name' }, depth > 0 && h('span', { class: 'muted', title: 'Sent by the session above' }, '↳ ', h('span', { class: 'visually-hidden' }, 'sent by the session above: ')), nameOf(one)),
-      h('span', {}, verdictBadge(one)),
-      h('span', { class: 'muted' }, agentOf(one)),
-      h('span', { class: 'muted' }, time(one.started_at)),
-      h('span', { class: 'muted number' }, lasted(one)),
-      h('span', { class: 'muted number' }, plural(one.events, 'event'))));
+    h('a.session-row', { href: href('session', one.id) },
+      h('span.name', depth > 0 && h('span.muted', { title: 'Sent by the session above' }, '↳ ', h('span.visually-hidden', 'sent by the session above: ')), nameOf(one)),
+      h('span', verdictBadge(one)),
+      h('span.muted', agentOf(one)),
+      h('span.muted', time(one.started_at)),
+      h('span.muted.number', lasted(one)),
+      h('span.muted.number', plural(one.events, 'event'))));
   const draw = () => {
     const text = find.value.toLowerCase();
     const wanted = sessions.filter((one) => (!only.checked || failed(one)) && `${one.id} ${one.task ?? ''} ${one.provider ?? ''}`.toLowerCase().includes(text));
-    fill(rows, wanted.length ? tree(wanted).slice(0, 500).map(row) : h('li', { class: 'muted' }, 'No session matches.'));
+    fill(rows, wanted.length ? tree(wanted).slice(0, 500).map(row) : h('li.muted', 'No session matches.'));
   };
   const changed = () => { ctx.setQuery({ failures: only.checked ? 'yes' : null, find: find.value || null }); draw(); };
-  only.addEventListener('change', changed);
   find.addEventListener('input', changed);
   const links = () => [...rows.querySelectorAll('a')];
   const step = (by) => {
@@ -59,21 +59,19 @@ async function list(ctx) {
     all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
   };
   ctx.keys({
-    j: { does: 'Next or previous session', run: () => step(1) },
-    k: { does: 'Next or previous session', run: () => step(-1) },
-    ArrowDown: { does: 'Next or previous session', run: () => step(1) },
-    ArrowUp: { does: 'Next or previous session', run: () => step(-1) },
-    f: { does: 'Only failures', run: () => only.click() },
+    f: { does: 'Only failures', run: () => box.click() },
     '/': { does: 'Search', run: () => find.focus() },
   });
+  ctx.keys('Next or previous session', { j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) });
   for (const name of ['session.started', 'session.ended', 'session.paused', 'session.resumed', 'session.deleted']) ctx.on(name, () => ctx.reload());
   draw();
   if (!sessions.length) {
-    return h('div', { class: 'view' }, head('Sessions', 'What agents did, and what they knew.'),
-      empty('No agent has worked here yet. Have your agent recorded:', 'rappel integrate claude'), empty('Or run any command with checkpoints:', 'rappel run -- YOUR COMMAND'));
+    return h('div.view', head('Sessions', 'What agents did, and what they knew.'),
+      empty('No agent has worked here yet. Have your agent recorded:', 'rappel integrate claude'),
+        empty('Or run any command with checkpoints:', 'rappel run -- YOUR COMMAND'));
   }
-  return h('div', { class: 'view' }, head('Sessions', `${number(sessions.length)} in this workspace, newest first.`),
-    h('div', { class: 'row' }, find, h('label', { class: 'tick' }, only, 'Only failures')), h('div', { class: 'card flush' }, rows));
+  return h('div.view', head('Sessions', `${number(sessions.length)} in this workspace, newest first.`),
+    h('div.row', find, box), h('div.card.flush', rows));
 }
 
 export default {

@@ -4,28 +4,42 @@
 // which rows there are, and computes the lanes for just these, so a folded graph is whole.
 
 import * as api from '../api.js';
-import { filesOf } from '../diff.js';
-import { graph, graphWidth, legend } from '../lanes.js';
+import * as failing from '../failing.js';
+import { graph, graphWidth } from '../lanes.js';
+import { Panel } from '../panel.js';
 import { href } from '../route.js';
-import { ancestor, promptsOf, rows } from '../rows.js';
-import { isBefore, ownTags, sessionName, titleOf, triggerWords } from '../words.js';
-import { ask, attempt, badge, button, copyText, empty, facts, fill, h, number, plural, prose, time, toast } from '../ui.js';
+import { ancestor, marksOf, promptsOf, restoresOf, rows } from '../rows.js';
+import { hasWords, isBefore, ownTags, sessionName, titleOf, triggerWords } from '../words.js';
+import { ask, attempt, badge, button, empty, fill, h, number, plural, prose, tick, time, toast } from '../ui.js';
 
 const PAGE = 1000;
 const FIRST = 120;
+/** The first rows wait so long for what fails, in milliseconds. */
+const PATIENCE = 300;
+const NO_FILTER = { session: '', tag: '', trigger: '', text: '', failed: '' };
 
 export default {
   title: () => 'Timeline',
   css: true,
   async load(ctx) {
-    return new Timeline(ctx, await api.get('/api/timeline', { limit: FIRST, all: true }, ctx)).node;
+    const told = failing.load(ctx);
+    const first = await api.get('/api/timeline', { limit: FIRST, all: true }, ctx);
+    const page = new Timeline(ctx, first);
+    // What fails stands above the rows: they would jump if it came later.
+    const soon = await Promise.race([told, new Promise((done) => { setTimeout(done, PATIENCE); })]);
+    if (soon) await page.refreshOutcomes(soon);
+    else told.then((late) => page.refreshOutcomes(late), () => {});
+    return page.node;
   },
 };
 
 class Timeline {
   constructor(ctx, first) {
-    Object.assign(this, { ctx, status: null, sessions: [], entries: [], byId: new Map(), total: first.total, next: first.next, unreadable: first.unreadable });
-    this.filter = { session: '', tag: '', trigger: '', text: '', ...pick(ctx.query, ['session', 'tag', 'trigger', 'text']) };
+    const { total, next, unreadable } = first;
+    Object.assign(this, { ctx, status: null, sessions: [], entries: [], byId: new Map(), total, next, unreadable });
+    this.told = { failing: [], outcomes: [] };
+    this.marks = marksOf([], []);
+    this.filter = { ...NO_FILTER, ...pick(ctx.query, Object.keys(NO_FILTER)) };
     this.house = ctx.query.house === '1';
     this.open = new Set();
     this.items = [];
@@ -43,7 +57,6 @@ class Timeline {
     this.keys();
     if (this.next) this.loadRest();
     this.refreshStatus().catch(() => {});
-    api.get('/api/sessions', {}, ctx).then(({ sessions }) => { this.sessions = sessions; this.drawChoices(); }, () => {});
     ctx.onShow(() => { this.draw(); if (this.selected) this.select(this.selected); else this.drawPanel(); });
   }
 
@@ -63,6 +76,7 @@ class Timeline {
         const page = await api.get('/api/timeline', { limit: PAGE, all: true, after: this.next }, this.ctx);
         this.take(page.checkpoints);
         this.next = page.next;
+        this.setMarks();
         this.layout();
         this.draw();
       }
@@ -90,6 +104,7 @@ class Timeline {
     this.total = page.total;
     const before = this.items.length;
     const away = scrollY > this.list.offsetTop + this.rowHeight;
+    this.setMarks();
     this.layout();
     if (away) scrollBy(0, (this.items.length - before) * this.rowHeight);
     this.draw(new Set(fresh.map((one) => one.id)));
@@ -98,9 +113,27 @@ class Timeline {
     return undefined;
   }
 
+  /** How checks and calls ended: the signs of the rows, and what fails now. */
+  async refreshOutcomes(told = null) {
+    this.told = told ?? await failing.load(this.ctx);
+    this.setMarks();
+    fill(this.alarm, failing.card(this.told));
+    if (this.filter.failed) { this.layout(); this.drawCount(); }
+    this.drawChoices();
+    this.draw();
+  }
+
+  setMarks() {
+    this.marks = marksOf(this.entries, this.told.outcomes);
+    this.restores = restoresOf(this.entries);
+  }
+
   async refreshStatus() {
-    this.status = await api.get('/api/status', {}, this.ctx);
-    const told = JSON.stringify(pick(this.status, ['unsaved', 'unsaved_git', 'unsaved_databases', 'sessions', 'crashed_sessions', 'latest', 'state', 'reasons']));
+    const [status, { sessions }] = await Promise.all(
+      ['/api/status', '/api/sessions'].map((path) => api.get(path, {}, this.ctx)));
+    Object.assign(this, { status, sessions });
+    this.drawChoices();
+    const told = JSON.stringify([this.atWork(), pick(status, ['unsaved', 'unsaved_git', 'unsaved_databases', 'crashed_sessions', 'latest', 'state', 'reasons'])]);
     if (told === this.statusTurn) return;
     this.statusTurn = told;
     this.draw();
@@ -111,6 +144,8 @@ class Timeline {
     const { ctx } = this;
     const soon = later(250, () => Promise.all([this.refresh(), this.refreshStatus()]).catch(() => {}));
     const status = later(2000, () => this.refreshStatus().catch(() => {}));
+    const outcomes = later(1000, () => this.refreshOutcomes().catch(() => {}));
+    for (const name of ['checkpoint', 'journal', 'tool.finished', 'restore.done', 'restore.undone']) ctx.on(name, outcomes);
     for (const name of ['checkpoint', 'checkpoint.undeleted', 'restore.done', 'restore.undone', 'restore.redone']) ctx.on(name, soon);
     for (const name of ['session.started', 'session.ended', 'session.paused', 'session.resumed', 'tool.finished']) ctx.on(name, status);
     ctx.on('checkpoint.deleted', ({ checkpoint }) => {
@@ -122,7 +157,7 @@ class Timeline {
     });
     ctx.on('checkpoint.labelled', async ({ checkpoint }) => {
       const known = this.byId.get(checkpoint);
-      const fresh = known && await api.get(`/api/checkpoints/${encodeURIComponent(checkpoint)}`, {}, ctx).catch(() => null);
+      const fresh = known && await api.get(api.checkpoint(checkpoint), {}, ctx).catch(() => null);
       if (!fresh) return;
       Object.assign(known, pick(fresh.checkpoint, ['tags', 'description', 'pinned']));
       this.layout();
@@ -144,14 +179,30 @@ class Timeline {
   }
 
   matches(entry) {
-    const { session, tag, trigger, text } = this.filter;
+    const { session, tag, trigger, text, failed } = this.filter;
+    if (failed && !this.outcomesOf(entry).some((one) => !one.passed)) return false;
     if (session && entry.session_id !== session) return false;
     if (trigger && entry.trigger !== trigger) return false;
     if (tag && !entry.tags.includes(tag)) return false;
     if (!text) return true;
     if (this.found?.has(entry.id)) return true;
-    const words = [titleOf(entry), entry.id, entry.branch, entry.session_id, triggerWords(entry.trigger), ...entry.tags];
+    const words = [this.titleOf(entry), entry.id, entry.branch, entry.session_id, triggerWords(entry.trigger), ...entry.tags];
     return words.some((one) => one?.toLowerCase().includes(text.toLowerCase()));
+  }
+
+  /** The outcomes that belong to a checkpoint; those of its whole work to a prompt. */
+  outcomesOf({ id }) {
+    return this.marks.during.get(id) ?? this.marks.held.get(id) ?? [];
+  }
+
+  /** A checkpoint of a check is called like the check; a save before a restore like its target. */
+  titleOf(entry) {
+    const { id, trigger, description } = entry;
+    const { during, held } = this.marks;
+    const target = this.byId.get(this.restores?.get(id));
+    const known = { prompt: during.get(id)?.[0].prompt, 'verification-complete': held.get(id)?.[0].text };
+    if (target) known['pre-restore'] = `Before going back to “${titleOf(target)}”`;
+    return (!hasWords(description) && known[trigger]) || titleOf(entry);
   }
 
   /** Decides which rows are shown, and where their lines go. */
@@ -165,20 +216,21 @@ class Timeline {
   // ---- The page
 
   build() {
-    this.list = h('ol', { class: 'tl-rows', 'aria-label': 'Checkpoints, newest first' });
-    this.panel = h('section', { class: 'tl-panel', 'aria-label': 'Details' });
+    this.list = h('ol.tl-rows', { 'aria-label': 'Checkpoints, newest first' });
+    this.panel = new Panel(this);
     this.note = h('div', { hidden: true });
-    this.count = h('p', { class: 'sub', role: 'status' });
-    this.bar = h('div', { class: 'tl-filters', role: 'search' });
-    this.node = h('div', { class: 'view tl' },
-      h('div', { class: 'head' }, h('div', {}, h('h1', {}, 'Timeline'), this.count),
-        h('div', { class: 'actions' }, button('Save now', { kind: 'primary', onclick: () => this.save() }))),
-      this.unreadable.length > 0 && h('p', { class: 'note warn' }, `${plural(this.unreadable.length, 'checkpoint')} cannot be read. `, prose('`rappel verify` tells why.')),
-      this.bar,
-      h('div', { class: 'tl-body' }, h('div', { class: 'stack tl-list' }, this.list, this.note), this.panel));
+    this.alarm = h('div.tl-alarm');
+    this.count = h('p.sub', { role: 'status' });
+    this.bar = h('div.tl-filters', { role: 'search' });
+    this.node = h('div.view.tl',
+      h('div.head', h('div', h('h1', 'Timeline'), this.count),
+        h('div.actions', button('Save now', { kind: 'primary', onclick: () => this.save() }))),
+      this.unreadable.length > 0 && h('p.note.warn', `${plural(this.unreadable.length, 'checkpoint')} cannot be read. `, prose('`rappel verify` tells why.')),
+      this.alarm, this.bar,
+      h('div.tl-body', h('div.stack.tl-list', this.list, this.note), this.panel.node));
     this.text = h('input', { type: 'search', placeholder: 'Filter by text', 'aria-label': 'Filter by text', value: this.filter.text });
     this.text.addEventListener('input', later(150, () => this.setFilter({ text: this.text.value.trim() })));
-    this.selects = h('div', { class: 'row' });
+    this.selects = h('div.row');
     this.bar.append(this.text, this.selects);
     this.drawChoices();
     this.drawCount();
@@ -194,22 +246,24 @@ class Timeline {
     const choice = (name, label, options) => {
       const values = options.map(([value]) => value);
       if (this.filter[name] && !values.includes(this.filter[name])) options.push([this.filter[name], this.filter[name]]);
-      const node = h('select', { 'aria-label': label, 'data-filter': name }, h('option', { value: '' }, label), options.map(([value, words]) => h('option', { value }, words)));
+      const node = h('select', { 'aria-label': label, 'data-filter': name },
+        h('option', { value: '' }, label), options.map(([value, words]) => h('option', { value }, words)));
       node.value = this.filter[name];
       node.addEventListener('change', () => this.setFilter({ [name]: node.value }));
       return node;
     };
-    const sessions = [...this.sessions.map((one) => [one.id, `${sessionName(one.id)}${one.task ? ` · ${one.task.slice(0, 40)}` : ''}`]), ...others.map((id) => [id, sessionName(id)])];
-    const tick = h('input', { type: 'checkbox' });
-    tick.checked = this.house;
-    tick.addEventListener('change', () => { this.house = tick.checked; this.keepQuery(); this.layout(); this.draw(); this.drawCount(); });
+    const sessions = [...this.sessions.map((one) => [one.id,
+      `${sessionName(one.id)}${one.task ? ` · ${one.task.slice(0, 40)}` : ''}`]), ...others.map((id) => [id, sessionName(id)])];
+    const house = (on) => { this.house = on; this.keepQuery(); this.layout(); this.draw(); this.drawCount(); };
     if (this.selects.contains(document.activeElement)) return;
     fill(this.selects,
       choice('session', 'Any session', sessions),
       choice('trigger', 'Any trigger', triggers.map((one) => [one, triggerWords(one)])),
       choice('tag', 'Any tag', tags.map((one) => [one, one])),
-      this.filtering ? button('Clear', { kind: 'plain', onclick: () => { this.text.value = ''; this.setFilter({ session: '', tag: '', trigger: '', text: '' }); } })
-        : h('label', { class: 'tick', title: 'Saves that Rappel made before a restore' }, tick, 'Saves before restores'));
+      tick('Only failures', Boolean(this.filter.failed), (on) => this.setFilter({ failed: on ? 'yes' : '' }), {},
+        'Prompts and checkpoints in which a check, a command or a tool call failed'),
+      this.filtering ? button('Clear', { kind: 'plain', onclick: () => { this.text.value = ''; this.setFilter(NO_FILTER); } })
+        : tick('Saves before restores', this.house, house, {}, 'Saves that Rappel made before a restore'));
   }
 
   drawCount() {
@@ -219,7 +273,8 @@ class Timeline {
     const unmatched = this.filtering && !this.items.length && !this.next;
     this.list.hidden = unmatched;
     this.note.hidden = this.entries.length > 0 && !unmatched;
-    if (!this.note.hidden) fill(this.note, unmatched && this.entries.length ? empty('No checkpoint matches these filters.') : empty('No checkpoint yet. Make the first one here, or in the workspace:', 'rappel save "Before I begin"'));
+    if (!this.note.hidden) fill(this.note,
+      unmatched && this.entries.length ? empty('No checkpoint matches these filters.') : empty('No checkpoint yet. Make the first one here, or in the workspace:', 'rappel save "Before I begin"'));
   }
 
   setFilter(values) {
@@ -270,7 +325,10 @@ class Timeline {
     for (let at = last - 1; at >= first; at -= 1) {
       const item = this.items[at];
       wanted.add(item.key);
-      const print = `${item.kind === 'now' ? this.statusTurn : ''} ${at} ${this.lanes} ${JSON.stringify(item.place)} ${item.kind} ${item.open} ${item.count} ${item.inner} ${item.entry ? JSON.stringify([item.entry.tags, item.entry.description, item.entry.pinned, item.entry.current]) : ''}`;
+      const { kind, entry, place, open, count, inner } = item;
+      const outcomes = entry && this.outcomesOf(item.heading ?? entry).map((one) => one.passed);
+      const print = JSON.stringify([kind === 'now' && this.statusTurn, at, this.lanes, place, kind, open, count, inner,
+        entry && [entry.tags, entry.description, entry.pinned, entry.current], outcomes]);
       const known = this.rows.get(item.key);
       if (known?.print === print) { below = known.node; continue; }
       const node = this.row(item, at);
@@ -292,7 +350,8 @@ class Timeline {
   }
 
   row(item, at) {
-    const node = h('li', { class: `tl-row ${item.kind}${item.inner ? ' inner' : ''}`, style: { top: `${at * this.rowHeight}px` }, 'aria-current': item.key === this.selected ? 'true' : null, dataset: { key: item.key } });
+    const node = h('li', { class: `tl-row ${item.kind}${item.inner ? ' inner' : ''}`,
+      style: { top: `${at * this.rowHeight}px` }, 'aria-current': item.key === this.selected ? 'true' : null, dataset: { key: item.key } });
     node.append(graph(item, this.lanes, this.rowHeight));
     node.append(...(item.kind === 'now' ? this.nowCells() : this.cells(item)));
     node.addEventListener('click', (event) => {
@@ -309,22 +368,26 @@ class Timeline {
 
   /** The sessions that run, without those whose process is gone. */
   atWork() {
-    const gone = new Set(this.status.crashed_sessions.map((one) => one.id));
-    return this.status.sessions.filter((id) => !gone.has(id));
+    return this.sessions.filter((one) => one.status === 'running' && !one.process_gone).map((one) => one.id);
   }
 
   nowCells() {
-    if (!this.status) return [h('span', { class: 'tl-title' }, h('a', { href: href('timeline') }, 'Now'), h('span', { class: 'muted' }, 'looking …'))];
+    if (!this.status) return [h('span.tl-title', h('a', { href: href('timeline') }, 'Now'), h('span.muted', 'looking …'))];
     const { unsaved, unsaved_databases: databases, unsaved_git: git, latest_at: at } = this.status;
     const sessions = this.atWork();
     const parts = [unsaved ? plural(unsaved, 'file') : null, git ? 'git' : null, databases.length ? plural(databases.length, 'database') : null].filter(Boolean);
     const words = parts.length ? `${parts.join(', ')} changed since the last checkpoint` : at ? 'everything is saved' : 'nothing is saved yet';
     return [
-      h('span', { class: 'tl-title' }, h('a', { href: parts.length ? href('compare', null, { from: this.current()?.id ?? 'latest', to: 'now' }) : href('timeline') }, 'Now'), h('span', { class: parts.length ? 'warn' : 'muted' }, words)),
-      h('span', { class: 'tl-meta' }, sessions.slice(0, 2).map((id) => h('a', { class: 'badge info', href: href('session', id), title: id }, `${sessionName(id)} at work`)), sessions.length > 2 && badge(`${sessions.length - 2} more`)),
-      h('span', { class: 'tl-changes' }),
+      h('span.tl-title', h('a',
+        { href: parts.length ? href('compare', null,
+        { from: this.current()?.id ?? 'latest', to: 'now' }) : href('timeline') }, 'Now'), h('span', { class: parts.length ? 'warn' : 'muted' }, words)),
+      h('span.tl-meta', sessions.slice(0,
+        2).map((id) => h('a.badge.info', { href: href('session', id), title: id },
+        `${sessionName(id)} at work`)), sessions.length > 2 && badge(`${sessions.length - 2} more`)),
+      h('span.tl-changes'),
       time(at, { class: 'tl-time' }),
-      h('span', { class: 'tl-act' }, parts.length ? button('Undo these', { kind: 'small', title: 'Go back to the last checkpoint', onclick: () => this.ctx.navigate(href('restore', this.current()?.id ?? 'latest')) }) : null),
+      h('span.tl-act', parts.length ? button('Undo these',
+        { kind: 'small', title: 'Go back to the last checkpoint', onclick: () => this.ctx.navigate(href('restore', this.current()?.id ?? 'latest')) }) : null),
     ];
   }
 
@@ -334,24 +397,31 @@ class Timeline {
     const changed = kind === 'entry' ? entry.changed : item.changed;
     const heading = kind === 'head' || kind === 'title';
     const prompt = heading ? item.heading : null;
-    const title = heading && !prompt ? plural(item.count, 'automatic checkpoint') : titleOf(prompt ?? entry);
+    const title = heading && !prompt ? plural(item.count, 'automatic checkpoint') : this.titleOf(prompt ?? entry);
+    const outcomes = item.start || (heading && !prompt) ? [] : this.outcomesOf(prompt ?? entry);
+    const own = !heading && entry.trigger === 'verification-complete' ? outcomes[0] : null;
     const link = prompt ?? entry;
-    const fold = heading ? button(item.open ? '▾' : '▸', { kind: 'tl-fold plain', 'aria-expanded': String(item.open), 'aria-label': `${item.open ? 'Fold' : 'Unfold'} ${plural(item.count, 'checkpoint')} of ${title}`, onclick: () => this.fold(item) }) : null;
+    const fold = heading ? button(item.open ? '▾' : '▸',
+      { kind: 'tl-fold plain', 'aria-expanded': String(item.open),
+      'aria-label': `${item.open ? 'Fold' : 'Unfold'} ${plural(item.count, 'checkpoint')} of ${title}`, onclick: () => this.fold(item) }) : null;
     return [
-      h('span', { class: 'tl-title' }, fold,
+      h('span.tl-title', fold, own && failing.sign(own),
         h('a', { href: href('checkpoint', link.id), title: `${triggerWords(link.trigger)}: ${title}` }, item.start ? `Before: ${title}` : title),
-        heading && h('span', { class: 'muted nowrap' }, `${number(item.count)} inside`),
-        !heading && entry.current && badge('you are here', 'good')),
-      h('span', { class: 'tl-meta' },
+        heading && h('span.muted.nowrap', `${number(item.count)} inside`),
+        !own && failing.summary(outcomes),
+        heading ? item.kind === 'head' && prompt?.current && badge('you are before this', 'good')
+          : entry.current && badge('you are here', 'good')),
+      h('span.tl-meta',
         entry.pinned && !heading && badge('pinned', 'info'),
         !heading && tags.slice(0, 3).map((tag) => badge(tag, '', { title: `Tag ${tag}` })),
         !heading && tags.length > 3 && badge(`+${tags.length - 3}`),
         entry.lineage && badge(`from ${entry.lineage.origin || 'elsewhere'}`, 'warn', { title: entry.lineage.origin }),
-        !heading && !entry.holds_files && h('span', { class: 'muted nowrap' }, 'agent state only'),
-        (heading || !item.inner) && (item.session ?? entry.session_id) && h('span', { class: 'muted ellipsis', title: item.session ?? entry.session_id }, sessionName(item.session ?? entry.session_id))),
+        !heading && !entry.holds_files && h('span.muted.nowrap', 'agent state only'),
+        (heading || !item.inner) && (item.session ?? entry.session_id) && h('span.muted.ellipsis',
+          { title: item.session ?? entry.session_id }, sessionName(item.session ?? entry.session_id))),
       changes(changed, heading),
       time(entry.created_at, { class: 'tl-time' }),
-      h('span', { class: 'tl-act' }, button('Back to before this', { kind: 'small', onclick: () => this.back(item) })),
+      h('span.tl-act', this.before(item) && button('Back to before this', { kind: 'small', onclick: () => this.back(item) })),
     ];
   }
 
@@ -443,6 +513,10 @@ class Timeline {
     return child ? this.select(child.key, { focus: true }) : this.move(-1);
   }
 
+  drawPanel() {
+    if (wide()) this.panel.draw(this.items[this.index.get(this.selected) ?? -1]);
+  }
+
   keys() {
     const item = () => this.items[this.index.get(this.selected) ?? -1] ?? null;
     const checkpoint = () => (item()?.kind === 'now' ? null : (item()?.heading ?? item()?.entry)?.id ?? null);
@@ -481,79 +555,6 @@ class Timeline {
     const made = await attempt(() => api.post('/api/checkpoints', message.trim() ? { message: message.trim() } : {}));
     if (made) toast(`Saved as ${made.id}.`);
   }
-
-  // ---- The panel beside the list
-
-  drawPanel() {
-    this.looking?.abort();
-    if (!wide()) return;
-    const item = this.items[this.index.get(this.selected) ?? -1];
-    if (!item || item.kind === 'now') { fill(this.panel, this.nowPanel(), legend()); return; }
-    const entry = item.heading ?? item.entry;
-    const files = h('div', { class: 'tl-files' }, h('p', { class: 'muted' }, 'Looking …'));
-    const before = this.before(item);
-    const newest = item.kind === 'entry' ? entry : item.entry;
-    const from = item.kind === 'entry' ? entry.parent : item.heading ? item.heading.id : item.oldest.parent;
-    const to = item.kind === 'entry' || !item.group ? entry.id : this.newestOf(item);
-    fill(this.panel,
-      h('h2', {}, titleOf(entry)),
-      h('div', { class: 'row' },
-        h('a', { class: 'button', href: href('checkpoint', entry.id) }, 'Open'),
-        before && button('Back to before this', { onclick: () => this.back(item) }),
-        before !== entry.id && h('a', { class: 'button', href: href('restore', entry.id) }, 'Restore this'),
-        h('a', { class: 'button', href: href('compare', null, { from: entry.id, to: 'now' }) }, 'Compare with now')),
-      facts([
-        ['Made', time(newest.created_at)],
-        ['Why', triggerWords(entry.trigger)],
-        ['Branch', entry.branch],
-        ['Number', `#${entry.sequence}`],
-        ['Session', entry.session_id && h('a', { href: href('session', entry.session_id), title: entry.session_id }, sessionName(entry.session_id))],
-        ['Tags', entry.tags.length ? entry.tags.join(', ') : null],
-        ['Id', button(entry.id, { kind: 'tl-id plain small mono', title: 'Copy the id', 'aria-label': `Copy ${entry.id}`, onclick: () => copyText(entry.id) })],
-      ]),
-      h('h3', {}, item.kind === 'entry' ? 'Changed since its parent' : 'Changed inside'), files, legend());
-    this.looking = new AbortController();
-    const { signal } = this.looking;
-    setTimeout(async () => {
-      if (signal.aborted || this.ctx.signal.aborted) return;
-      if (!from) { fill(files, h('p', { class: 'muted' }, 'The first checkpoint.')); return; }
-      try {
-        const diff = await api.get('/api/diff', { from, to }, { signal });
-        fill(files, fileList(diff, from, to));
-      } catch (error) {
-        if (error.name !== 'AbortError') fill(files, h('p', { class: 'muted' }, error.message));
-      }
-    }, 120);
-  }
-
-  /** The newest checkpoint inside a group. */
-  newestOf(item) {
-    const prompts = promptsOf(this.entries);
-    return this.entries.find((one) => prompts.get(one.id) === item.heading?.id)?.id ?? item.entry.id;
-  }
-
-  nowPanel() {
-    if (!this.status) return [h('h2', {}, 'Now'), h('p', { class: 'muted' }, 'Looking …')];
-    const box = h('div', { class: 'tl-files' });
-    const from = this.current()?.id;
-    const { unsaved, crashed_sessions: crashed, state, reasons } = this.status;
-    const sessions = this.atWork();
-    if (from && unsaved) {
-      this.looking = new AbortController();
-      const { signal } = this.looking;
-      fill(box, h('p', { class: 'muted' }, 'Looking …'));
-      api.get('/api/diff', { from }, { signal }).then((diff) => fill(box, fileList(diff, from, 'now')), () => fill(box));
-    } else fill(box, h('p', { class: 'muted' }, from ? 'Everything is saved.' : 'Nothing is saved yet.'));
-    return [
-      h('h2', {}, 'Now'),
-      h('p', {}, badge(state, { protected: 'good', degraded: 'warn' }[state] ?? 'bad'), ' ', reasons.slice(0, 2).join('; ')),
-      h('h3', {}, 'Unsaved changes'), box,
-      h('h3', {}, 'At work'),
-      sessions.length || crashed.length ? h('ul', { class: 'stack' },
-        sessions.map((id) => h('li', {}, h('a', { href: href('session', id), title: id }, sessionName(id)))),
-        crashed.map((one) => h('li', {}, h('a', { href: href('runs') }, sessionName(one.id)), ' ', badge('crashed', 'bad')))) : h('p', { class: 'muted' }, 'No agent.'),
-    ];
-  }
 }
 
 // ---- Parts
@@ -561,21 +562,9 @@ class Timeline {
 function changes(changed, summed = false) {
   const words = changed ? `${number(changed.added)} added, ${number(changed.modified)} changed, ${number(changed.deleted)} deleted` : null;
   const part = (count, sign, kind) => (count ? h('span', { class: kind }, `${sign}${number(count)}`) : null);
-  return h('span', { class: 'tl-changes', title: words && `Files: ${words}${summed ? ', summed over the checkpoints inside' : ''}` }, changed && [part(changed.added, '+', 'good'), part(changed.modified, '~', 'info'), part(changed.deleted, '−', 'bad')]);
-}
-
-function fileList(diff, from, to) {
-  const SIGNS = { modified: ['~', 'info'], added: ['+', 'good'], deleted: ['−', 'bad'], renamed: ['→', 'info'] };
-  const rows = filesOf(diff).map(({ path, change }) => [SIGNS[change][0], path, SIGNS[change][1], change]);
-  const more = rows.length - 20;
-  const others = [...diff.databases.map((one) => `database ${one.name}`), diff.git && 'git'].filter(Boolean);
-  if (!rows.length && !others.length) return h('p', { class: 'muted' }, diff.agents?.sessions?.[0]?.summary ? `No files. Agents: ${diff.agents.sessions[0].summary}.` : 'Nothing changed.');
-  return [
-    h('ul', {}, rows.slice(0, 20).map(([sign, path, kind, words]) => h('li', { class: 'mono' }, h('span', { class: kind, title: words, 'aria-label': words, role: 'img' }, sign), h('a', { href: href('compare', null, { from, to, path }) }, path)))),
-    more > 0 && h('p', { class: 'muted' }, `and ${plural(more, 'more file')}`),
-    others.length > 0 && h('p', {}, `Also: ${others.join(', ')}`),
-    h('a', { href: href('compare', null, { from, to }) }, 'See the lines'),
-  ];
+  return h('span.tl-changes',
+    { title: words && `Files: ${words}${summed ? ', summed over the checkpoints inside' : ''}` },
+    changed && [part(changed.added, '+', 'good'), part(changed.modified, '~', 'info'), part(changed.deleted, '−', 'bad')]);
 }
 
 const pick = (object, names) => Object.fromEntries(names.filter((name) => object[name] != null).map((name) => [name, object[name]]));

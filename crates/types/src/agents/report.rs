@@ -224,7 +224,7 @@ fn command_ended(turn: &mut Turn, command: &payload::Command, at: Timestamp) {
     turn.failed.push(FailedCall { at, tool: None, text, exit_code, error, interrupted: false });
 }
 
-fn called(tool: &str, arguments: &Value, at: Timestamp) -> FailedCall {
+pub(super) fn called(tool: &str, arguments: &Value, at: Timestamp) -> FailedCall {
     let said = ["command", "file_path", "path", "pattern", "url", "description"]
         .into_iter()
         .find_map(|key| arguments.get(key).and_then(Value::as_str));
@@ -249,13 +249,13 @@ fn is_bookkeeping(body: &Body) -> bool {
     )
 }
 
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
 }
 
-fn cut_some(text: Option<&String>) -> Option<String> {
+pub(super) fn cut_some(text: Option<&String>) -> Option<String> {
     text.map(|text| cut(text))
 }
