@@ -32,7 +32,7 @@ def case(needs=(), **steps):
         {"say": "Done."},
     ],
     delete=[
-        {"do": [("shell", "cat no-such-file"), ("read", "README.md")]},
+        {"do": [("failing", "cat no-such-file"), ("read", "README.md")]},
         {"do": [("shell", "rm -rf src greeting.txt && git add -A && git commit -qm gone")]},
         {"say": "Everything is tidy."},
     ],
@@ -54,34 +54,44 @@ def edits_and_a_command_that_deletes(stage):
     assert world.tree() == before
 
 
-@case(
-    needs={"subagents"},
-    delegate=[
+DELEGATED = {
+    "delegate": [
         {"do": [("subagent", "Write the note. (script: note)")]},
+        {"do": [("await-subagent", "$subagent")]},
         {"say": "I wait for it."},
         {"say": "It is written."},
     ],
-    note=[
+    "note": [
         {"do": [("write", "note.txt", "a note\n")]},
         {"do": [("shell", "rm docs/notes.txt")]},
         {"say": "The note is written."},
     ],
-)
+}
+
+
+@case(**DELEGATED)
+def what_a_subagent_deletes_is_saved(stage):
+    world = stage.world
+    stage.agent.ask("Let another one write it. (script: delegate)")
+    checks.prompts_are_checkpoints(stage, ["Let another one write it."])
+    assert not (world.project / "docs/notes.txt").exists()
+    held = [one for one in world.checkpoints() if world.holds(one, "docs/notes.txt")]
+    assert world.holds(held[-1], "note.txt") == "a note\n"
+
+
+@case(needs={"sessions of subagents"}, **DELEGATED)
 def a_subagent_is_a_session_of_its_own(stage):
     world = stage.world
     session = stage.agent.ask("Let another one write it. (script: delegate)")
-    checks.prompts_are_checkpoints(stage, ["Let another one write it."])
     (main,) = world.sessions(session)
     children = [one for one in world.all_sessions() if one["parent"] == main["id"]]
     assert [one["status"] for one in children] == ["completed"], children
     checks.calls_are_told(stage, stage.model.happened("note"), [children[0]["id"]])
     checks.calls_are_told(stage, stage.model.happened("delegate"), [main["id"]])
-    held = [one for one in world.checkpoints() if world.holds(one, "docs/notes.txt")]
-    assert world.holds(held[-1], "note.txt") == "a note\n"
 
 
 @case(
-    needs={"compaction"},
+    needs={"compaction in a turn"},
     full=[
         {"do": [("shell", "echo one > one.txt")]},
         {"do": [("shell", "echo two > two.txt")], "full": True},
@@ -143,6 +153,7 @@ def an_agent_resumes_after_a_restore_and_knows_of_it(stage):
 
 
 @case(
+    needs={"conversations that go back"},
     build=[
         {"do": [("write", "app.txt", "version 1\n")]},
         {"say": "Version 1 is there."},
@@ -163,7 +174,7 @@ def a_conversation_goes_back_with_its_prompt(stage):
     agent.ask("Make it better. (script: spoil)", resume=session)
     last = world.sessions(session)[-1]["id"]
     words = world.rappel("undo", "--prompt", "--conversation", "--session", last).stdout
-    assert f"--resume {session}" in words, words
+    assert session in words, words
     assert world.tree() == built
     agent.ask("Go on. (script: go-on)", resume=session)
     told = [one for one in model.requests if one.step == "go-on"][0].text
@@ -189,8 +200,7 @@ def an_agent_that_is_killed(stage):
     world, agent = stage.world, stage.agent
     running = agent.start("Do something slow. (script: slow)")
     stage.until(lambda: (world.project / "begun").exists(), "the command has begun")
-    running.kill()
-    running.communicate()
+    agent.kill(running)
     checks.prompts_are_checkpoints(stage, ["Do something slow."])
     held = world.checkpoints()[-1]
     assert world.holds(held, "README.md") and world.holds(held, "half.txt") == "half\n", held
@@ -215,7 +225,7 @@ def an_agent_that_is_killed(stage):
     two=[
         {"do": [("shell", "echo 1 >> two.txt; sleep 1")]},
         {"do": [("shell", "echo 2 >> two.txt; sleep 1")]},
-        {"do": [("shell", "false")]},
+        {"do": [("failing", "false")]},
         {"say": "Two is done."},
     ],
 )
@@ -232,6 +242,36 @@ def two_agents_in_one_folder(stage):
     refused = world.rappel("undo", "--prompt", "--session", first["id"], check=False)
     assert refused.returncode == 4, refused
     assert world.tree() == before
+
+
+@case(
+    one=[
+        {"do": [("write", "one.txt", "one\n")]},
+        {"do": [("shell", "rm docs/notes.txt; sleep 1")]},
+        {"say": "One is done."},
+    ],
+    two=[
+        {"do": [("shell", "echo 1 >> two.txt; sleep 1")]},
+        {"do": [("failing", "false")]},
+        {"do": [("shell", "rm README.md")]},
+        {"say": "Two is done."},
+    ],
+)
+def two_different_agents_in_one_folder(stage):
+    world, other = stage.world, stage.beside()
+    first = stage.agent.start("Work as one. (script: one)")
+    second = other.agent.start("Work as two. (script: two)")
+    one, two = stage.agent.end(first), other.agent.end(second)
+    assert len(world.checkpoints("prompt")) == 2
+    checks.journal_is_what_happened(stage, one, "one")
+    checks.journal_is_what_happened(other, two, "two")
+    assert [one["provider"] for one in world.sessions(one)] == [stage.agent.name]
+    assert [one["provider"] for one in world.sessions(two)] == [other.agent.name]
+    for path in ("docs/notes.txt", "README.md"):
+        assert not (world.project / path).exists()
+        assert [one for one in world.checkpoints() if world.holds(one, path)], path
+    states = {one["agent"]: one["state"] for one in world.json("status")["integrations"]}
+    assert states == {stage.agent.name: "working", other.agent.name: "working"}, states
 
 
 @case(
@@ -259,7 +299,37 @@ def a_work_tree_that_the_agent_removes(stage):
 
 
 @case(
-    needs={"terminal"},
+    first=[
+        {"do": [("shell", "echo one > one.txt")]},
+        {"say": "One is there."},
+    ],
+    second=[
+        {"do": [("shell", "echo two > two.txt")]},
+        {"say": "Two is there."},
+    ],
+)
+def recall_reaches_the_model_after_a_compaction_that_the_user_asks_for(stage):
+    world, model = stage.world, stage.model
+    with Terminal(stage.agent) as terminal:
+        terminal.type("Make the first. (script: first)")
+        terminal.shows("One is there.")
+        terminal.settle()
+        terminal.type(stage.agent.compact)
+        terminal.wait(lambda: model.summaries, "the agent asks for a summary")
+        terminal.settle()
+        terminal.type("Make the second. (script: second)")
+        terminal.shows("Two is there.")
+        terminal.settle()
+        terminal.leave()
+    assert world.checkpoints("context-compaction"), world.checkpoints()
+    told = [one for one in model.requests if one.step == "second"][0].text
+    (run,) = world.all_sessions()
+    for words in (SUMMARY, f"Session {run['id']} ", "echo one > one.txt", "Make the first."):
+        assert words in told, f"{words!r} did not reach the model"
+    checks.prompts_are_checkpoints(stage, ["Make the first.", "Make the second."])
+
+
+@case(
     build=[
         {"do": [("write", "app.txt", "version 1\n")]},
         {"say": "Version 1 is there."},
@@ -296,13 +366,13 @@ def undo_is_typed_into_the_agents_terminal(stage):
         terminal.wait(lambda: world.tree() == built, "the prompt is undone")
         terminal.settle()
         assert len(model.requests) == asked, "the model was asked"
-        # The way forward, and back again with the slash command.
+        # The way forward, and back again with the agent's own command, where it has one.
         terminal.clear()
         terminal.type("rappel redo")
         terminal.wait(lambda: not (world.project / "src").exists(), "the undo is taken back")
         terminal.settle()
         terminal.clear()
-        terminal.type("/rappel:undo --prompt")
+        terminal.type(stage.agent.undo)
         terminal.wait(lambda: world.tree() == built, "the prompt is undone again")
         terminal.settle()
         assert len(model.requests) == asked, "the model was asked"
@@ -376,8 +446,9 @@ def work_that_changes_nothing(stage):
     )
     (state,) = [one["state"] for one in world.json("status")["integrations"]]
     assert state == "working"
+    assert world.mentions("rappel")
     world.rappel("integrate", agent.name, "--remove", "--all")
-    assert not (world.project / ".claude").exists()
+    assert not world.mentions("rappel")
 
 
 @case(
@@ -473,7 +544,6 @@ def the_rows_that_a_reset_of_a_database_takes_come_back(stage):
 
 
 @case(
-    needs={"mcp"},
     build=[
         {"do": [("find-mcp-tools", "save", "record", "restore", "recall")]},
         {"do": [("mcp", "save", {"message": "it works", "tags": ["green"]})]},
@@ -487,7 +557,7 @@ def the_rows_that_a_reset_of_a_database_takes_come_back(stage):
 )
 def an_agent_goes_back_by_tools_alone(stage):
     world, model = stage.world, stage.model
-    world.rappel("integrate", "claude", "--mcp")
+    world.rappel("integrate", stage.agent.name, "--mcp")
     before = world.tree()
     session = stage.agent.ask("Try without src. (script: build)")
     assert world.tree() == before
@@ -501,6 +571,7 @@ def an_agent_goes_back_by_tools_alone(stage):
     (run,) = world.sessions(session)
     assert run["id"] in record, (run, record)
     assert run["status"] == "completed", run
-    world.rappel("integrate", "claude", "--remove")
-    assert "mcp__rappel" not in (world.home / ".claude.json").read_text()
-    assert '"mcp"' not in (world.home / ".claude.json").read_text()
+    registered = world.home / stage.agent.registered
+    assert str(world.program) in registered.read_text()
+    world.rappel("integrate", stage.agent.name, "--remove")
+    assert str(world.program) not in registered.read_text()
