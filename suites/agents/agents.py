@@ -248,13 +248,24 @@ AGENTS = [Claude, Codex, Gemini, Opencode]
 
 
 def install(kind, folder):
-    """Installs an agent from npm; raises where that does not work, or gives another version."""
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = f"{kind.package}@{kind.version}"
-    command = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", folder, wanted]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env=os.environ | {"CI": "1"})
-    program = folder / "node_modules/.bin" / kind.name
-    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+    """Installs an agent from npm, unless it is there. Raises where another version comes."""
+    said = version_of(kind, folder)
     if kind.version not in said.split():
-        raise RuntimeError(f"{wanted} was asked for, and {said.strip()!r} is installed")
-    return said.strip()
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = f"{kind.package}@{kind.version}"
+        quiet = ["--no-audit", "--no-fund", "--silent"]
+        command = ["npm", "install", *quiet, "--prefix", folder, wanted]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env=os.environ | {"CI": "1"})
+        said = version_of(kind, folder)
+        if kind.version not in said.split():
+            raise RuntimeError(f"{wanted} was asked for, and {said!r} is installed")
+    return said
+
+
+def version_of(kind, folder):
+    """What an installed agent says of its version; nothing where it is not installed."""
+    program = folder / "node_modules/.bin" / kind.name
+    if not program.exists():
+        return ""
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    return said.stdout.strip()

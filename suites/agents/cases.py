@@ -546,8 +546,8 @@ def the_rows_that_a_reset_of_a_database_takes_come_back(stage):
 @case(
     build=[
         {"do": [("find-mcp-tools", "save", "record", "restore", "recall")]},
-        {"do": [("mcp", "save", {"message": "it works", "tags": ["green"]})]},
         {"do": [("mcp", "record", {"kind": "hypothesis", "text": "src is not needed"})]},
+        {"do": [("mcp", "save", {"message": "it works", "tags": ["green"]})]},
         {"do": [("shell", "rm -rf src && echo broken > README.md")]},
         {"do": [("mcp", "restore", {"checkpoint": "$saved"})]},
         {"do": [("mcp", "restore", {"checkpoint": "$saved", "plan": "$plan"})]},
@@ -563,7 +563,7 @@ def an_agent_goes_back_by_tools_alone(stage):
     assert world.tree() == before
     calls = [call for call in model.happened("build") if call.action == "mcp"]
     assert [call.succeeded for call in calls] == [True] * 5, calls
-    save, record, plan, restore, recall = (call.result for call in calls)
+    record, _, plan, restore, recall = (call.result for call in calls)
     assert "Nothing was changed yet" in plan, plan
     assert "read these again" in restore and "src/words.py" in restore, restore
     assert "src is not needed" in recall, recall

@@ -111,9 +111,9 @@ class Model:
             return found[-1] if found else None
 
         named = {
-            "$saved": last(r"Saved: (chk_\w+)"),
-            "$plan": last(r'plan = \W*(\w+)'),
-            "$subagent": last(r'"agent_id": ?"([^"]+)"'),
+            "$saved": last(r"(?:Saved: |\bid\W+)(chk_\w+)"),
+            "$plan": last(r"\bplan\b\W+(\w+)"),
+            "$subagent": last(r'"agent_id":"([^"]+)"'),
         }
 
         def fill(value):
