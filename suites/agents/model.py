@@ -69,9 +69,7 @@ class Model:
 
     def answer(self, body):
         """The turn that answers a request, and a name for it."""
-        texts = [ASIDE.sub("", text) for text in self.dialect.user_texts(body)]
-        named = [name for text in texts for name in MARKER.findall(text)]
-        step = named[-1] if named else None
+        step = step_of([ASIDE.sub("", text).strip() for text in self.dialect.user_texts(body)])
         with self.lock:
             if self.dialect.asks_for_summary(body):
                 self.summaries += 1
@@ -142,6 +140,15 @@ class Model:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def step_of(texts):
+    """The step of the newest prompt. A prompt ends with its marker; what only quotes one counts
+    where no prompt is left, after a compaction."""
+    named = [found for text in texts for found in MARKER.finditer(text)]
+    prompts = [found for found in named if found.end() == len(found.string)]
+    newest = (prompts or named or [None])[-1]
+    return newest and newest.group(1)
 
 
 def strings(value):
