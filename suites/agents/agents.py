@@ -174,7 +174,10 @@ class Gemini(Agent):
     registered = ".gemini/settings.json"
     package = "@google/gemini-cli"
     version = "0.61.0"
-    lacks = frozenset({"background", "compaction in a turn", "sessions of subagents", "worktrees"})
+    lacks = frozenset({
+        "background", "compaction in a turn", "MCP calls that name their session",
+        "sessions of subagents", "worktrees",
+    })
     dialect = GeminiApi
     session_key = "session_id"
     ready = "Type your message"
@@ -207,7 +210,10 @@ class Opencode(Agent):
     registered = ".config/opencode/opencode.json"
     package = "opencode-ai"
     version = "1.18.33"
-    lacks = frozenset({"background", "conversations that go back", "worktrees"})
+    lacks = frozenset({
+        "background", "conversations that go back", "MCP calls that name their session",
+        "worktrees",
+    })
     dialect = Chat
     session_key = "sessionID"
     ready = "Ask anything"

@@ -548,7 +548,7 @@ def the_rows_that_a_reset_of_a_database_takes_come_back(stage):
         {"do": [("find-mcp-tools", "save", "record", "restore", "recall")]},
         {"do": [("mcp", "record", {"kind": "hypothesis", "text": "src is not needed"})]},
         {"do": [("mcp", "save", {"message": "it works", "tags": ["green"]})]},
-        {"do": [("shell", "rm -rf src && echo broken > README.md")]},
+        {"do": [("shell", "rm -r src && echo broken > README.md")]},
         {"do": [("mcp", "restore", {"checkpoint": "$saved"})]},
         {"do": [("mcp", "restore", {"checkpoint": "$saved", "plan": "$plan"})]},
         {"do": [("mcp", "recall", {})]},
@@ -563,15 +563,31 @@ def an_agent_goes_back_by_tools_alone(stage):
     assert world.tree() == before
     calls = [call for call in model.happened("build") if call.action == "mcp"]
     assert [call.succeeded for call in calls] == [True] * 5, calls
-    record, _, plan, restore, recall = (call.result for call in calls)
+    _, _, plan, restore, recall = (call.result for call in calls)
     assert "Nothing was changed yet" in plan, plan
     assert "read these again" in restore and "src/words.py" in restore, restore
     assert "src is not needed" in recall, recall
-    # The agent's own session heard all of it, and a restore did not end it before its time.
+    # A restore does not end the session that asks for it.
     (run,) = world.sessions(session)
-    assert run["id"] in record, (run, record)
     assert run["status"] == "completed", run
     registered = world.home / stage.agent.registered
     assert str(world.program) in registered.read_text()
     world.rappel("integrate", stage.agent.name, "--remove")
     assert str(world.program) not in registered.read_text()
+
+
+@case(
+    needs={"MCP calls that name their session"},
+    think=[
+        {"do": [("find-mcp-tools", "record", "recall")]},
+        {"do": [("mcp", "record", {"kind": "hypothesis", "text": "src is not needed"})]},
+        {"say": "I will see."},
+    ],
+)
+def what_an_agent_records_by_tools_is_in_its_own_session(stage):
+    world = stage.world
+    world.rappel("integrate", stage.agent.name, "--mcp")
+    session = stage.agent.ask("Think of src. (script: think)")
+    (run,) = world.sessions(session)
+    assert [one["text"] for one in run["state"]["hypotheses"]] == ["src is not needed"], run
+    assert [one["id"] for one in world.all_sessions()] == [run["id"]]
