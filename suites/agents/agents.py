@@ -19,7 +19,7 @@ class Agent:
     """What all agents have in common: one process for one prompt, or a terminal for many."""
 
     #: What the agent does not have, of the names in `needs` of cases.
-    lacks = frozenset()
+    lacks = frozenset({"a review of hooks"})
     #: What is typed into its terminal to end it, to compact its context and to undo a prompt.
     quit, compact, undo = "/quit", "/compact", "rappel undo --prompt"
 
@@ -121,7 +121,7 @@ class Claude(Agent):
 
 
 class Codex(Agent):
-    """Codex. Its hooks run without the review that a person makes in its terminal."""
+    """Codex. Unless told otherwise, its hooks run without a person's review."""
 
     name = "codex"
     registered = ".codex/config.toml"
@@ -131,6 +131,9 @@ class Codex(Agent):
     dialect = Responses
     session_key = "thread_id"
     ready = "›"
+    reviews = False
+    #: The question of its terminal, and the keys that trust all hooks.
+    review, trust = "Hooks need review", ("Down", "Enter")
 
     def variables(self):
         return {"SCRIPTED_KEY": "scripted"}
@@ -156,7 +159,9 @@ trust_level = "trusted"
         self.write(".codex/rules/default.rules", rule)
 
     def flags(self):
-        return ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
+        # Without that option, its terminal would leave a server running.
+        how = "--no-daemon" if self.reviews else "--dangerously-bypass-hook-trust"
+        return ["--dangerously-bypass-approvals-and-sandbox", how]
 
     def command(self, resume=None):
         back = ["resume", resume] if resume else []
@@ -164,7 +169,8 @@ trust_level = "trusted"
 
     def once(self, prompt, resume=None):
         back = ["resume", resume] if resume else []
-        return [self.program, "exec", "--json", *self.flags(), *back, prompt]
+        flags = [flag for flag in self.flags() if flag != "--no-daemon"]
+        return [self.program, "exec", "--json", *flags, *back, prompt]
 
 
 class Gemini(Agent):
@@ -174,10 +180,10 @@ class Gemini(Agent):
     registered = ".gemini/settings.json"
     package = "@google/gemini-cli"
     version = "0.61.0"
-    lacks = frozenset({
+    lacks = Agent.lacks | {
         "background", "compaction in a turn", "MCP calls that name their session",
         "sessions of subagents", "worktrees",
-    })
+    }
     dialect = GeminiApi
     session_key = "session_id"
     ready = "Type your message"
@@ -210,10 +216,10 @@ class Opencode(Agent):
     registered = ".config/opencode/opencode.json"
     package = "opencode-ai"
     version = "1.18.33"
-    lacks = frozenset({
+    lacks = Agent.lacks | {
         "background", "conversations that go back", "MCP calls that name their session",
         "worktrees",
-    })
+    }
     dialect = Chat
     session_key = "sessionID"
     ready = "Ask anything"
