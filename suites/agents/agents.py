@@ -4,8 +4,10 @@ Nothing here knows a script or a check. An agent that lacks something says so in
 cases that need it are listed as not run.
 """
 
+import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -13,6 +15,9 @@ from dialects.anthropic import Anthropic
 from dialects.chat import Chat
 from dialects.gemini import Gemini as GeminiApi
 from dialects.responses import Responses
+
+#: What follows in Codex's settings was trusted by the suite.
+TRUSTED = "# Hooks that are trusted"
 
 
 class Agent:
@@ -36,6 +41,9 @@ class Agent:
         file = self.world.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(value if isinstance(value, str) else json.dumps(value))
+
+    def trust_hooks(self):
+        """Does what a user has to do before hooks run."""
 
     def start(self, prompt, resume=None):
         """Starts an agent for one prompt; the caller waits for it, or kills it."""
@@ -121,7 +129,7 @@ class Claude(Agent):
 
 
 class Codex(Agent):
-    """Codex. Unless told otherwise, its hooks run without a person's review."""
+    """Codex."""
 
     name = "codex"
     registered = ".codex/config.toml"
@@ -131,8 +139,7 @@ class Codex(Agent):
     dialect = Responses
     session_key = "thread_id"
     ready = "›"
-    reviews = False
-    #: The question of its terminal, and the keys that trust all hooks.
+    #: The question of its terminal about new hooks, and the keys that trust them.
     review, trust = "Hooks need review", ("Down", "Enter")
 
     def variables(self):
@@ -158,19 +165,39 @@ trust_level = "trusted"
         rule = 'prefix_rule(pattern = ["rm"], decision = "allow")\n'
         self.write(".codex/rules/default.rules", rule)
 
-    def flags(self):
-        # Without that option, its terminal would leave a server running.
-        how = "--no-daemon" if self.reviews else "--dangerously-bypass-hook-trust"
-        return ["--dangerously-bypass-approvals-and-sandbox", how]
+    def trust_hooks(self):
+        """Trusts all hooks, as a person does in the terminal: by a hash of each."""
+        lines = []
+        for folder in (self.world.home, self.world.project):
+            file = folder / ".codex/hooks.json"
+            hooks = json.loads(file.read_text())["hooks"] if file.exists() else {}
+            for event, groups in hooks.items():
+                name = re.sub("(?<!^)(?=[A-Z])", "_", event).lower()
+                for place, group in enumerate(groups):
+                    ((number, hook),) = enumerate(group["hooks"])
+                    key = json.dumps(f"{file}:{name}:{place}:{number}")
+                    known = {"event_name": name, "hooks": [{"async": False} | hook]}
+                    known |= {"matcher": group["matcher"]} if "matcher" in group else {}
+                    text = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+                    seen = hashlib.sha256(text.encode()).hexdigest()
+                    lines += [f"[hooks.state.{key}]", f'trusted_hash = "sha256:{seen}"']
+        self.forget_trust()
+        with open(self.world.home / ".codex/config.toml", "a") as config:
+            config.write("\n".join([TRUSTED, *lines, ""]))
+
+    def forget_trust(self):
+        config = self.world.home / ".codex/config.toml"
+        config.write_text(config.read_text().split(TRUSTED)[0])
 
     def command(self, resume=None):
         back = ["resume", resume] if resume else []
-        return [self.program, *back, *self.flags()]
+        # Its terminal would leave a server running.
+        return [self.program, *back, "--dangerously-bypass-approvals-and-sandbox", "--no-daemon"]
 
     def once(self, prompt, resume=None):
         back = ["resume", resume] if resume else []
-        flags = [flag for flag in self.flags() if flag != "--no-daemon"]
-        return [self.program, "exec", "--json", *flags, *back, prompt]
+        free = "--dangerously-bypass-approvals-and-sandbox"
+        return [self.program, "exec", "--json", free, *back, prompt]
 
 
 class Gemini(Agent):

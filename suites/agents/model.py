@@ -35,6 +35,8 @@ class Call:
     step: str
     action: str
     arguments: tuple
+    #: What the agent's tool was given.
+    given: object
     #: None until the agent sent a result; then whether it was one of success.
     succeeded: bool | None = None
     result: str = ""
@@ -68,15 +70,15 @@ class Model:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, body):
-        """The turn that answers a request, and a name for it."""
+        """The turn that answers a request, and its calls in the agent's own words."""
         step = step_of([ASIDE.sub("", text).strip() for text in self.dialect.user_texts(body)])
         with self.lock:
             if self.dialect.asks_for_summary(body):
                 self.summaries += 1
                 # The marker lives on in the summary: the agent goes on with the same step.
-                return {"say": f"<summary>{SUMMARY} (script: {step})</summary>"}, "summary"
+                return {"say": f"<summary>{SUMMARY} (script: {step})</summary>"}, []
             if not self.dialect.is_loop(body) or step is None:
-                return {"say": "A scripted session"}, "aside"
+                return {"say": "A scripted session"}, []
             for call_id, succeeded, result in self.dialect.results(body):
                 if call_id in self.calls:
                     self.calls[call_id].end(succeeded, result)
@@ -85,11 +87,13 @@ class Model:
             self.played[step] = place + 1
             turns = self.turns(step)
             turn = self.filled_in(turns[place] if place < len(turns) else ENDED)
-            name = f"{step}_{place}"
+            calls = []
             for number, (action, *arguments) in enumerate(turn.get("do", [])):
-                call_id = self.dialect.call_id(name, number)
-                self.calls[call_id] = Call(call_id, step, action, tuple(arguments))
-            return turn, name
+                call_id = self.dialect.call_id(f"{step}_{place}_{number}")
+                tool, given = self.dialect.tool(action, *arguments)
+                self.calls[call_id] = Call(call_id, step, action, tuple(arguments), given)
+                calls.append((call_id, tool, given))
+            return turn, calls
 
     def turns(self, step):
         """The turns of a step, without what this agent has no need of."""
@@ -182,8 +186,8 @@ def handler_of(model):
             path = self.path.split("?")[0]
             if not model.dialect.is_chat(path):
                 return self.reply({"input_tokens": 1000, "totalTokens": 1000})
-            turn, name = model.answer(body)
-            message = model.dialect.message(body, turn, name)
+            turn, calls = model.answer(body)
+            message = model.dialect.message(body, turn, calls)
             if not model.dialect.streams(path, body):
                 return self.reply(message)
             self.send_response(200)

@@ -31,6 +31,11 @@ class Stage:
         kind = kinds[(kinds.index(type(self.agent)) + 1) % len(kinds)]
         return on_stage(self.world, self.model.steps, kind, self.installed)
 
+    def integrate(self, *options):
+        """Integrates the agent, and does what the user has to do in the agent afterwards."""
+        self.world.rappel("integrate", self.agent.name, *options)
+        self.agent.trust_hooks()
+
     def until(self, holds, what):
         end = time.monotonic() + 90
         while not holds():
@@ -43,8 +48,9 @@ def on_stage(world, steps, kind, installed):
     model = Model(steps, kind.dialect(world.project))
     agent = kind(installed / kind.name, world, model.serve())
     agent.set_up()
-    world.rappel("integrate", kind.name)
-    return Stage(world, model, agent, installed)
+    stage = Stage(world, model, agent, installed)
+    stage.integrate()
+    return stage
 
 
 def play(case, kind, options, folder):

@@ -58,6 +58,11 @@ class World:
     def json(self, *arguments):
         return json.loads(self.rappel(*arguments, "--json").stdout)
 
+    def integrations(self):
+        """The states of the integrations by their agents. `status` exits 1 where one is not well."""
+        said = self.rappel("status", "--json", check=False).stdout
+        return {one["agent"]: one["state"] for one in json.loads(said)["integrations"]}
+
     def read(self, path):
         return (self.project / path).read_text()
 

@@ -118,11 +118,10 @@ def undo_is_typed_into_the_agents_terminal(stage):
 )
 def hooks_run_once_a_person_has_trusted_them(stage):
     world, agent = stage.world, stage.agent
-    agent.reviews = True
+    agent.forget_trust()
     agent.ask("Write one. (script: unseen)")
     assert not world.checkpoints("prompt")
-    (before,) = world.json("status")["integrations"]
-    assert before["state"] != "working", before
+    assert world.integrations() == {agent.name: "unconfirmed"}
     with Terminal(agent) as terminal:
         terminal.shows(agent.review)
         for key in agent.trust:
@@ -137,5 +136,4 @@ def hooks_run_once_a_person_has_trusted_them(stage):
     world.rappel("integrate", agent.name)
     agent.ask("Are you there? (script: later)")
     checks.prompts_are_checkpoints(stage, ["Write another.", "Are you there?"])
-    (after,) = world.json("status")["integrations"]
-    assert after["state"] == "working", after
+    assert world.integrations() == {agent.name: "working"}

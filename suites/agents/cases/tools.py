@@ -17,7 +17,7 @@ from cases import case
 )
 def an_agent_goes_back_by_tools_alone(stage):
     world, model = stage.world, stage.model
-    world.rappel("integrate", stage.agent.name, "--mcp")
+    stage.integrate("--mcp")
     before = world.tree()
     session = stage.agent.ask("Try without src. (script: build)")
     assert world.tree() == before
@@ -46,7 +46,7 @@ def an_agent_goes_back_by_tools_alone(stage):
 )
 def what_an_agent_records_by_tools_is_in_its_own_session(stage):
     world = stage.world
-    world.rappel("integrate", stage.agent.name, "--mcp")
+    stage.integrate("--mcp")
     session = stage.agent.ask("Think of src. (script: think)")
     (run,) = world.sessions(session)
     assert [one["text"] for one in run["state"]["hypotheses"]] == ["src is not needed"], run

@@ -251,7 +251,7 @@ def two_different_agents_in_one_folder(stage):
     for path in ("docs/notes.txt", "README.md"):
         assert not (world.project / path).exists()
         assert [one for one in world.checkpoints() if world.holds(one, path)], path
-    states = {one["agent"]: one["state"] for one in world.json("status")["integrations"]}
+    states = world.integrations()
     assert states == {stage.agent.name: "working", other.agent.name: "working"}, states
 
 
@@ -321,8 +321,7 @@ def work_that_changes_nothing(stage):
     checks.calls_are_told(
         stage, stage.model.happened("look"), [run["id"] for run in world.sessions(session)]
     )
-    (state,) = [one["state"] for one in world.json("status")["integrations"]]
-    assert state == "working"
+    assert world.integrations() == {agent.name: "working"}
     assert world.mentions("rappel")
     world.rappel("integrate", agent.name, "--remove", "--all")
     assert not world.mentions("rappel")
@@ -336,8 +335,8 @@ def work_that_changes_nothing(stage):
 )
 def two_scopes_tell_an_event_once(stage):
     world, agent = stage.world, stage.agent
-    world.rappel("integrate", agent.name, "--user")
-    world.rappel("integrate", agent.name, "--shared")
+    stage.integrate("--user")
+    stage.integrate("--shared")
     made = len(world.checkpoints())
     session = agent.ask("Write it. (script: both)")
     checks.prompts_are_checkpoints(stage, ["Write it."])

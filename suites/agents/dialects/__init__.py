@@ -43,13 +43,8 @@ class Dialect:
     def streams(self, path, body):
         return bool(body.get("stream"))
 
-    def call_id(self, name, number):
-        return f"call_{RUN}_{name}_{number}".replace("-", "_")
-
-    def calls(self, turn, name):
-        """The calls of a turn: their ids, the agent's tools and what they are given."""
-        for number, (action, *arguments) in enumerate(turn.get("do", [])):
-            yield self.call_id(name, number), *self.tool(action, *arguments)
+    def call_id(self, name):
+        return f"call_{RUN}_{name}".replace("-", "_")
 
     def tool(self, action, *arguments):
         raise ValueError(f"no such action: {action}")

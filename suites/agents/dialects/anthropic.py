@@ -30,8 +30,8 @@ class Anthropic(Dialect):
                     text = json.dumps(block.get("content", ""))
                     yield block["tool_use_id"], not block.get("is_error", False), text
 
-    def call_id(self, name, number):
-        return f"toolu_{RUN}_{name}_{number}".replace("-", "_")
+    def call_id(self, name):
+        return f"toolu_{RUN}_{name}".replace("-", "_")
 
     def tool(self, action, *arguments):
         match action:
@@ -70,18 +70,18 @@ class Anthropic(Dialect):
                 return "ExitWorktree", {"action": "remove", "discard_changes": True}
         return super().tool(action)
 
-    def message(self, body, turn, name):
+    def message(self, body, turn, calls):
         blocks = [{"type": "text", "text": turn["say"]}] if turn.get("say") else []
-        calls = [
+        blocks += [
             {"type": "tool_use", "id": call_id, "name": tool, "input": value}
-            for call_id, tool, value in self.calls(turn, name)
+            for call_id, tool, value in calls
         ]
         return {
             "id": f"msg_{uuid.uuid4().hex}",
             "type": "message",
             "role": "assistant",
             "model": body.get("model", "scripted"),
-            "content": blocks + calls,
+            "content": blocks,
             "stop_reason": "tool_use" if calls else "end_turn",
             "stop_sequence": None,
             "usage": {

@@ -50,15 +50,15 @@ class Chat(Dialect):
                 return f"rappel_{arguments[0]}", arguments[1]
         return super().tool(action)
 
-    def message(self, body, turn, name):
-        calls = [
+    def message(self, body, turn, calls):
+        made = [
             {"index": number, "id": call_id, "type": "function",
              "function": {"name": tool, "arguments": json.dumps(value)}}
-            for number, (call_id, tool, value) in enumerate(self.calls(turn, name))
+            for number, (call_id, tool, value) in enumerate(calls)
         ]
         given = 985_000 if turn.get("full") else 1_000
         answer = {"role": "assistant", "content": turn.get("say", "")}
-        reason = "tool_calls" if calls else "stop"
+        reason = "tool_calls" if made else "stop"
         return {
             "id": f"chatcmpl-{uuid.uuid4().hex}",
             "object": "chat.completion",
@@ -66,7 +66,7 @@ class Chat(Dialect):
             "model": body.get("model", "scripted"),
             "choices": [{
                 "index": 0, "finish_reason": reason,
-                "message": answer | ({"tool_calls": calls} if calls else {}),
+                "message": answer | ({"tool_calls": made} if made else {}),
             }],
             "usage": {
                 "prompt_tokens": given, "completion_tokens": 50, "total_tokens": given + 50,

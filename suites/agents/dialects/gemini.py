@@ -62,13 +62,12 @@ class Gemini(Dialect):
                 return f"mcp_rappel_{arguments[0]}", arguments[1]
         return super().tool(action)
 
-    def message(self, body, turn, name):
+    def message(self, body, turn, calls):
         parts = [{"text": turn["say"]}] if turn.get("say") else []
-        calls = list(self.calls(turn, name))
         if not calls and "complete_task" in self.offered(body):
             # So a subagent says that it is done.
             result = {"result": {"response": turn.get("say", "")}}
-            calls.append((f"done_{uuid.uuid4().hex}", "complete_task", result))
+            calls = [(f"done_{uuid.uuid4().hex}", "complete_task", result)]
         parts += [
             {"functionCall": {"id": call_id, "name": tool, "args": value}}
             for call_id, tool, value in calls

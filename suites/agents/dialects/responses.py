@@ -62,12 +62,12 @@ class Responses(Dialect):
                 return f"mcp__rappel/{arguments[0]}", arguments[1]
         return super().tool(action)
 
-    def message(self, body, turn, name):
+    def message(self, body, turn, calls):
         items = []
         if turn.get("say"):
             text = {"type": "output_text", "text": turn["say"], "annotations": []}
             items.append({"type": "message", "role": "assistant", "content": [text]})
-        for call_id, tool, value in self.calls(turn, name):
+        for call_id, tool, value in calls:
             namespace, _, tool = tool.rpartition("/")
             if tool == "tool_search":
                 call = {"type": "tool_search_call", "execution": "client", "arguments": value}
