@@ -90,7 +90,8 @@ class Claude(Agent):
     """Claude Code."""
 
     name = "claude"
-    registered = ".claude.json"
+    #: The file that names the MCP server, from the folder of the world.
+    registered = "home/.claude.json"
     package = "@anthropic-ai/claude-code"
     version = "2.1.325"
     dialect = Anthropic
@@ -132,7 +133,7 @@ class Codex(Agent):
     """Codex."""
 
     name = "codex"
-    registered = ".codex/config.toml"
+    registered = "home/.codex/config.toml"
     package = "@openai/codex"
     version = "0.166.0"
     lacks = frozenset({"background", "worktrees"})
@@ -204,7 +205,7 @@ class Gemini(Agent):
     """Gemini CLI."""
 
     name = "gemini"
-    registered = ".gemini/settings.json"
+    registered = "project/.gemini/settings.json"
     package = "@google/gemini-cli"
     version = "0.61.0"
     lacks = Agent.lacks | {
@@ -240,7 +241,7 @@ class Opencode(Agent):
     """opencode."""
 
     name = "opencode"
-    registered = ".config/opencode/opencode.json"
+    registered = "home/.config/opencode/opencode.json"
     package = "opencode-ai"
     version = "1.18.33"
     lacks = Agent.lacks | {

@@ -14,6 +14,7 @@ The model also keeps what it was sent. `happened` is the independent record that
 Rappel's journal against: every call that the model made, and what the agent said came of it.
 """
 
+import html
 import json
 import re
 import threading
@@ -82,7 +83,8 @@ class Model:
             for call_id, succeeded, result in self.dialect.results(body):
                 if call_id in self.calls:
                     self.calls[call_id].end(succeeded, result)
-            self.requests.append(Request(step, "\n".join(strings(body))))
+            # Some agents escape what hooks tell them.
+            self.requests.append(Request(step, html.unescape("\n".join(strings(body)))))
             place = self.played.get(step, 0)
             self.played[step] = place + 1
             turns = self.turns(step)
