@@ -27,6 +27,8 @@ class Agent:
     lacks = frozenset({"a review of hooks"})
     #: What is typed into its terminal to end it, to compact its context and to undo a prompt.
     quit, compact, undo = "/quit", "/compact", "rappel undo --prompt"
+    #: Whether commands of its own always reach the model, which then repeats Rappel's answer.
+    repeats = False
 
     def __init__(self, install, world, url):
         self.program = str(install / "node_modules/.bin" / self.name)
@@ -216,6 +218,7 @@ class Gemini(Agent):
     session_key = "session_id"
     ready = "Type your message"
     compact, undo = "/compress", "/rappel:undo --prompt"
+    repeats = True
 
     def variables(self):
         return {"GEMINI_API_KEY": "scripted", "GOOGLE_GEMINI_BASE_URL": self.url}
