@@ -33,8 +33,10 @@ def calls_are_told(stage, made, sessions):
             told[call["id"]] = call
     assert made, "the model made no call"
     for call in made:
-        found = told.pop(call.id, None)
-        assert found, f"the journal lacks {call}, it has {sorted(told)}"
+        # Some agents give a call no id; what it was given tells which one it is.
+        alike = [one["id"] for one in told.values() if one["arguments"] == call.given]
+        found = told.pop(call.id if call.id in told else (alike or [None])[0], None)
+        assert found, f"the journal lacks {call}, it has {told}"
         assert found["completed_at"], f"{call} is open: {found}"
         if call.succeeded is not None:
             assert found["success"] == call.succeeded, (call, found)

@@ -4,16 +4,17 @@ A script maps the name of a step to the model's turns. A prompt that says `(scri
 answered with the next turn of that step; a subagent's prompt works the same way. A turn is a dict:
 
     say    the model's words
-    do     calls, each a tuple of an action and its arguments; see `dialects.py` for the actions
+    do     calls, each a tuple of an action and its arguments; see `dialects` for the actions
     full   true: report a context that is nearly full, so that the agent compacts it
 
-In the arguments of a call of Rappel's tools, `$saved` stands for the checkpoint and `$plan` for the
-plan that an earlier answer named.
+In the arguments of a call, `$saved` stands for the checkpoint, `$plan` for the plan and `$subagent`
+for the subagent that an earlier answer named.
 
 The model also keeps what it was sent. `happened` is the independent record that the checks hold
 Rappel's journal against: every call that the model made, and what the agent said came of it.
 """
 
+import html
 import json
 import re
 import threading
@@ -22,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MARKER = re.compile(r"\(script: ([a-z0-9-]+)\)")
 # Hooks and the agent itself put text into the user's messages. It may quote older prompts.
-ASIDE = re.compile(r"<system-reminder>.*?</system-reminder>", re.S)
+ASIDE = re.compile(r"<(system-reminder|hook_context)>.*?</\1>", re.S)
 SUMMARY = "The user asked for work."
 ENDED = {"say": "There is nothing left to do."}
 
@@ -35,9 +36,16 @@ class Call:
     step: str
     action: str
     arguments: tuple
+    #: What the agent's tool was given.
+    given: object
     #: None until the agent sent a result; then whether it was one of success.
     succeeded: bool | None = None
     result: str = ""
+
+    def end(self, succeeded, result):
+        """Where the agent does not tell the model what came of it, the script does."""
+        self.succeeded = self.action != "failing" if succeeded is None else succeeded
+        self.result = result
 
 
 @dataclass
@@ -58,33 +66,45 @@ class Model:
     played: dict = field(default_factory=dict)
     calls: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)
+    #: How often the agent asked for a summary.
+    summaries: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, body):
-        """The turn that answers a request, and a name for it."""
-        texts = [ASIDE.sub("", text) for text in self.dialect.user_texts(body)]
-        named = [name for text in texts for name in MARKER.findall(text)]
-        step = named[-1] if named else None
+        """The turn that answers a request, and its calls in the agent's own words."""
+        step = step_of([ASIDE.sub("", text).strip() for text in self.dialect.user_texts(body)])
         with self.lock:
             if self.dialect.asks_for_summary(body):
+                self.summaries += 1
                 # The marker lives on in the summary: the agent goes on with the same step.
-                return {"say": f"<summary>{SUMMARY} (script: {step})</summary>"}, "summary"
+                return {"say": f"<summary>{SUMMARY} (script: {step})</summary>"}, []
             if not self.dialect.is_loop(body) or step is None:
-                return {"say": "A scripted session"}, "aside"
+                return {"say": "A scripted session"}, []
             for call_id, succeeded, result in self.dialect.results(body):
                 if call_id in self.calls:
-                    self.calls[call_id].succeeded = succeeded
-                    self.calls[call_id].result = result
-            self.requests.append(Request(step, "\n".join(strings(body))))
+                    self.calls[call_id].end(succeeded, result)
+            # Some agents escape what hooks tell them.
+            self.requests.append(Request(step, html.unescape("\n".join(strings(body)))))
             place = self.played.get(step, 0)
             self.played[step] = place + 1
-            turns = self.steps.get(step, [])
+            turns = self.turns(step)
             turn = self.filled_in(turns[place] if place < len(turns) else ENDED)
-            name = f"{step}_{place}"
+            calls = []
             for number, (action, *arguments) in enumerate(turn.get("do", [])):
-                call_id = self.dialect.call_id(name, number)
-                self.calls[call_id] = Call(call_id, step, action, tuple(arguments))
-            return turn, name
+                call_id = self.dialect.call_id(f"{step}_{place}_{number}")
+                tool, given = self.dialect.tool(action, *arguments)
+                self.calls[call_id] = Call(call_id, step, action, tuple(arguments), given)
+                calls.append((call_id, tool, given))
+            return turn, calls
+
+    def turns(self, step):
+        """The turns of a step, without what this agent has no need of."""
+        found = []
+        for turn in self.steps.get(step, []):
+            calls = [call for call in turn.get("do", []) if call[0] not in self.dialect.needless]
+            if calls or "say" in turn:
+                found.append(turn | {"do": calls})
+        return found
 
     def filled_in(self, turn):
         """A turn with what earlier answers named."""
@@ -94,7 +114,11 @@ class Model:
             found = [one.group(1) for one in found if one]
             return found[-1] if found else None
 
-        named = {"$saved": last(r"Saved: (chk_\w+)"), "$plan": last(r'plan = "(\w+)"')}
+        named = {
+            "$saved": last(r"(?:Saved: |\bid\W+)(chk_\w+)"),
+            "$plan": last(r"\bplan\b\W+(\w+)"),
+            "$subagent": last(r'"agent_id":"([^"]+)"'),
+        }
 
         def fill(value):
             if isinstance(value, dict):
@@ -102,7 +126,7 @@ class Model:
             return named.get(value, value) if isinstance(value, str) else value
 
         calls = [tuple(fill(one) for one in call) for call in turn.get("do", [])]
-        return turn | {"do": calls} if calls else turn
+        return turn | {"do": calls}
 
     def happened(self, *steps):
         """The calls of these steps, in the order in which the model made them."""
@@ -114,7 +138,7 @@ class Model:
 
     def is_done(self, step):
         """Whether every turn of a step was asked for."""
-        return self.played.get(step, 0) >= len(self.steps[step])
+        return self.played.get(step, 0) >= len(self.turns(step))
 
     def serve(self):
         """Listens on a free port; returns the address."""
@@ -122,6 +146,15 @@ class Model:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def step_of(texts):
+    """The step of the newest prompt. A prompt ends with its marker; what only quotes one counts
+    where no prompt is left, after a compaction."""
+    named = [found for text in texts for found in MARKER.finditer(text)]
+    prompts = [found for found in named if found.end() == len(found.string)]
+    newest = (prompts or named or [None])[-1]
+    return newest and newest.group(1)
 
 
 def strings(value):
@@ -154,10 +187,10 @@ def handler_of(model):
             body = json.loads(self.rfile.read(length) or b"{}")
             path = self.path.split("?")[0]
             if not model.dialect.is_chat(path):
-                return self.reply({"input_tokens": 1000})
-            turn, name = model.answer(body)
-            message = model.dialect.message(body, turn, name)
-            if not body.get("stream"):
+                return self.reply({"input_tokens": 1000, "totalTokens": 1000})
+            turn, calls = model.answer(body)
+            message = model.dialect.message(body, turn, calls)
+            if not model.dialect.streams(path, body):
                 return self.reply(message)
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")

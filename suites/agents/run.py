@@ -23,6 +23,18 @@ class Stage:
     world: World
     model: Model
     agent: object
+    installed: pathlib.Path
+
+    def beside(self):
+        """Another agent at work in the same folder: the next one of the list."""
+        kinds = agents.AGENTS
+        kind = kinds[(kinds.index(type(self.agent)) + 1) % len(kinds)]
+        return on_stage(self.world, self.model.steps, kind, self.installed)
+
+    def integrate(self, *options):
+        """Integrates the agent, and does what the user has to do in the agent afterwards."""
+        self.world.rappel("integrate", self.agent.name, *options)
+        self.agent.trust_hooks()
 
     def until(self, holds, what):
         end = time.monotonic() + 90
@@ -31,18 +43,25 @@ class Stage:
             time.sleep(0.05)
 
 
+def on_stage(world, steps, kind, installed):
+    """An agent with its model, set up and integrated."""
+    model = Model(steps, kind.dialect(world.project))
+    agent = kind(installed / kind.name, world, model.serve())
+    agent.set_up()
+    stage = Stage(world, model, agent, installed)
+    stage.integrate()
+    return stage
+
+
 def play(case, kind, options, folder):
     """Plays one case. Returns the checkpoints that it made, and the hours that it took."""
     world = World(folder, options.rappel)
-    model = Model(case.steps, kind.dialect(world.project))
-    agent = kind(options.installed / kind.name, world, model.serve())
-    agent.set_up()
-    world.rappel("integrate", kind.name)
+    stage = on_stage(world, case.steps, kind, options.installed)
     first, began = len(world.checkpoints()), time.monotonic()
     try:
-        case(Stage(world, model, agent))
+        case(stage)
     finally:
-        seen = [f"== {one.step}\n{one.text}\n" for one in model.requests]
+        seen = [f"== {one.step}\n{one.text}\n" for one in stage.model.requests]
         (folder / "requests.txt").write_text("\n".join(seen))
     world.rest()
     return len(world.checkpoints()) - first, (time.monotonic() - began) / 3600

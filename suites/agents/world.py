@@ -12,6 +12,8 @@ FILES = {
     "src/words.py": "WORDS = ['one', 'two']\n",
     "docs/notes.txt": "first\nsecond\n",
 }
+#: Where agents keep their settings in a project.
+SETTINGS = (".agents", ".claude", ".codex", ".gemini", ".opencode")
 
 
 class World:
@@ -56,6 +58,11 @@ class World:
     def json(self, *arguments):
         return json.loads(self.rappel(*arguments, "--json").stdout)
 
+    def integrations(self):
+        """The states of the integrations by their agents. `status` exits 1 where one is not well."""
+        said = self.rappel("status", "--json", check=False).stdout
+        return {one["agent"]: one["state"] for one in json.loads(said)["integrations"]}
+
     def read(self, path):
         return (self.project / path).read_text()
 
@@ -64,9 +71,14 @@ class World:
         found = {}
         for path in sorted(self.project.rglob("*")):
             relative = path.relative_to(self.project)
-            if path.is_file() and relative.parts[0] not in (".git", ".claude"):
+            if path.is_file() and relative.parts[0] not in (".git", *SETTINGS):
                 found[str(relative)] = hashlib.sha256(path.read_bytes()).hexdigest()
         return found, self.git("rev-parse", "HEAD")
+
+    def mentions(self, word):
+        """The settings of agents in the project that mention a word."""
+        files = [path for folder in SETTINGS for path in (self.project / folder).rglob("*")]
+        return [path for path in files if path.is_file() and word.encode() in path.read_bytes()]
 
     def rest(self):
         """Waits until no worker of a hook is at work."""

@@ -1,33 +1,17 @@
-"""How agents talk to their models: one class for each protocol.
-
-A dialect translates the neutral actions of scripts into the tools of its agent:
-
-    ("write", PATH, TEXT)         ("edit", PATH, OLD, NEW)      ("read", PATH)
-    ("shell", COMMAND)            ("background", COMMAND)       ("subagent", PROMPT)
-    ("enter-worktree", NAME)      ("leave-worktree",)           ("find-worktree-tools",)
-
-Another agent is another dialect here and another class in `agents.py`; scripts and checks stay.
-"""
+"""The Messages API, as Claude Code uses it."""
 
 import json
 import uuid
 
-# An agent refuses a call id that it has seen before, and a resumed session has seen some.
-RUN = uuid.uuid4().hex[:6]
-SUMMARY_REQUEST = "create a detailed summary of the conversation"
+from dialects import RUN, Dialect, event
 
 
-class Anthropic:
-    """The Messages API, as Claude Code uses it."""
-
-    def __init__(self, project):
-        self.project = project
+class Anthropic(Dialect):
+    summary_request = "create a detailed summary of the conversation"
+    needless = frozenset({"await-subagent"})
 
     def is_chat(self, path):
         return path.endswith("/v1/messages")
-
-    def is_loop(self, body):
-        return bool(body.get("tools"))
 
     def user_texts(self, body):
         for message in body.get("messages", []):
@@ -36,9 +20,6 @@ class Anthropic:
                 if isinstance(content, str):
                     content = [{"type": "text", "text": content}]
                 yield from (block["text"] for block in content if block["type"] == "text")
-
-    def asks_for_summary(self, body):
-        return any(SUMMARY_REQUEST in text for text in list(self.user_texts(body))[-1:])
 
     def results(self, body):
         for message in body.get("messages", []):
@@ -49,8 +30,8 @@ class Anthropic:
                     text = json.dumps(block.get("content", ""))
                     yield block["tool_use_id"], not block.get("is_error", False), text
 
-    def call_id(self, name, number):
-        return f"toolu_{RUN}_{name}_{number}".replace("-", "_")
+    def call_id(self, name):
+        return f"toolu_{RUN}_{name}".replace("-", "_")
 
     def tool(self, action, *arguments):
         match action:
@@ -64,7 +45,7 @@ class Anthropic:
                 }
             case "read":
                 return "Read", {"file_path": self.absolute(arguments[0])}
-            case "shell":
+            case "shell" | "failing":
                 return "Bash", {"command": arguments[0], "description": "Run a command"}
             case "background":
                 return "Bash", {
@@ -87,24 +68,21 @@ class Anthropic:
                 return "EnterWorktree", {"name": arguments[0]}
             case "leave-worktree":
                 return "ExitWorktree", {"action": "remove", "discard_changes": True}
-        raise ValueError(f"no such action: {action}")
+        return super().tool(action)
 
-    def absolute(self, path):
-        return str(self.project / path)
-
-    def message(self, body, turn, name):
+    def message(self, body, turn, calls):
         blocks = [{"type": "text", "text": turn["say"]}] if turn.get("say") else []
-        for number, (action, *arguments) in enumerate(turn.get("do", [])):
-            tool, value = self.tool(action, *arguments)
-            call_id = self.call_id(name, number)
-            blocks.append({"type": "tool_use", "id": call_id, "name": tool, "input": value})
+        blocks += [
+            {"type": "tool_use", "id": call_id, "name": tool, "input": value}
+            for call_id, tool, value in calls
+        ]
         return {
             "id": f"msg_{uuid.uuid4().hex}",
             "type": "message",
             "role": "assistant",
             "model": body.get("model", "scripted"),
             "content": blocks,
-            "stop_reason": "tool_use" if turn.get("do") else "end_turn",
+            "stop_reason": "tool_use" if calls else "end_turn",
             "stop_sequence": None,
             "usage": {
                 "input_tokens": 985_000 if turn.get("full") else 1_000,
@@ -116,20 +94,20 @@ class Anthropic:
 
     def stream(self, message):
         opening = dict(message, content=[], stop_reason=None)
-        yield event({"type": "message_start", "message": opening})
+        yield told({"type": "message_start", "message": opening})
         for index, block in enumerate(message["content"]):
             if block["type"] == "text":
                 start, delta = dict(block, text=""), {"type": "text_delta", "text": block["text"]}
             else:
                 start = dict(block, input={})
                 delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-            yield event({"type": "content_block_start", "index": index, "content_block": start})
-            yield event({"type": "content_block_delta", "index": index, "delta": delta})
-            yield event({"type": "content_block_stop", "index": index})
+            yield told({"type": "content_block_start", "index": index, "content_block": start})
+            yield told({"type": "content_block_delta", "index": index, "delta": delta})
+            yield told({"type": "content_block_stop", "index": index})
         ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-        yield event({"type": "message_delta", "delta": ending, "usage": message["usage"]})
-        yield event({"type": "message_stop"})
+        yield told({"type": "message_delta", "delta": ending, "usage": message["usage"]})
+        yield told({"type": "message_stop"})
 
 
-def event(value):
-    return f"event: {value['type']}\ndata: {json.dumps(value)}\n\n".encode()
+def told(value):
+    return event(value, value["type"])
