@@ -192,8 +192,7 @@ impl<'a> Context<'a> {
     /// Where an agent keeps the user's own settings.
     #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
     pub fn agent_folder(&self, agent: &Vendor) -> Result<UserFolder> {
-        let home = std::env::home_dir().filter(|home| home.is_absolute());
-        (agent.user_folder)(&absolute_variable, home.as_deref()).ok_or_else(|| {
+        user_folder(agent).ok_or_else(|| {
             Failure::failed(format!("there is no home folder with the settings of {}", agent.name))
         })
     }
@@ -589,4 +588,10 @@ fn machine() -> String {
         .find_map(first_line)
         .or_else(|| variable("HOSTNAME").and_then(|name| name.into_string().ok()))
         .unwrap_or_default()
+}
+
+/// Where an agent keeps the user's own settings, if there is such a place.
+pub fn user_folder(agent: &Vendor) -> Option<UserFolder> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    (agent.user_folder)(&absolute_variable, home.as_deref())
 }

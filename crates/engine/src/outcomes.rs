@@ -164,7 +164,7 @@ impl<'a> Past<'a> {
         let parents: HashMap<&str, Option<&str>> =
             rows.iter().map(|row| (row.id.as_str(), row.parent.as_deref())).collect();
         let mut line = HashSet::new();
-        let head = rappel.head(rows)?;
+        let head = rappel.head()?;
         let mut at = head.as_ref().map(|row| row.id.as_str());
         while let Some(id) = at {
             if !line.insert(id.to_owned()) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use rappel::hook::Installed;
 use rappel::{Home, Rappel, Workspace};
 use tokio::sync::Semaphore;
 
@@ -17,8 +18,12 @@ pub type Answer<T> = Result<Json<T>, Problem>;
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
+/// Finds the integrations of agents that are installed for a workspace. Another crate knows them.
+pub type FindInstalled = Arc<dyn Fn(&Rappel) -> Vec<Installed> + Send + Sync>;
+
 pub struct Parts {
     pub home: Home,
+    pub installed: FindInstalled,
     pub jobs: Jobs,
     pub hub: Hub,
     /// Files that are sent at once. Each takes a thread, and other requests need some too.
@@ -37,10 +42,10 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub fn new(home: Home) -> Self {
+    pub fn new(home: Home, installed: FindInstalled) -> Self {
         let hub = Hub::new(home.clone());
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self(Arc::new(Parts { jobs: Jobs::new(hub.clone()), hub, home, streams }))
+        Self(Arc::new(Parts { jobs: Jobs::new(hub.clone()), hub, home, installed, streams }))
     }
 
     /// Does an operation of the engine on a workspace as it is now, on a thread that may block.

@@ -19,6 +19,7 @@ mod seed;
 mod serve;
 mod values;
 
+pub use app::FindInstalled;
 pub use serve::{Bound, ServeError, ServeOptions, Server};
 
 /// The OpenAPI document of the HTTP API.

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use crate::access::Rules;
-use crate::app::App;
+use crate::app::{App, FindInstalled};
 use crate::problem::Problem;
 use crate::routes::about::ServerAnswer;
 use crate::{assets, describe, peer, routes};
@@ -92,7 +92,11 @@ pub enum ServeError {
 
 impl Server {
     /// Listens, so that requests are answered from the moment on at which the URL is known.
-    pub fn bind(home: Home, options: &ServeOptions) -> Result<Bound, ServeError> {
+    pub fn bind(
+        home: Home,
+        installed: FindInstalled,
+        options: &ServeOptions,
+    ) -> Result<Bound, ServeError> {
         let token = home.token()?;
         let first = options.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let address = SocketAddr::new(first, options.port);
@@ -127,7 +131,8 @@ impl Server {
         let any_address = options.host.is_some_and(|host| host.is_unspecified());
         let user = rustix::process::geteuid().as_raw();
         let rules = Rules { user, hosts, any_address };
-        Ok(Bound::Here(Box::new(Self { listeners, app: App::new(home), rules, address, token })))
+        let app = App::new(home, installed);
+        Ok(Bound::Here(Box::new(Self { listeners, app, rules, address, token })))
     }
 
     /// Where it listens. One that listens on every address is called by the machine's own.

@@ -542,10 +542,15 @@ impl From<IntegrateError> for Failure {
 
 /// The integrations that are installed for a workspace, of every agent, and those that were.
 pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
-    let records = context.home().ok().and_then(|home| Records::open_existing(&home).ok().flatten());
+    context.home().map(|home| installed_for(rappel, &home)).unwrap_or_default()
+}
+
+/// The same, for a home that is known.
+pub fn installed_for(rappel: &Rappel, home: &Path) -> Vec<Installed> {
+    let records = Records::open_existing(home).ok().flatten();
     let mut all = Vec::new();
     for vendor in VENDORS {
-        let Ok(user) = context.agent_folder(vendor) else { continue };
+        let Some(user) = process::user_folder(vendor) else { continue };
         let found = integrate::installed(vendor, rappel.root(), &user, &process::path_folders());
         let agent = vendor.name;
         all.extend(found.iter().map(|one| Installed {

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use rappel::{ErrorKind, Home};
+use rappel::{ErrorKind, Home, Rappel};
 use rappel_server::{Bound, ServeError, ServeOptions, Server};
 
+use super::integrate::installed_for;
 use crate::errors::{Exit, Failure, Result};
 use crate::process::Context;
 
@@ -41,7 +43,9 @@ pub fn run(args: &Args, context: &Context) -> Result {
     let home = Home::new(context.options()?);
     let options =
         ServeOptions { host: args.host, port: args.port, allow_hosts: args.allow_host.clone() };
-    let server = match Server::bind(home, &options).map_err(failure)? {
+    let folder = context.home()?;
+    let installed = Arc::new(move |rappel: &Rappel| installed_for(rappel, &folder));
+    let server = match Server::bind(home, installed, &options).map_err(failure)? {
         Bound::Already(address) => {
             let url = format!("http://{address}");
             tell(&url, context)?;

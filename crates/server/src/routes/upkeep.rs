@@ -65,8 +65,10 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 async fn status(State(app): State<App>, At(workspace): At) -> Answer<Status> {
-    app.answer(workspace, |rappel| {
+    let installed = app.installed.clone();
+    app.answer(workspace, move |rappel| {
         let mut status = rappel.status()?;
+        rappel.judge_integrations(&mut status, &installed(rappel))?;
         status.hints = status.advice.iter().map(advice::word).collect();
         status.hints.retain(|hint| !hint.is_empty());
         Ok(status)
@@ -88,7 +90,17 @@ async fn lineages(State(app): State<App>, At(workspace): At) -> Answer<Vec<Linea
 }
 
 async fn doctor(State(app): State<App>, At(workspace): At) -> Answer<Vec<Check>> {
-    app.answer(workspace, |rappel| Ok(rappel.doctor()?)).await
+    let installed = app.installed.clone();
+    app.answer(workspace, move |rappel| {
+        let mut checks = rappel.doctor()?;
+        let found = rappel.integrations(&installed(rappel))?;
+        checks.extend(found.iter().map(Check::of_integration));
+        for check in &mut checks {
+            check.hint = advice::sentence(&check.advice);
+        }
+        Ok(checks)
+    })
+    .await
 }
 
 async fn init(
