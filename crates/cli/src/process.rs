@@ -246,8 +246,11 @@ impl<'a> Context<'a> {
             return Ok(named);
         }
         for vendor in VENDORS {
-            let Some(name) = named_by(vendor) else { continue };
-            let Some(session) = rappel.session_called(vendor.name, &name)? else { continue };
+            let session = match named_by(vendor) {
+                Some(name) => rappel.session_called(vendor.name, &name)?,
+                None => session_above(vendor, rappel)?,
+            };
+            let Some(session) = session else { continue };
             // Below `rappel run` the variable names the run, and its agent has its own session.
             if named.is_none() || rappel.session(&session)?.parent == named {
                 return Ok(Some(session));
@@ -494,6 +497,26 @@ pub fn hooked_agent(vendor: &Vendor) -> HookedAgent {
             Process::Variable(name) => variable(name).and_then(|pid| pid.to_str()?.parse().ok()),
             Process::Above(is_agent) => ancestors::nearest(is_agent),
         },
+    }
+}
+
+/// The session of the agent above this process, where that agent names none and has but one here.
+fn session_above(vendor: &Vendor, rappel: &Rappel) -> Result<Option<SessionId>> {
+    let Process::Above(is_agent) = vendor.environment.process else { return Ok(None) };
+    let Some(process) = ancestors::nearest(is_agent).and_then(rappel::process_id) else {
+        return Ok(None);
+    };
+    let mut own = rappel.sessions()?;
+    own.retain(|one| {
+        let is_its = one.provider.as_deref() == Some(vendor.name) && one.process == Some(process);
+        is_its && one.status.is_live()
+    });
+    // Its subagents are in the same process.
+    let ids: Vec<SessionId> = own.iter().map(|one| one.id.clone()).collect();
+    own.retain(|one| one.parent.as_ref().is_none_or(|parent| !ids.contains(parent)));
+    match &own[..] {
+        [one] => Ok(Some(one.id.clone())),
+        _ => Ok(None),
     }
 }
 

@@ -148,6 +148,25 @@ fn a_typed_command_is_answered_in_codexs_form() {
 }
 
 #[test]
+fn a_call_that_changes_nothing_makes_no_checkpoint() {
+    let agent = Agent::called("codex");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": "look"})));
+    let before = agent.checkpoints().len();
+    for id in ["a", "b", "c"] {
+        let call = json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": "ls"}});
+        agent.tell(&agent.payload("PreToolUse", call.clone()));
+        let mut done = call;
+        done["tool_response"] = "a.txt".into();
+        agent.tell(&agent.payload("PostToolUse", done));
+    }
+    agent.rest();
+    assert_eq!(agent.checkpoints().len(), before);
+    let state = agent.state(&format!("codex:{SESSION}"));
+    assert_eq!(state["command_history"].as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn nothing_that_a_hook_is_told_stops_codex() {
     let agent = Agent::called("codex");
     let root = agent.world.project.root().to_str().unwrap().to_owned();

@@ -5,6 +5,7 @@
 
 mod support;
 
+use rappel::ambient::{Clock, SystemClock};
 use serde_json::{Value, json};
 use support::agent::{Agent, SESSION};
 
@@ -55,6 +56,9 @@ fn a_recorded_session_is_saved_before_it_destroys_and_recorded_as_it_was() {
         .map(|call| call["tool"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(tools, ["invoke_agent", "run_shell_command"]);
+    // Whatever the agent calls its shell, it is found by the common name.
+    let found = agent.json(&["find", "--tool", "bash"]);
+    assert_eq!(found["events_total"], 7, "{found}");
     assert!(agent.world.project.path("note.txt").exists());
 }
 
@@ -105,7 +109,7 @@ fn the_same_command_again_is_another_call_and_a_refused_one_is_closed() {
 
 /// The session file of Gemini CLI, with the same prompt and call as its hooks told.
 fn session_file(agent: &Agent, more: &[Value]) {
-    let at = jiff::Timestamp::now().to_string();
+    let at = SystemClock.now().to_string();
     let folder = agent.world.project.outside().join("user/.gemini/tmp/project");
     std::fs::create_dir_all(folder.join("chats")).unwrap();
     let root = agent.world.project.root().to_str().unwrap();
@@ -155,8 +159,9 @@ fn what_hooks_and_the_session_file_tell_is_told_once() {
         let titles = described(&agent.checkpoints(), "prompt");
         assert_eq!(titles, ["run the tests"]);
         let report = agent.json(&["report", &session]);
-        let prompts = report["prompts"].as_array().map(Vec::len);
-        assert_eq!(prompts, Some(1), "{report}");
+        let turns = report["prompts"].as_array().unwrap().iter();
+        let prompts = turns.filter(|one| !one["prompt"].is_null()).count();
+        assert_eq!(prompts, 1, "{report}");
     }
 }
 
@@ -204,6 +209,24 @@ fn a_typed_command_is_answered_and_a_command_file_is_no_prompt() {
     let ran = "done\n\nAbove is what Rappel answered to the user's command `/rappel:list`. It is …";
     assert_eq!(prompt(ran), Value::Null);
     assert_eq!(agent.checkpoints().len(), before);
+}
+
+#[test]
+fn a_call_that_changes_nothing_makes_no_checkpoint() {
+    let agent = Agent::called("gemini");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.tell(&agent.payload("BeforeAgent", json!({"prompt": "look"})));
+    let before = agent.checkpoints().len();
+    for command in ["ls", "cat a.txt", "ls"] {
+        let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
+        agent.tell(&agent.payload("BeforeTool", call.clone()));
+        let mut done = call;
+        done["tool_response"] = json!({"llmContent": "Output: x"});
+        agent.tell(&agent.payload("AfterTool", done));
+    }
+    agent.rest();
+    assert_eq!(agent.checkpoints().len(), before);
+    assert_eq!(calls(&agent, &format!("gemini:{SESSION}")).len(), 3);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, Group};
 use crate::json_text::{Document, Edits, Member, Unfit};
+use crate::owned::Owner;
 use crate::scope::Scope;
 use crate::servers;
 
@@ -192,10 +193,8 @@ pub struct Present {
     pub caller: Option<Caller>,
     /// For whom they say that they stand there.
     pub scope: Option<Scope>,
-    /// It has our server for MCP.
-    pub server: bool,
-    /// It has a server of our name that is not ours.
-    pub other_server: bool,
+    /// Whose the server for MCP is that has our name, if there is one.
+    pub server: Option<Owner>,
     /// Its status line is ours.
     pub status_line: bool,
     /// It has a status line, whoever wrote it.
@@ -215,8 +214,10 @@ pub fn present(text: &str, mark: &str) -> Result<Present, Unfit> {
     Ok(Present {
         caller: line.and_then(|line| Caller::of_line(line, mark)),
         scope: line.map(Scope::of_line),
-        server: server.as_ref().is_some_and(servers::is_ours),
-        other_server: server.is_some_and(|server| !servers::is_ours(&server)),
+        server: server.map(|server| match servers::is_ours(&server) {
+            true => Owner::Rappel,
+            false => Owner::User,
+        }),
         status_line: members.iter().any(|member| is_our_status_line(&document, member, mark)),
         any_status_line: members.iter().any(|member| member.name == "statusLine"),
     })

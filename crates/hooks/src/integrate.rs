@@ -301,7 +301,9 @@ pub fn install(
         changes.written.push(path.clone());
     }
     match place.vendor.servers {
-        Servers::WithHooks(_) if extras.server && found.other_server => changes.kept.push(path),
+        Servers::WithHooks(_) if extras.server && found.server == Some(Owner::User) => {
+            changes.kept.push(path);
+        }
         Servers::WithHooks(_) if extras.server && changed => changes.servers.push(path),
         Servers::Apart { register, .. } if extras.server => {
             let mut registered = register(place, caller, records)?;
@@ -329,7 +331,9 @@ fn wanted(place: &Place, caller: &Caller, extras: Extras, found: &Present) -> Te
     };
     let status_line = vendor.status_line.filter(|_| extras.status_line || found.status_line);
     let server = match vendor.servers {
-        Servers::WithHooks(entry) if extras.server || found.server => Some(entry(caller)),
+        Servers::WithHooks(entry) if extras.server || found.server == Some(Owner::Rappel) => {
+            Some(entry(caller))
+        }
         _ => None,
     };
     Text::Settings(Wanted {

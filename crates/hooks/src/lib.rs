@@ -46,7 +46,7 @@ pub struct Vendor {
     pub environment: Environment,
     /// Where it keeps the user's own settings: for the folder that an environment variable names,
     /// and the user's home.
-    pub user_folder: fn(&dyn Fn(&str) -> Option<PathBuf>, Option<&Path>) -> Option<UserFolder>,
+    pub user_folder: fn(Variables<'_>, Option<&Path>) -> Option<UserFolder>,
     /// Reads what a hook was given.
     pub event: fn(&[u8], Option<ProcessId>) -> Result<Event, PayloadError>,
     /// What goes to the hook's standard output; empty where there is nothing to say.
@@ -67,6 +67,9 @@ pub struct Vendor {
     /// settings.
     pub rewound: fn(&Path) -> Option<String>,
 }
+
+/// The folders that environment variables name.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<PathBuf>;
 
 /// What an agent tells the programs that it starts: the names of environment variables.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ fn is_of_session(one: &Planned, name: &str) -> bool {
         return false;
     }
     let mut head = Vec::new();
-    let read = held::open(&one.root.join(one.path.to_string()))
+    let read = held::open(one.root.join(one.path.to_string()))
         .and_then(|file| (&*file).take(HEAD).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
     read.is_ok() && text.lines().next().is_some_and(|line| line.contains(name))
