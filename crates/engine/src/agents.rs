@@ -15,6 +15,7 @@ mod folders;
 mod imported;
 mod ingest;
 mod journal;
+mod opencode;
 mod patches;
 mod prompts;
 mod put_back;
