@@ -42,6 +42,11 @@ impl Provider {
         }
     }
 
+    /// Whether its hooks name each call as its transcript does.
+    pub fn names_calls(self) -> bool {
+        self != Self::Gemini
+    }
+
     /// The provider of that name.
     pub fn named(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|provider| provider.as_str().as_bytes() == name)

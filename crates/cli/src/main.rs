@@ -1,5 +1,6 @@
 //! The `rappel` command: reads the command line, has the engine do the work, shows what came of it.
 
+mod ancestors;
 mod args;
 mod commands;
 mod confirm;

@@ -12,11 +12,13 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use rappel::ambient::{Clock, SystemClock};
 use rappel::{Environment, ErrorKind, OpenOptions, Operation, Rappel, Surroundings};
-use rappel_hooks::{VENDORS, Vendor};
+use rappel_hooks::integrate::UserFolder;
+use rappel_hooks::{Process, VENDORS, Vendor};
 use rappel_types::Advice;
 use rappel_types::agents::SessionId;
 use rappel_types::{Reference, RelPath, Timestamp, When, WorkspaceId, time};
 
+use crate::ancestors;
 use crate::args::Flags;
 use crate::errors::{Failure, Result};
 use crate::output::{Output, clean};
@@ -189,17 +191,11 @@ impl<'a> Context<'a> {
 
     /// Where an agent keeps the user's own settings.
     #[allow(clippy::unused_self, reason = "what the process says is asked of the context")]
-    pub fn agent_folder(&self, agent: &Vendor) -> Result<PathBuf> {
-        let (variable, name) = agent.folder;
-        let user = || std::env::home_dir().filter(|home| home.is_absolute());
-        absolute_variable(variable).or_else(|| user().map(|home| home.join(name))).ok_or_else(
-            || {
-                Failure::failed(format!(
-                    "there is no home folder with the settings of {}",
-                    agent.name
-                ))
-            },
-        )
+    pub fn agent_folder(&self, agent: &Vendor) -> Result<UserFolder> {
+        let home = std::env::home_dir().filter(|home| home.is_absolute());
+        (agent.user_folder)(&absolute_variable, home.as_deref()).ok_or_else(|| {
+            Failure::failed(format!("there is no home folder with the settings of {}", agent.name))
+        })
     }
 
     /// The agent session that the process belongs to, if it says so.
@@ -251,10 +247,7 @@ impl<'a> Context<'a> {
             return Ok(named);
         }
         for vendor in VENDORS {
-            let Some(name) = variable(vendor.session).and_then(|name| name.into_string().ok())
-            else {
-                continue;
-            };
+            let Some(name) = named_by(vendor) else { continue };
             let Some(session) = rappel.session_called(vendor.name, &name)? else { continue };
             // Below `rappel run` the variable names the run, and its agent has its own session.
             if named.is_none() || rappel.session(&session)?.parent == named {
@@ -497,9 +490,17 @@ pub struct HookedAgent {
 /// Asks the environment for the agent whose hook this is. Nothing else of it is looked at, or kept.
 pub fn hooked_agent(vendor: &Vendor) -> HookedAgent {
     HookedAgent {
-        project: absolute_variable(vendor.project),
-        process: variable(vendor.process).and_then(|pid| pid.to_str()?.parse().ok()),
+        project: vendor.environment.project.and_then(absolute_variable),
+        process: match vendor.environment.process {
+            Process::Variable(name) => variable(name).and_then(|pid| pid.to_str()?.parse().ok()),
+            Process::Above(is_agent) => ancestors::nearest(is_agent),
+        },
     }
+}
+
+/// What an agent calls its session, where it tells the programs in its shell.
+pub fn named_by(vendor: &Vendor) -> Option<String> {
+    variable(vendor.environment.session?).and_then(|name| name.into_string().ok())
 }
 
 /// What `RAPPEL_LOG` asks to be logged.

@@ -8,6 +8,7 @@ mod append;
 mod at;
 mod auto;
 mod board;
+mod calls;
 mod capture;
 mod connected;
 mod find;

@@ -18,7 +18,7 @@ pub use checkpoints::{
     CopyAnswer, DeleteAnswer, FileContent, LokiAnswer, LokiSaveAnswer, SaveAnswer, ShowAnswer,
     ShownEntry, UndeleteAnswer, UndoAnswer,
 };
-pub use integrations::{ClaudeAnswer, GitHooksAnswer, RemovedAnswer, SystemdAnswer};
+pub use integrations::{AgentAnswer, GitHooksAnswer, RemovedAnswer, SystemdAnswer};
 pub use replay::{
     ReplayExitAnswer, ReplayFiles, ReplayHead, ReplayOverview, ReplayStep, StepTitle,
 };

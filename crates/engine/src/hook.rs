@@ -17,7 +17,7 @@ use std::path::Path;
 use rappel_types::config::HooksConfig;
 
 pub use event::{Answer, Call, CallKind, Event, Moment, Outcome, Start, Subagent};
-pub use health::{Installed, Integration, IntegrationState};
+pub use health::{Installed, Integration, IntegrationState, Trust};
 pub use hear::Heard;
 pub use workers::{AtWork, Failure, Workers};
 

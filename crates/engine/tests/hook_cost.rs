@@ -27,6 +27,8 @@ fn event(moment: Moment) -> Event {
         subagent: None,
         process: None,
         folder: None,
+        carries_context: true,
+        silent_compaction: false,
         moment,
     }
 }

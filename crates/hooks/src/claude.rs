@@ -1,30 +1,67 @@
 //! Claude Code: its hooks' payloads, the answers that it understands, and what `rappel integrate
 //! claude` writes.
 //!
-//! Its hooks are described at <https://code.claude.com/docs/en/hooks>; what real runs sent stands
-//! in
-//! `tests/fixtures/claude`.
+//! Its hooks are described at <https://code.claude.com/docs/en/hooks>.
 
 mod answer;
 pub mod commands;
 pub mod handlers;
-pub mod integrate;
-pub mod mcp;
+mod mcp;
 mod payload;
-pub mod settings;
 
-use crate::Vendor;
+use std::path::PathBuf;
+
+use rappel::hook::Trust;
+
+use crate::integrate::{Commands, Hooks, Layout, Place, Servers, UserFolder};
+use crate::scope::Scope;
+use crate::{Environment, Process, Vendor};
 
 /// Claude Code.
-pub const VENDOR: Vendor = Vendor {
+pub static VENDOR: Vendor = Vendor {
     name: NAME,
-    project: "CLAUDE_PROJECT_DIR",
-    process: "CLAUDE_PID",
-    session: "CLAUDE_CODE_SESSION_ID",
-    folder: ("CLAUDE_CONFIG_DIR", ".claude"),
-    stands_aside: integrate::stands_aside,
+    title: "Claude Code",
+    mark: handlers::MARK,
+    environment: Environment {
+        project: Some("CLAUDE_PROJECT_DIR"),
+        process: Process::Variable("CLAUDE_PID"),
+        session: Some("CLAUDE_CODE_SESSION_ID"),
+    },
+    user_folder: |variable, home| {
+        let chosen = variable("CLAUDE_CONFIG_DIR");
+        let is_chosen = chosen.is_some();
+        let path = chosen.or_else(|| home.map(|home| home.join(".claude")))?;
+        Some(UserFolder { path, is_chosen })
+    },
     event: payload::event,
     answer: answer::answer,
+    layout: Layout {
+        project: ".claude",
+        hooks: |scope| match scope {
+            Scope::Local => "settings.local.json",
+            Scope::Shared | Scope::User => "settings.json",
+        },
+        skill: "skills/rappel",
+        commands: Some(Commands {
+            folder: "commands/rappel",
+            extension: "md",
+            text: commands::file,
+            typed: |name| format!("/rappel:{name}"),
+        }),
+        others: |_, _| Vec::new(),
+    },
+    hooks: Hooks::Handlers(handlers::groups),
+    status_line: Some(handlers::status_line),
+    servers: Servers::Apart { register: mcp::register, unregister: mcp::unregister },
+    // It trusts a folder as a whole, and runs no hooks but in trusted ones.
+    trust: |_| Trust::Given,
+    notes,
 };
 
 const NAME: &str = "claude";
+
+fn notes(place: &Place) -> Vec<String> {
+    let files: Vec<PathBuf> = Scope::ALL.map(|scope| place.of(scope).settings()).into();
+    let files: Vec<&std::path::Path> = files.iter().map(PathBuf::as_path).collect();
+    handlers::switched_off(&files).into_iter().collect()
+}

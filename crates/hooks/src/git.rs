@@ -12,9 +12,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::claude::handlers::{Caller, Program};
-use crate::claude::integrate::Changes;
+use crate::caller::{Caller, Program};
 use crate::files::{self, FileError, Result};
+use crate::integrate::Changes;
 use crate::json_text::Edits;
 use crate::owned::{Owner, owner, sealed};
 use crate::records::{Records, Settings, checksum};

@@ -36,6 +36,16 @@ pub struct Edit {
 pub struct Edits(Vec<Edit>);
 
 impl Edits {
+    /// The one edit that cuts so many bytes out at a place.
+    pub fn cut(at: usize, length: usize) -> Self {
+        Self(vec![Edit { at, remove: length, insert: String::new() }])
+    }
+
+    /// The one edit that puts a text in the place of so many bytes.
+    pub fn replace(at: usize, length: usize, insert: &str) -> Self {
+        Self(vec![Edit { at, remove: length, insert: insert.to_owned() }])
+    }
+
     /// The text after the edits; nothing if they do not fit it.
     pub fn apply(&self, text: &str) -> Option<String> {
         let mut text = text.to_owned();

@@ -23,6 +23,9 @@ const PATIENCE: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     version: u32,
+    /// Whose folder it is; nothing in records of versions that knew one agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The folder: `.claude`.
     pub folder: PathBuf,
     /// Settings files in it, by their names.
@@ -116,6 +119,7 @@ impl Records {
         let found = found.filter(|record| record.version == VERSION && record.folder == folder);
         found.unwrap_or_else(|| Record {
             version: VERSION,
+            agent: None,
             folder: folder.to_owned(),
             settings: BTreeMap::new(),
             made: Vec::new(),
@@ -142,12 +146,17 @@ impl Records {
 
     /// Every folder that there is a record of.
     pub fn folders(&self) -> Vec<PathBuf> {
+        self.all().into_iter().map(|record| record.folder).collect()
+    }
+
+    /// Every record, by folder.
+    pub fn all(&self) -> Vec<Record> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let text = entries.filter_map(|entry| files::read(&entry.path()).ok().flatten());
         let records = text.filter_map(|text| serde_json::from_str::<Record>(&text).ok());
-        let mut folders: Vec<PathBuf> = records.map(|record| record.folder).collect();
-        folders.sort();
-        folders
+        let mut records: Vec<Record> = records.collect();
+        records.sort_by(|one, other| one.folder.cmp(&other.folder));
+        records
     }
 
     fn path(&self, folder: &Path) -> PathBuf {

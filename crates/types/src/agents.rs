@@ -23,6 +23,7 @@ mod said;
 mod session;
 mod shown;
 mod state;
+pub mod tools;
 
 pub use diff::{AgentsDiff, Change, ChangeKind};
 pub use event::{Body, EVENT_VERSION, Event, EventError, payload};

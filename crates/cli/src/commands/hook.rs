@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rappel::ambient::{Clock, SystemClock};
 use rappel::hook::{Answer, Call, Event, Moment, Workers, budgets};
 use rappel::process_id;
+use rappel_hooks::integrate::stands_aside;
 use rappel_hooks::typed::{self, Typed};
-use rappel_hooks::{PayloadError, Scope, VENDORS, Vendor};
+use rappel_hooks::{PayloadError, Scope, VENDORS, Vendor, vendor};
 use rappel_types::agents::{ProcessId, SessionId};
 use rappel_types::config::HooksConfig;
 use serde::{Deserialize, Serialize};
@@ -87,9 +88,8 @@ fn caller(name: &str) -> Result<Caller, String> {
     if name == hook_git::GIT {
         return Ok(Caller::Git);
     }
-    let known = VENDORS.iter().find(|vendor| vendor.name == name);
     let names = || VENDORS.iter().map(|vendor| vendor.name).collect::<Vec<_>>().join(", ");
-    known.map(Caller::Agent).ok_or_else(|| format!("there are {}, git", names()))
+    vendor(name).map(Caller::Agent).ok_or_else(|| format!("there are {}, git", names()))
 }
 
 /// How long the agent waits for each event.
@@ -136,6 +136,7 @@ fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instan
             workers.pass_over(&name);
             return Ok(());
         }
+        Err(PayloadError::Nothing) => return Ok(()),
         Err(error) => {
             let folder = agent.project.unwrap_or_else(|| PathBuf::from("."));
             workers.note_failure(&context.within(&folder).root(), &error.to_string());
@@ -145,7 +146,7 @@ fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instan
     drop(payload);
     let folder = agent.project.or_else(|| event.folder.as_ref().map(PathBuf::from));
     if let (Some(project), Ok(user)) = (&folder, context.agent_folder(vendor))
-        && (vendor.stands_aside)(args.scope(), project, &user, &process::path_folders())
+        && stands_aside(vendor, args.scope(), project, &user, &process::path_folders())
     {
         return Ok(());
     }

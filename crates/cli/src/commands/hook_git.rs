@@ -8,6 +8,7 @@ use rappel::{Rappel, SaveOptions};
 use rappel_types::Trigger;
 use rustix::process::Pid;
 
+use crate::ancestors::parent_of;
 use crate::detached;
 use crate::errors::Result;
 use crate::process::Context;
@@ -48,12 +49,6 @@ fn outermost_git(mut pid: Pid) -> Option<OwnedFd> {
         pid = parent;
     }
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
-}
-
-fn parent_of(pid: Pid) -> Option<Pid> {
-    let status = read_process(pid, "status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    Pid::from_raw(line.trim().parse().ok()?)
 }
 
 fn read_process(pid: Pid, name: &str) -> Option<String> {

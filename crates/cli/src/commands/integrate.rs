@@ -1,19 +1,17 @@
 //! `rappel integrate`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use rappel::answers::{ClaudeAnswer, RemovedAnswer};
-use rappel::hook::Installed;
+use rappel::answers::{AgentAnswer, RemovedAnswer};
+use rappel::hook::{Installed, Trust};
 use rappel::{ErrorKind, ListFilter, Rappel, SaveOptions};
-use rappel_hooks::claude;
-use rappel_hooks::claude::handlers::{Caller, Program, Scope};
-use rappel_hooks::claude::integrate::{self, Changes, IntegrateError, Place};
-use rappel_hooks::claude::mcp::{self, Registry};
+use rappel_hooks::caller::{Caller, Program};
 use rappel_hooks::files::FileError;
+use rappel_hooks::integrate::{self, Changes, Extras, IntegrateError, Place, UserFolder};
 use rappel_hooks::records::Records;
 use rappel_hooks::typed::SLASHES;
+use rappel_hooks::{Scope, VENDORS, Vendor, vendor};
 use rappel_types::CheckpointId;
 
 use super::{help, integrate_git, integrate_systemd, trust};
@@ -85,6 +83,10 @@ pub struct Args {
 enum Agent {
     /// Claude Code
     Claude,
+    /// Codex
+    Codex,
+    /// Gemini CLI
+    Gemini,
     /// git: a checkpoint after each commit, merge and rewrite
     Git,
     /// systemd: a unit that keeps the clock (rappel watch)
@@ -110,15 +112,31 @@ pub(super) fn flag(scope: Scope) -> &'static str {
     }
 }
 
+impl Agent {
+    /// The vendor of that name; none for what is no agent.
+    fn vendor(self) -> Option<&'static Vendor> {
+        let name = self.to_possible_value()?;
+        vendor(name.get_name())
+    }
+}
+
 pub fn run(args: &Args, context: &Context) -> Result {
-    let agent = args.agent.filter(|_| !args.all).unwrap_or(Agent::Claude);
-    let one_place = match agent {
-        Agent::Claude => None,
-        Agent::Git => Some("git's hooks belong to one repository"),
-        Agent::Systemd => Some("the unit of systemd is yours, for all your projects"),
-    };
-    let of_claude = args.user || args.shared || args.status_line || args.mcp;
-    if let (Some(message), true) = (one_place, of_claude) {
+    if args.all {
+        return remove(args, &VENDORS, context);
+    }
+    // Without --all there is one: the command line asks for it.
+    let agent = args.agent.unwrap_or(Agent::Claude);
+    if let Some(vendor) = agent.vendor() {
+        return match args.remove {
+            true => remove(args, &[vendor], context),
+            false => install(vendor, args, context),
+        };
+    }
+    if args.user || args.shared || args.status_line || args.mcp {
+        let message = match agent {
+            Agent::Git => "git's hooks belong to one repository",
+            _ => "the unit of systemd is yours, for all your projects",
+        };
         return Err(Failure {
             kind: ErrorKind::Usage,
             message: message.into(),
@@ -126,18 +144,24 @@ pub fn run(args: &Args, context: &Context) -> Result {
         });
     }
     match (agent, args.remove) {
-        (Agent::Claude, true) => remove(args, context),
-        (Agent::Claude, false) => install(args, context),
         (Agent::Git, true) => integrate_git::remove(context),
         (Agent::Git, false) => integrate_git::install(context),
-        (Agent::Systemd, true) => integrate_systemd::remove(context),
-        (Agent::Systemd, false) => integrate_systemd::install(context),
+        (_, true) => integrate_systemd::remove(context),
+        (_, false) => integrate_systemd::install(context),
     }
 }
 
-fn install(args: &Args, context: &Context) -> Result {
+fn install(vendor: &'static Vendor, args: &Args, context: &Context) -> Result {
     let scope = args.scope();
-    let place = Place::new(scope, &context.root(), &context.agent_folder(&claude::VENDOR)?);
+    if args.status_line && vendor.status_line.is_none() {
+        let message = format!("the status line of {} cannot show what Rappel says", vendor.title);
+        return Err(Failure {
+            kind: ErrorKind::Usage,
+            message,
+            hint: Some("leave out --status-line".into()),
+        });
+    }
+    let place = Place::new(vendor, scope, &context.root(), &context.agent_folder(vendor)?);
     let program = match scope {
         Scope::Shared => Program::OnPath,
         Scope::Local | Scope::User => Program::At(installed_program()?),
@@ -147,14 +171,13 @@ fn install(args: &Args, context: &Context) -> Result {
     // A home that cannot be used is told before anything is written.
     let rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;
-    let mut changes = integrate::install(&place, &caller, args.status_line, &records)?;
+    let extras = Extras { status_line: args.status_line, server: args.mcp };
+    let changes = integrate::install(&place, &caller, extras, &records)?;
     drop(records);
-    if args.mcp {
-        changes.extend(mcp::register(&registry(scope, &context.root(), context)?, &caller)?);
-    }
 
     let output = context.output;
-    let remove_with = context.suggest(&format!("integrate claude --remove{}", flag(scope)));
+    let name = vendor.name;
+    let remove_with = context.suggest(&format!("integrate {name} --remove{}", flag(scope)));
     if !output.json && !output.quiet {
         let text = written(&place, &caller, &changes);
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
@@ -162,20 +185,22 @@ fn install(args: &Args, context: &Context) -> Result {
     // The folder in which the user's own settings are changed need not be a project.
     let saved = match scope == Scope::User && !rappel::is_project(rappel.root()) {
         true => None,
-        false => first_save(&rappel, "Claude Code integrated", &changes, context)?,
+        false => {
+            let message = format!("{} integrated", vendor.title);
+            first_save(&rappel, &message, &changes, context)?
+        }
     };
     let notes = notes(&place, &changes, context);
-    let names: Vec<String> =
-        SLASHES.iter().map(|slash| format!("/rappel:{}", slash.name)).collect();
+    let names: Vec<String> = match &vendor.layout.commands {
+        Some(commands) => SLASHES.iter().map(|slash| (commands.typed)(slash.name)).collect(),
+        None => Vec::new(),
+    };
     if output.json {
-        output.answer_json(&ClaudeAnswer {
-            agent: "claude",
+        output.answer_json(&AgentAnswer {
+            agent: name,
             scope: scope.as_str(),
             settings: place.settings().display().to_string(),
-            program: match caller.program() {
-                Program::At(path) => path.display().to_string(),
-                Program::OnPath => "rappel".into(),
-            },
+            program: caller.program().as_text(),
             changed: !changes.is_empty(),
             written: texts(&changes.written),
             removed: texts(&changes.removed),
@@ -189,11 +214,12 @@ fn install(args: &Args, context: &Context) -> Result {
     }
     if !output.quiet {
         output.answer(|out| {
-            writeln!(
-                out,
-                "\nType into Claude Code's prompt, and Rappel answers without the model:"
-            )?;
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let title = vendor.title;
+            writeln!(out, "\nType into {title}'s prompt, and Rappel answers without the model:")?;
+            let names: Vec<&str> = match names.is_empty() {
+                true => vec!["rappel undo", "rappel status", "rappel list"],
+                false => names.iter().map(String::as_str).collect(),
+            };
             writeln!(out, "  {}", help::wrapped(&names, 2))?;
             let paint = output.paint();
             Ok(writeln!(out, "{}", paint.faint(&format!("Remove all of it with: {remove_with}")))?)
@@ -205,37 +231,30 @@ fn install(args: &Args, context: &Context) -> Result {
     Ok(Exit::Done)
 }
 
-/// Where the MCP server of a scope is registered.
-fn registry(scope: Scope, root: &Path, context: &Context) -> Result<Registry> {
-    let folder = context.agent_folder(&claude::VENDOR)?;
-    // Claude's file for the user stands beside its usual folder, and in one that was chosen.
-    let (chosen, usual) = claude::VENDOR.folder;
-    let beside = process::variable(chosen).is_none() && folder.ends_with(usual);
-    let place = if beside { folder.parent().unwrap_or(&folder) } else { &folder };
-    Ok(Registry::new(scope, root, &place.join(".claude.json")).map_err(IntegrateError::from)?)
-}
-
 /// What was written, a line each.
 fn written(place: &Place, caller: &Caller, changes: &Changes) -> String {
+    let vendor = place.vendor;
     if changes.is_empty() {
-        return format!("Claude Code is integrated already, by {}\n", place.settings().display());
+        let file = place.settings();
+        return format!("{} is integrated already, by {}\n", vendor.title, file.display());
     }
     let mut text = String::new();
-    let (commands, skill) = (place.commands(), place.skill());
-    for path in changes
-        .written
-        .iter()
-        .filter(|path| path.ends_with(".mcp.json") || path.ends_with(".claude.json"))
-    {
+    for path in &changes.servers {
         text.push_str(&format!("Wrote {}: the MCP server `rappel`\n", path.display()));
     }
+    let folders = place.commands().map(|folder| (folder, "commands"));
+    let folders: Vec<_> = folders.into_iter().chain([(place.skill(), "skill")]).collect();
     for path in &changes.written {
         if *path == place.settings() {
-            let calls = clean(&caller.line("hook claude"));
+            let calls = clean(&caller.line(&format!("hook {}", vendor.name)));
             text.push_str(&format!("Wrote {}: hooks that call {calls}\n", path.display()));
+        } else if !changes.servers.contains(path)
+            && !folders.iter().any(|(folder, _)| path.starts_with(folder))
+        {
+            text.push_str(&format!("Wrote {}\n", path.display()));
         }
     }
-    for (folder, what) in [(commands, "commands"), (skill, "skill")] {
+    for (folder, what) in folders {
         if changes.written.iter().any(|path| path.starts_with(&folder)) {
             text.push_str(&format!("Wrote {}: {what}\n", folder.display()));
         }
@@ -286,23 +305,21 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
     if changes.other_status_line {
         notes.push(format!("{} has another status line, which stays", place.settings().display()));
     }
-    let Ok(user) = context.agent_folder(&claude::VENDOR) else { return notes };
-    let root = context.root();
-    if let Some(file) = integrate::hooks_disabled(&root, &user) {
-        let file = file.display();
-        notes.push(format!("{file} has disableAllHooks, so Claude Code runs no hooks"));
-    }
-    for one in integrate::installed(&root, &user, &process::path_folders()) {
-        if one.scope == place.scope && !one.works {
-            notes.push("`rappel` is not on your PATH, so the hooks do nothing here".into());
+    notes.extend((place.vendor.notes)(place));
+    let name = place.vendor.name;
+    let path = process::path_folders();
+    for one in integrate::installed(place.vendor, &place.root, &place.user, &path) {
+        if one.settings == place.settings() {
+            if !one.works {
+                notes.push("`rappel` is not on your PATH, so the hooks do nothing here".into());
+            }
+            continue;
         }
-        if one.scope != place.scope {
-            let remove = context.suggest(&format!("integrate claude --remove{}", flag(one.scope)));
-            notes.push(format!(
-                "{} has Rappel's hooks too, and one of them is enough: {remove}",
-                one.settings.display()
-            ));
-        }
+        let remove = context.suggest(&format!("integrate {name} --remove{}", flag(one.scope)));
+        notes.push(format!(
+            "{} has Rappel's hooks too, and one of them is enough: {remove}",
+            one.settings.display()
+        ));
     }
     notes
 }
@@ -318,10 +335,9 @@ pub(super) fn left_alone(changes: &Changes) -> Vec<String> {
     changes.kept.iter().map(note).collect()
 }
 
-fn remove(args: &Args, context: &Context) -> Result {
-    let (root, user) = (context.root(), context.agent_folder(&claude::VENDOR)?);
+fn remove(args: &Args, vendors: &[&'static Vendor], context: &Context) -> Result {
+    let root = context.root();
     let records = Records::open_existing(&context.home()?).map_err(IntegrateError::from)?;
-    let mut places = vec![Place::new(args.scope(), &root, &user)];
     let mut all = Changes::default();
     // One that cannot be removed does not keep the others from being removed.
     let mut failed = None;
@@ -336,34 +352,28 @@ fn remove(args: &Args, context: &Context) -> Result {
             Ok(changes) => all.extend(changes),
             Err(failure) => failed = failed.or(Some(failure)),
         }
-        let scopes = [Scope::Local, Scope::Shared, Scope::User];
-        places = scopes.map(|scope| Place::new(scope, &root, &user)).into();
-        for folder in records.as_ref().map(Records::folders).unwrap_or_default() {
-            let is_known = places.iter().any(|place| place.folder == folder);
-            if !is_known && !integrate_git::is_of_git(&folder) {
-                places.extend(
-                    scopes[..2].iter().map(|&scope| Place { scope, folder: folder.clone() }),
-                );
+    }
+    let mut others = Vec::new();
+    for vendor in vendors {
+        let user = context.agent_folder(vendor)?;
+        let places = match args.all {
+            true => every_place(vendor, &root, &user, records.as_ref()),
+            false => vec![Place::new(vendor, args.scope(), &root, &user)],
+        };
+        for place in &places {
+            match integrate::unregister(place, records.as_ref()) {
+                Ok(changes) => all.extend(changes),
+                Err(error) => failed = failed.or(Some(error.into())),
             }
         }
-    }
-    let mut scopes: BTreeSet<Scope> = places.iter().map(|place| place.scope).collect();
-    if root.to_str().is_none() {
-        // Such a folder cannot be registered.
-        scopes.retain(|scope| *scope == Scope::User);
-    }
-    for scope in scopes {
-        let taken =
-            registry(scope, &root, context).and_then(|registry| Ok(mcp::unregister(&registry)?));
-        match taken {
-            Ok(changes) => all.extend(changes),
-            Err(failure) => failed = failed.or(Some(failure)),
+        for place in &places {
+            match integrate::remove(place, records.as_ref()) {
+                Ok(changes) => all.extend(changes),
+                Err(error) => failed = failed.or(Some(error.into())),
+            }
         }
-    }
-    for place in &places {
-        match integrate::remove(place, records.as_ref()) {
-            Ok(changes) => all.extend(changes),
-            Err(error) => failed = failed.or(Some(error.into())),
+        if !args.all {
+            others = still_there(vendor, &root, &user, context);
         }
     }
     drop(records);
@@ -373,21 +383,58 @@ fn remove(args: &Args, context: &Context) -> Result {
     all.kept.sort();
     all.kept.dedup();
     let mut notes = left_alone(&all);
-    if !args.all {
-        notes.extend(still_there(&root, &user, context));
-    }
-    told("claude", &all, &notes, context)?;
+    notes.extend(others);
+    let name = match vendors {
+        [vendor] => vendor.name,
+        _ => "all",
+    };
+    told(name, &all, &notes, context)?;
     match failed {
         Some(failure) => Err(failure),
         None => Ok(Exit::Done),
     }
 }
 
+/// Every place in which something of ours may be: in this project, in the user's own settings, and
+/// in every project that there is a record of.
+fn every_place(
+    vendor: &'static Vendor,
+    root: &Path,
+    user: &UserFolder,
+    records: Option<&Records>,
+) -> Vec<Place> {
+    let place = |scope: Scope| Place::new(vendor, scope, root, user);
+    let mut places: Vec<Place> = Scope::ALL.map(place).into();
+    for record in records.map(Records::all).unwrap_or_default() {
+        let folder = record.folder;
+        // Records of earlier versions say nothing: they knew Claude Code alone.
+        let agent = record.agent.as_deref().unwrap_or("claude");
+        let is_known = places.iter().any(|place| place.folder == folder);
+        if agent != vendor.name || is_known || integrate_git::is_of_git(&folder) {
+            continue;
+        }
+        let above = folder.parent().filter(|_| folder.ends_with(vendor.layout.project));
+        let root = above.unwrap_or(root).to_owned();
+        places.extend([Scope::Local, Scope::Shared].map(|scope| Place {
+            folder: folder.clone(),
+            root: root.clone(),
+            ..place(scope)
+        }));
+    }
+    places
+}
+
 /// Where else the hooks are.
-fn still_there(root: &Path, user: &Path, context: &Context) -> Vec<String> {
-    let others = integrate::installed(root, user, &process::path_folders()).into_iter();
+fn still_there(
+    vendor: &'static Vendor,
+    root: &Path,
+    user: &UserFolder,
+    context: &Context,
+) -> Vec<String> {
+    let others = integrate::installed(vendor, root, user, &process::path_folders()).into_iter();
     let note = |one: integrate::Installed| {
-        let remove = context.suggest(&format!("integrate claude --remove{}", flag(one.scope)));
+        let flag = flag(one.scope);
+        let remove = context.suggest(&format!("integrate {} --remove{flag}", vendor.name));
         format!("{} still has Rappel's hooks: {remove}", one.settings.display())
     };
     others.map(note).collect()
@@ -489,25 +536,35 @@ impl From<IntegrateError> for Failure {
 
 /// The integrations that are installed for a workspace, of every agent, and those that were.
 pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
-    let Ok(user) = context.agent_folder(&claude::VENDOR) else { return Vec::new() };
-    let found = integrate::installed(rappel.root(), &user, &process::path_folders());
-    let agent = claude::VENDOR.name;
-    let of = |one: &integrate::Installed| Installed {
-        agent: agent.to_owned(),
-        place: one.settings.display().to_string(),
-        works: one.works,
-        whole: one.whole,
-        gone: false,
-    };
-    let mut all: Vec<Installed> = found.iter().map(of).collect();
     let records = context.home().ok().and_then(|home| Records::open_existing(&home).ok().flatten());
-    let folder = rappel.root().join(".claude");
-    for name in records.iter().flat_map(|records| records.of(&folder).settings.into_keys()) {
-        let settings = folder.join(name);
-        if !found.iter().any(|one| one.settings == settings) {
-            let place = settings.display().to_string();
-            let agent = agent.to_owned();
-            all.push(Installed { agent, place, works: false, whole: false, gone: true });
+    let mut all = Vec::new();
+    for vendor in VENDORS {
+        let Ok(user) = context.agent_folder(vendor) else { continue };
+        let found = integrate::installed(vendor, rappel.root(), &user, &process::path_folders());
+        let agent = vendor.name;
+        all.extend(found.iter().map(|one| Installed {
+            agent: agent.to_owned(),
+            place: one.settings.display().to_string(),
+            works: one.works,
+            whole: one.whole,
+            gone: false,
+            trust: one.trust,
+        }));
+        let folder = rappel.root().join(vendor.layout.project);
+        let hooks = [Scope::Local, Scope::Shared].map(vendor.layout.hooks);
+        let recorded = records.iter().flat_map(|records| records.of(&folder).settings.into_keys());
+        for name in recorded.filter(|name| hooks.contains(&name.as_str())) {
+            let settings = folder.join(name);
+            if !found.iter().any(|one| one.settings == settings) {
+                all.push(Installed {
+                    agent: agent.to_owned(),
+                    place: settings.display().to_string(),
+                    works: false,
+                    whole: false,
+                    gone: true,
+                    trust: Trust::Given,
+                });
+            }
         }
     }
     all.extend(integrate_git::installed(rappel, records.as_ref()));
@@ -517,7 +574,7 @@ pub fn installed(rappel: &Rappel, context: &Context) -> Vec<Installed> {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
-    use rappel_hooks::claude::commands;
+    use rappel_hooks::skill;
     use rappel_hooks::typed::VERBS;
     use rappel_hooks::words;
 
@@ -527,8 +584,8 @@ mod tests {
     #[test]
     fn every_command_of_the_skill_is_one() {
         let caller = Caller::new(Program::At("/usr/bin/rappel".into()), None).unwrap();
-        let skill = commands::skill(&caller);
-        let lines: Vec<&str> = skill.lines().filter(|line| line.starts_with("rappel ")).collect();
+        let text = skill::text(&caller);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("rappel ")).collect();
         assert!(lines.len() > 10);
         for line in lines {
             let parsed = Cli::try_parse_from(words::split(line).unwrap());

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use rappel::answers::GitHooksAnswer;
-use rappel::hook::Installed;
+use rappel::hook::{Installed, Trust};
 use rappel::{ErrorKind, Rappel};
-use rappel_hooks::claude::handlers::{Caller, Program};
-use rappel_hooks::claude::integrate::{Changes, IntegrateError};
+use rappel_hooks::caller::{Caller, Program};
 use rappel_hooks::files::FileError;
 use rappel_hooks::git::{self, HOOKS, Place};
+use rappel_hooks::integrate::{Changes, IntegrateError};
 use rappel_hooks::records::Records;
 
 use super::hook_git::GIT;
@@ -157,5 +157,6 @@ pub fn installed(rappel: &Rappel, records: Option<&Records>) -> Option<Installed
         works: works.unwrap_or(false),
         whole: true,
         gone,
+        trust: Trust::Given,
     })
 }

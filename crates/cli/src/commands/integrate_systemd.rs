@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rappel::ErrorKind;
 use rappel::answers::SystemdAnswer;
-use rappel_hooks::claude::integrate::{Changes, IntegrateError};
 use rappel_hooks::files;
+use rappel_hooks::integrate::{Changes, IntegrateError};
 
 use super::integrate::{installed_program, told};
 use crate::errors::{Exit, Failure, Result};

@@ -2,9 +2,8 @@
 //! Nothing would be saved by itself any more, so both the plan and the answer say so.
 
 use rappel::{Rappel, RestoreReport};
-use rappel_hooks::claude;
-use rappel_hooks::claude::handlers::MARK;
-use rappel_hooks::claude::integrate::{self, Installed};
+use rappel_hooks::VENDORS;
+use rappel_hooks::integrate::{self, Installed};
 use rappel_types::{ActionKind, RelPath};
 
 use super::integrate::flag;
@@ -13,8 +12,12 @@ use crate::process::{self, Context};
 
 /// The integrations whose settings are files of this workspace.
 pub fn present(rappel: &Rappel, context: &Context) -> Vec<Installed> {
-    let Ok(user) = context.agent_folder(&claude::VENDOR) else { return Vec::new() };
-    let mut found = integrate::installed(rappel.root(), &user, &process::path_folders());
+    let path = process::path_folders();
+    let of = |vendor| {
+        let user = context.agent_folder(vendor).ok();
+        user.map(|user| integrate::installed(vendor, rappel.root(), &user, &path))
+    };
+    let mut found: Vec<Installed> = VENDORS.into_iter().filter_map(of).flatten().collect();
     found.retain(|one| path_of(one, rappel).is_some());
     found
 }
@@ -27,7 +30,7 @@ pub fn foreseen(report: &RestoreReport, rappel: &Rappel, context: &Context) -> V
             report.full_plan.actions.iter().find(|action| Some(&action.path) == path.as_ref());
         match action.map(|action| (action.action, &action.path)) {
             Some((ActionKind::Delete, _)) => true,
-            Some((ActionKind::Overwrite, path)) => !has_hooks(report, path, rappel),
+            Some((ActionKind::Overwrite, path)) => !has_hooks(one, report, path, rappel),
             Some((ActionKind::Create | ActionKind::Skip, _)) | None => false,
         }
     };
@@ -42,10 +45,10 @@ pub fn lost(before: &[Installed], rappel: &Rappel, context: &Context) -> Vec<Str
 }
 
 /// Whether the checkpoint's version of a settings file has hooks of ours.
-fn has_hooks(report: &RestoreReport, path: &RelPath, rappel: &Rappel) -> bool {
+fn has_hooks(one: &Installed, report: &RestoreReport, path: &RelPath, rappel: &Rappel) -> bool {
     let mut text = Vec::new();
     let read = rappel.cat(&exactly(&report.checkpoint), path, &mut text);
-    read.is_ok() && String::from_utf8_lossy(&text).contains(MARK)
+    read.is_ok() && String::from_utf8_lossy(&text).contains(one.vendor.mark)
 }
 
 fn path_of(one: &Installed, rappel: &Rappel) -> Option<RelPath> {
@@ -54,7 +57,7 @@ fn path_of(one: &Installed, rappel: &Rappel) -> Option<RelPath> {
 }
 
 fn warning(one: &Installed, context: &Context) -> String {
-    let again = context.suggest(&format!("integrate claude{}", flag(one.scope)));
+    let again = context.suggest(&format!("integrate {}{}", one.vendor.name, flag(one.scope)));
     format!(
         "this restore takes Rappel's hooks out of {}; without them nothing is saved by itself. To \
          put them back: {again}",

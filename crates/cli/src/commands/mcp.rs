@@ -24,10 +24,8 @@ pub struct Args {}
 
 pub fn run(_: &Args, context: &Context) -> Result {
     // What an agent calls its session, where it says so in the environment.
-    let named = |vendor: &rappel_hooks::Vendor| {
-        let name = process::variable(vendor.session)?.into_string().ok()?;
-        Some((vendor.name.to_owned(), name))
-    };
+    let named =
+        |vendor: &&rappel_hooks::Vendor| Some((vendor.name.to_owned(), process::named_by(vendor)?));
     mcp::serve(McpOptions {
         open: context.options()?,
         is_fixed: context.names_workspace(),

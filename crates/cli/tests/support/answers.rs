@@ -105,7 +105,7 @@ fn names(arguments: &[&str]) -> Vec<&'static str> {
         "init" => vec!["init"],
         "integrate" if has("--remove") => vec!["integrate-remove"],
         "integrate" => match next {
-            "claude" => vec!["integrate-claude"],
+            "claude" | "codex" | "gemini" | "opencode" => vec!["integrate-agent"],
             "git" => vec!["integrate-git"],
             "systemd" => vec!["integrate-systemd"],
             _ => vec![],

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use rappel_store::index::{CallRow, CheckpointRow, EventRow, Hit};
 use rappel_types::Timestamp;
-use rappel_types::agents::{Body, Event, Lineage};
+use rappel_types::agents::{Body, Event, Lineage, tools};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -110,8 +110,12 @@ impl Rappel {
 
     /// The calls of a tool, unread.
     fn calls_of(&self, tool: &str) -> Result<Vec<FoundEvent>> {
-        let calls = self.store.look_up(|index| index.tool_calls(tool))?;
-        Ok(calls.into_iter().map(FoundEvent::unread).collect())
+        let mut calls = Vec::new();
+        for tool in tools::meant_by(tool) {
+            let found = self.store.look_up(|index| index.tool_calls(tool))?;
+            calls.extend(found.into_iter().map(FoundEvent::unread));
+        }
+        Ok(calls)
     }
 
     /// Looks what events are of which nobody has looked at more than where they are.
@@ -128,9 +132,12 @@ impl Rappel {
 
     /// The calls of a tool that say something in what they were given or gave.
     fn calls_that_say(&self, tool: &str, text: &str) -> Result<Vec<FoundEvent>> {
+        let names = tools::meant_by(tool);
         Ok(self.store.look_up(|index| {
             let mut found = Vec::new();
-            for row in index.tool_events(tool)? {
+            let rows: Result<Vec<_>, _> =
+                names.iter().map(|tool| index.tool_events(tool)).collect();
+            for row in rows?.into_iter().flatten() {
                 let Ok(event) = Event::parse(&row.json) else { continue };
                 let mut said = event.body.excerpt(text);
                 if let (None, Some(id), Body::ToolStarted(_)) = (&said, &row.item, &event.body) {

@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rappel_capture::agents::Provider;
 use rappel_capture::agents::follow;
 use rappel_capture::agents::locate::{Role, Transcript};
 use rappel_capture::agents::transcripts::{Batch, Found, Item, Reader, Session};
@@ -32,8 +33,8 @@ const RUN_BYTES: usize = 512 << 10;
 const SILENCE_MS: i64 = 24 * 60 * 60 * 1000;
 /// Items that wait until it is known whose they are.
 const WAITING_MAX: usize = 10_000;
-/// So many matched prompts are remembered: more than anybody types in two minutes.
-const MATCHED: usize = 50;
+/// So many matched prompts and calls are remembered: more than there are in two minutes.
+const MATCHED: usize = 200;
 /// Longer ids of vendors are replaced by their hash.
 const ID_MAX: usize = 100;
 
@@ -253,8 +254,10 @@ pub(super) struct Telling<'a> {
     pub(super) latest_at: Option<Timestamp>,
     pending: Vec<NewEvent>,
     bytes: usize,
-    /// The hook events that its prompts were matched to.
+    /// The hook events that its prompts and calls were matched to.
     matched: Vec<String>,
+    /// The calls of its newest lines that hooks told by other ids.
+    heard: HashMap<String, String>,
     pub(super) failed: Option<Error>,
 }
 
@@ -284,11 +287,17 @@ impl<'a> Telling<'a> {
             pending: Vec::new(),
             bytes: 0,
             matched: known.map(|known| known.matched.clone()).unwrap_or_default(),
+            heard: HashMap::new(),
             failed: None,
         })
     }
 
-    /// The hook events that its newest prompts were matched to.
+    /// Whether the provider's hooks name each call as its transcript does.
+    fn names_calls(&self) -> bool {
+        Provider::named(self.provider.as_bytes()).is_none_or(Provider::names_calls)
+    }
+
+    /// The hook events that its newest prompts and calls were matched to.
     pub(super) fn matched(&self) -> Vec<String> {
         self.matched[self.matched.len().saturating_sub(MATCHED)..].to_vec()
     }
@@ -379,6 +388,7 @@ impl<'a> Telling<'a> {
         if self.was_told_before(&found)? {
             return Ok(());
         }
+        let Some(found) = self.match_call(found)? else { return Ok(()) };
         let Some((id, body)) = event_of(found.item, found.at, self.line) else { return Ok(()) };
         // What cannot be said in a journal is in the transcript all the same.
         match (NewEvent { at, id, body }).cleaned() {
@@ -406,6 +416,32 @@ impl<'a> Telling<'a> {
         let was_heard = heard.is_some();
         self.matched.extend(heard);
         Ok(was_heard)
+    }
+
+    /// A call that a hook told by another id goes by that. Its beginning is known then.
+    fn match_call(&mut self, found: Found) -> Result<Option<Found>> {
+        let Some(session) = self.session.as_ref().filter(|_| !self.names_calls()) else {
+            return Ok(Some(found));
+        };
+        match &found.item {
+            Item::ToolStarted { id, tool, input, .. } => {
+                let rappel = self.rappel;
+                let Some(heard) = rappel.heard_same_call(session, tool, input, &self.matched)?
+                else {
+                    return Ok(Some(found));
+                };
+                self.matched.push(heard.clone());
+                self.heard.insert(id.clone(), heard);
+                Ok(None)
+            }
+            Item::ToolFinished { id, output, error, success } => {
+                let Some(heard) = self.heard.remove(id) else { return Ok(Some(found)) };
+                let (output, error, success) = (output.clone(), error.clone(), *success);
+                let item = Item::ToolFinished { id: heard, output, error, success };
+                Ok(Some(Found { item, ..found }))
+            }
+            _ => Ok(Some(found)),
+        }
     }
 
     /// Goes over to the run that an item is of: the newest that had begun by then, unless a hook told

@@ -6,14 +6,14 @@ use rappel_types::CheckpointId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Claude Code's hooks, as they were installed.
+/// An agent's hooks, as they were installed.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
-pub struct ClaudeAnswer<'a> {
-    /// Always `claude`.
+pub struct AgentAnswer<'a> {
+    /// The agent: `claude`, `codex`, …
     pub agent: &'a str,
     /// Whose settings they are in: `local`, `shared` or `user`.
     pub scope: &'a str,
-    /// The settings file.
+    /// The file with the hooks.
     pub settings: String,
     /// The program that the hooks call.
     pub program: String,
@@ -25,7 +25,7 @@ pub struct ClaudeAnswer<'a> {
     pub removed: Vec<String>,
     /// Files that were left alone because the user changed them.
     pub kept: Vec<String>,
-    /// Slash commands that Rappel answers.
+    /// Slash commands that Rappel answers; none where the agent has no such files.
     pub commands: &'a [String],
     /// The first checkpoint, if one was made.
     pub checkpoint: Option<&'a CheckpointId>,

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    AtAnswer, BisectAbortAnswer, ClaudeAnswer, CopyAnswer, DecisionsAnswer, DeleteAnswer,
+    AgentAnswer, AtAnswer, BisectAbortAnswer, CopyAnswer, DecisionsAnswer, DeleteAnswer,
     DoctorAnswer, ExportAnswer, FileContent, GitHooksAnswer, LineAnswer, LokiSaveAnswer,
     PruneAnswer, RecordAnswer, RemovedAnswer, ReplayExitAnswer, ReplayOverview, ReplayStep,
     ResumeAnswer, RevokedAnswer, SaveAnswer, SessionAnswer, SessionShowAnswer, SessionsAnswer,
@@ -54,7 +54,7 @@ pub fn all(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("gc", of::<crate::GcReport>(g)),
         ("import", of::<crate::Imported>(g)),
         ("init", of::<crate::Initialised>(g)),
-        ("integrate-claude", of::<ClaudeAnswer<'_>>(g)),
+        ("integrate-agent", of::<AgentAnswer<'_>>(g)),
         ("integrate-git", of::<GitHooksAnswer<'_>>(g)),
         ("integrate-remove", of::<RemovedAnswer<'_>>(g)),
         ("integrate-systemd", of::<SystemdAnswer<'_>>(g)),

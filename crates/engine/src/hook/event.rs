@@ -26,6 +26,12 @@ pub struct Event {
     pub folder: Option<String>,
     /// When the hook was called. A worker may be late, and the transcript tells the same moment.
     pub at: Option<Timestamp>,
+    /// Whether the answer can tell the model something. Agents differ in that, event by event.
+    #[serde(default)]
+    pub carries_context: bool,
+    /// The agent sums up its context without a word: only its transcript tells.
+    #[serde(default)]
+    pub silent_compaction: bool,
     /// What happened.
     pub moment: Moment,
 }
@@ -59,6 +65,8 @@ pub enum Moment {
     AfterCall(Call, Outcome),
     /// The context is about to be summed up.
     BeforeCompaction,
+    /// The user stopped the agent. Its calls have no end of their own.
+    Interrupt,
     /// The agent has nothing left to do.
     Idle {
         /// Commands or subagents still run.
@@ -113,6 +121,8 @@ pub enum CallKind {
     Edit(Vec<String>),
     /// A work tree is left, and perhaps removed.
     LeaveWorktree,
+    /// A subagent does something, and the call lasts until it is done.
+    Delegate,
     /// Anything else.
     Other,
 }
@@ -130,14 +140,9 @@ pub struct Outcome {
     pub stdout: String,
     /// What it wrote to its standard error.
     pub stderr: String,
-}
-
-impl Event {
-    /// Whether an answer to it can tell the model something.
-    pub fn carries_context(&self) -> bool {
-        use Moment::{AfterCall, BeforeCall, Prompt, SessionStart};
-        matches!(self.moment, SessionStart(_) | Prompt { .. } | BeforeCall(_) | AfterCall(..))
-    }
+    /// The agent did not say how it ended; its transcript may.
+    #[serde(default)]
+    pub presumed: bool,
 }
 
 /// What the agent is answered. Nothing at all is the usual answer.

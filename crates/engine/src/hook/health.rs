@@ -30,6 +30,29 @@ pub struct Installed {
     pub whole: bool,
     /// Whether the hooks were put there, and are there no more.
     pub gone: bool,
+    /// Whether the agent runs them, as far as it asks its user.
+    pub trust: Trust,
+}
+
+/// Whether an agent runs hooks. Some ask their users first; Rappel never answers for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// It runs them.
+    #[default]
+    Given,
+    /// Its user has not confirmed them yet.
+    New,
+    /// Its user confirmed them, and they have changed since.
+    Changed,
+    /// It does not trust the folder that they are for.
+    Folder,
+}
+
+impl Trust {
+    /// Whether it runs them.
+    pub fn runs(self) -> bool {
+        self == Self::Given
+    }
 }
 
 /// How an integration is.
@@ -61,12 +84,18 @@ pub enum IntegrationState {
     Gone,
     /// Its hooks are there, and other files of it are not: saves go on.
     Incomplete,
+    /// The agent runs its hooks only once the user has confirmed them there.
+    Unconfirmed,
+    /// The user confirmed its hooks once. They have changed since, and the agent does not run them.
+    Changed,
+    /// The agent does not trust this folder, and runs no hooks here.
+    UntrustedFolder,
 }
 
 impl IntegrationState {
     /// Whether the agent works without protection, or would.
     pub fn is_bad(self) -> bool {
-        matches!(self, Self::Silent | Self::Missing | Self::Gone)
+        !matches!(self, Self::Working | Self::Installed | Self::Incomplete)
     }
 }
 
@@ -80,6 +109,15 @@ impl fmt::Display for IntegrationState {
             Self::Gone => "its hooks are gone from there",
             Self::Incomplete => {
                 "its hooks are there, but files of its commands or skill are missing"
+            }
+            Self::Unconfirmed => {
+                "its hooks are new: the agent runs them once you confirm them there"
+            }
+            Self::Changed => {
+                "its hooks have changed: the agent runs them once you confirm them there again"
+            }
+            Self::UntrustedFolder => {
+                "the agent does not trust this folder, and runs no hooks in it"
             }
         })
     }
@@ -104,6 +142,9 @@ impl Rappel {
             let state = match last_event {
                 _ if one.gone => IntegrationState::Gone,
                 _ if !one.works => IntegrationState::Missing,
+                _ if one.trust == Trust::New => IntegrationState::Unconfirmed,
+                _ if one.trust == Trust::Changed => IntegrationState::Changed,
+                _ if one.trust == Trust::Folder => IntegrationState::UntrustedFolder,
                 _ if self.is_at_work_unheard(&one.agent)? => IntegrationState::Silent,
                 _ if !one.whole => IntegrationState::Incomplete,
                 Some(_) => IntegrationState::Working,

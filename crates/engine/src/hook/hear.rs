@@ -1,11 +1,13 @@
 //! Hearing one event: into the journal, into a checkpoint, and an answer.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rappel_capture::files::First;
+use rappel_types::agents::tools::is_delegate;
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionState, SessionStatus, payload};
 use rappel_types::{CheckpointId, RelPath, Timestamp, Trigger, redact};
 use serde_json::Value;
@@ -50,7 +52,11 @@ impl Rappel {
     ) -> Result<Heard> {
         let first = self.read_first(event);
         self.end_gone_sessions()?;
+        if self.has_ended(event)? {
+            return Ok(Heard::default());
+        }
         let session = self.session_of(event)?;
+        let event = &self.with_call_id(event, &session)?;
         let operation = event.operation().and_then(|operation| self.resolve_commits(operation));
         let (mut save, mut events) = self.meaning(event, &session, operation.is_some())?;
         for one in &mut events {
@@ -96,13 +102,41 @@ impl Rappel {
             }
             _ => {}
         }
-        if let Moment::SessionStart(Start::Resumed) = event.moment {
+        let lags = event.silent_compaction && event.carries_context;
+        if lags || event.moment == Moment::SessionStart(Start::Resumed) {
             self.read_transcripts()?;
         }
-        if event.carries_context() {
+        if event.carries_context {
             heard.answer.context = self.news(event, &session)?;
         }
         Ok(heard)
+    }
+
+    /// The event, its call with an id. Some agents give none. While one of them lets a subagent do
+    /// something, nobody knows whose call it is: the transcripts tell.
+    fn with_call_id<'e>(&self, event: &'e Event, session: &SessionId) -> Result<Cow<'e, Event>> {
+        let (Moment::BeforeCall(call) | Moment::AfterCall(call, _)) = &event.moment else {
+            return Ok(Cow::Borrowed(event));
+        };
+        if call.id.is_some() {
+            return Ok(Cow::Borrowed(event));
+        }
+        let state = self.load_live(session)?.state;
+        let mut running = state.tool_state.running.iter();
+        if call.kind != CallKind::Delegate && running.any(|one| is_delegate(&one.tool)) {
+            return Ok(Cow::Borrowed(event));
+        }
+        let at = event.at.unwrap_or_else(|| self.now());
+        let what = (call.tool.as_str(), &call.input);
+        let id = match &event.moment {
+            Moment::BeforeCall(_) => self.begun_call(session, &state, what, at)?,
+            _ => self.ended_call(session, &state, what, at)?,
+        };
+        let mut event = event.clone();
+        if let Moment::BeforeCall(call) | Moment::AfterCall(call, _) = &mut event.moment {
+            call.id = Some(id);
+        }
+        Ok(Cow::Owned(event))
     }
 
     /// What an editor is about to change, as it is now: the agent may not wait for the checkpoint.
@@ -181,7 +215,7 @@ impl Rappel {
             }
             Moment::Idle { background: false } => (save(Trigger::TaskCompleted), Vec::new()),
             Moment::Idle { background: true } | Moment::SubagentStart => (None, Vec::new()),
-            Moment::Notification | Moment::SubagentEnd => {
+            Moment::Notification | Moment::SubagentEnd | Moment::Interrupt => {
                 (if_changed(Trigger::CodeModified), Vec::new())
             }
             Moment::SessionEnd { cleared: true } => {
@@ -294,7 +328,10 @@ impl Rappel {
     /// What the model does not know and should, told once.
     fn news(&self, event: &Event, session: &SessionId) -> Result<Option<String>> {
         let mut told: Vec<String> = self.truth(session)?.into_iter().collect();
-        if let Moment::SessionStart(Start::Compacted | Start::Resumed) = event.moment {
+        let starts_without =
+            matches!(event.moment, Moment::SessionStart(Start::Compacted | Start::Resumed));
+        let was_cut = event.silent_compaction && self.was_compacted(session)?;
+        if starts_without || was_cut {
             let length = |told: &[String]| told.iter().map(|text| text.chars().count()).sum();
             // The newest run first. One that has just begun, or was set back, knows nothing.
             for run in self.runs_of(session)?.iter().rev() {
@@ -308,6 +345,19 @@ impl Rappel {
             }
         }
         Ok((!told.is_empty()).then(|| told.join("\n\n")))
+    }
+
+    /// Whether the context of a session was summed up since it was last given a brief.
+    fn was_compacted(&self, session: &SessionId) -> Result<bool> {
+        let id = session.as_str();
+        let newest = self.store.look_up(|index| index.newest_compaction(id))?;
+        let mut memory = Memory::read(self, session);
+        let Some(newest) = newest.filter(|newest| *newest > memory.compaction) else {
+            return Ok(false);
+        };
+        memory.compaction = newest;
+        memory.write(self, session);
+        Ok(true)
     }
 }
 
@@ -333,10 +383,10 @@ impl Event {
     /// Whether no call can be under way any more, so that those without an end were refused or
     /// interrupted.
     fn is_pause(&self) -> bool {
-        use Moment::{Idle, Prompt, SessionEnd, SessionStart, SubagentEnd};
+        use Moment::{Idle, Interrupt, Prompt, SessionEnd, SessionStart, SubagentEnd};
         match self.moment {
             SessionStart(start) => start != Start::Compacted,
-            Prompt { .. } | SubagentEnd | SessionEnd { .. } => true,
+            Prompt { .. } | SubagentEnd | SessionEnd { .. } | Interrupt => true,
             Idle { background } => !background,
             _ => false,
         }
@@ -382,7 +432,7 @@ fn ended(event: &Event, call: &Call, outcome: &Outcome) -> Vec<NewEvent> {
             result: outcome.result.clone(),
             success,
             error: outcome.error.clone(),
-            presumed: false,
+            presumed: outcome.presumed,
         };
         events.push(Body::ToolFinished(done).into());
     }

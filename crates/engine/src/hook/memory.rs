@@ -16,6 +16,8 @@ use crate::rappel::Rappel;
 pub(super) struct Memory {
     /// The restore that it was told of last, by the place of its record in the log.
     pub restore: u64,
+    /// The event that told of the last compaction after which it was given a brief.
+    pub compaction: u64,
     /// The newest prompts that hooks told of it, or that are the transcript's and were matched.
     pub prompts: Vec<String>,
 }

@@ -3,7 +3,7 @@
 
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
 
-use super::Event;
+use super::{Event, Moment};
 use crate::agents::SessionView;
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -20,6 +20,19 @@ impl Rappel {
             None => Ok(main),
             Some(subagent) => self.session_named(event, &subagent.id, Some(main)),
         }
+    }
+
+    /// Whether an event tells the end of a session once more: some agents do.
+    pub(super) fn has_ended(&self, event: &Event) -> Result<bool> {
+        if !matches!(event.moment, Moment::SessionEnd { .. })
+            || self.live_session(&event.provider, &event.session)?.is_some()
+        {
+            return Ok(false);
+        }
+        let Some(last) = self.runs_named(&event.provider, &event.session)?.pop() else {
+            return Ok(false);
+        };
+        Ok(self.session(&last)?.status == SessionStatus::Completed)
     }
 
     fn session_named(

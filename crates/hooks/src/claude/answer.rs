@@ -33,7 +33,7 @@ pub fn answer(event: &Event, answer: &Answer) -> String {
 /// make the agent go on, or be an error.
 fn carrier(moment: &Moment, event: &Event) -> Option<&'static str> {
     match moment {
-        _ if !event.carries_context() => None,
+        _ if !event.carries_context => None,
         Moment::SessionStart(_) => Some("SessionStart"),
         Moment::Prompt { .. } => Some("UserPromptSubmit"),
         Moment::BeforeCall(_) => Some("PreToolUse"),

@@ -1,27 +1,13 @@
-//! Claude's files for `/rappel:NAME`, and the skill.
+//! Claude's files for `/rappel:NAME`.
 //!
 //! Where the prompt's hook runs, it answers such a command before Claude looks at the file. The
 //! file is for where it does not run. Claude pastes the user's words into the shell block as text,
 //! so they stand in a here-document that expands nothing and ends with a word that nobody can
 //! guess.
 
-use super::handlers::Caller;
+use crate::caller::Caller;
 use crate::owned;
 use crate::typed::Slash;
-
-const DELIMITER: &str = "RAPPEL_";
-
-/// A word that nobody types.
-pub fn delimiter() -> String {
-    let random = rappel::ambient::random;
-    format!("{DELIMITER}{:016x}{:016x}", random(), random())
-}
-
-/// The delimiter that a file has.
-pub fn delimiter_of(text: &str) -> Option<&str> {
-    let (_, after) = text.split_once("<<'")?;
-    after.split_once('\'').map(|(word, _)| word).filter(|word| word.starts_with(DELIMITER))
-}
 
 /// The file of a command.
 pub fn file(slash: &Slash, caller: &Caller, delimiter: &str) -> String {
@@ -51,31 +37,11 @@ pub fn file(slash: &Slash, caller: &Caller, delimiter: &str) -> String {
     owned::sealed("---\n", &rest)
 }
 
-/// The skill: when to save and what to record.
-pub fn skill(caller: &Caller) -> String {
-    let program = format!(
-        "If the shell does not find `rappel`, it is `{}`.{}",
-        caller.word(),
-        match caller.flags() {
-            "" => String::new(),
-            flags => format!(" Add `{}` to every command.", flags.trim()),
-        }
-    );
-    let text = include_str!("skill.md").replace("{program}", &program);
-    let (head, rest) = text.split_at("---\n".len());
-    owned::sealed(head, &rest.replace("\n\n\n", "\n\n"))
-}
-
-/// Keeps git from listing what only this user has.
-pub fn git_ignore() -> String {
-    owned::sealed("", "*\n")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::handlers::Program;
     use super::*;
-    use crate::owned::{Owner, owner};
+    use crate::caller::Program;
+    use crate::owned::{Owner, delimiter, delimiter_of, owner};
     use crate::typed::SLASHES;
 
     fn caller(path: &str) -> Caller {
@@ -145,14 +111,5 @@ mod tests {
             assert_eq!(output.stderr, b"undo --typed undo\n");
             assert!(!canary.exists(), "{words}");
         }
-    }
-
-    #[test]
-    fn the_skill_is_short() {
-        let text = skill(&caller("/usr/bin/rappel"));
-        assert!(text.lines().count() <= 60, "{}", text.lines().count());
-        assert!(text.starts_with("---\n# rappel integrate "));
-        assert_eq!(owner(&text), Owner::Rappel);
-        assert!(text.contains("`/usr/bin/rappel`") && !text.contains("{program}"));
     }
 }

@@ -63,8 +63,16 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
         process,
         folder: payload.cwd,
         at: None,
+        carries_context: carries_context(&moment),
+        silent_compaction: false,
         moment,
     })
+}
+
+/// On all other events a text would make the agent go on, or be an error.
+fn carries_context(moment: &Moment) -> bool {
+    use Moment::{AfterCall, BeforeCall, Prompt, SessionStart};
+    matches!(moment, SessionStart(_) | Prompt { .. } | BeforeCall(_) | AfterCall(..))
 }
 
 fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
@@ -174,11 +182,12 @@ fn outcome(payload: &Payload) -> Outcome {
             exit_code: is_command.then_some(0),
             stdout: text("stdout"),
             stderr: text("stderr"),
+            presumed: false,
         };
     };
     // `Exit code 1`, and below it what the command wrote.
     let (first, rest) = error.split_once('\n').unwrap_or((&error, ""));
     let exit_code = first.strip_prefix("Exit code ").and_then(|code| code.trim().parse().ok());
     let stderr = if exit_code.is_some() { rest.to_owned() } else { String::new() };
-    Outcome { result: Value::Null, error: Some(error), exit_code, stdout: String::new(), stderr }
+    Outcome { error: Some(error), exit_code, stderr, ..Outcome::default() }
 }

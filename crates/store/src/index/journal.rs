@@ -363,6 +363,16 @@ impl Index {
         Ok(rows)
     }
 
+    /// The number of the newest event of a session that says that its context was summed up.
+    pub fn newest_compaction(&self, session: &str) -> Result<Option<u64>> {
+        let rows = self.event_rows(
+            "INDEXED BY event_by_item WHERE session = ?1 AND item >= 'compaction-'
+             AND item < 'compaction.' AND kind = 'compaction'",
+            params![session],
+        )?;
+        Ok(rows.iter().map(|row| row.number).max())
+    }
+
     /// The prompts of a session between two times, in the order in which they came.
     pub fn prompts_between(&self, session: &str, from: i64, to: i64) -> Result<Vec<EventRow>> {
         let mut rows = self.event_rows(

@@ -550,9 +550,12 @@ impl SessionState {
     /// Takes such a call back: its real end is told after all.
     fn take_presumed(&mut self, id: &str) -> Option<Arc<ToolCall>> {
         let place = self.presumed_end(id)?;
-        let failed = &mut self.progress.failed_tool_calls;
-        *failed = failed.saturating_sub(1);
-        Some(self.tool_state.done.recent.remove(place))
+        let call = self.tool_state.done.recent.remove(place);
+        if call.success == Some(false) {
+            let failed = &mut self.progress.failed_tool_calls;
+            *failed = failed.saturating_sub(1);
+        }
+        Some(call)
     }
 
     fn finish(&mut self, call: ToolCall) {

@@ -139,6 +139,8 @@ impl Fold {
                 turn.tool_calls += 1;
                 self.running.insert(id, called(&call.tool, &call.arguments, event.at));
             }
+            // What is only presumed may be told otherwise.
+            Body::ToolFinished(done) if done.presumed && done.success => {}
             Body::ToolFinished(done) => {
                 let call = self.running.remove(&done.of);
                 if let (Some(call), false) = (call, done.success) {

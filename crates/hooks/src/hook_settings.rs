@@ -1,19 +1,44 @@
-//! Claude's settings files: our hooks put in, and taken out again. Texts only; no disk.
+//! Settings files with hooks (`hooks.EVENT[].hooks[]`, as Claude Code, Codex and Gemini CLI have
+//! them): ours put in, and taken out again. Texts only; no disk.
 
 use std::ops::Range;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::handlers::{self, Caller, Group, StatusLine};
-use crate::json_text::{Document, Edits, Unfit};
+use crate::caller::{Caller, Group};
+use crate::json_text::{Document, Edits, Member, Unfit};
+use crate::scope::Scope;
+use crate::servers;
+
+/// Where servers for MCP stand in a settings file that has them too, and what ours is called.
+const SERVERS: &str = "mcpServers";
+const SERVER: &str = "rappel";
 
 /// What a settings file shall have of ours.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// A group of handlers for each event.
     pub groups: Vec<(&'static str, Group)>,
     /// The status line, if there is no other one.
     pub status_line: Option<StatusLine>,
+    /// How the agent starts our server for MCP, if there is no other one of that name.
+    pub server: Option<Value>,
+}
+
+/// A status line that runs a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StatusLine {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    command: String,
+}
+
+impl StatusLine {
+    /// One that runs this shell line.
+    pub fn new(command: String) -> Self {
+        Self { kind: "command", command }
+    }
 }
 
 /// A text that we changed, and what brings back the former one.
@@ -36,6 +61,13 @@ pub fn merge(text: &str, wanted: &Wanted) -> Result<Merged, Unfit> {
         && document.member(&document.root(), "statusLine")?.is_none()
     {
         document.add_member(&document.root(), "statusLine", line)?;
+    }
+    if let Some(server) = &wanted.server {
+        let root = document.root();
+        let servers = member_or(&mut document, &root, SERVERS, &json!({}))?;
+        if document.member(&servers, SERVER)?.is_none() {
+            document.add_member(&servers, SERVER, server)?;
+        }
     }
     let (text, reverse) = document.finish();
     Ok(Merged { text, reverse })
@@ -73,25 +105,55 @@ fn named(unfit: &Unfit, name: &str) -> Unfit {
 
 /// Takes out everything of ours, wherever it stands, and each list and object that is empty without
 /// it.
-pub fn strip(text: &str) -> Result<String, Unfit> {
+pub fn strip(text: &str, mark: &str) -> Result<String, Unfit> {
     let mut document = Document::new(text.to_owned())?;
     let root = document.root();
     let before = document.text().to_owned();
-    while let Some(one) = ours(&document)?.pop() {
+    while let Some(one) = ours(&document, mark)?.pop() {
         one.remove(&mut document)?;
     }
     let members = document.members(&document.value_from(root.start))?;
-    if let Some(number) = members.iter().position(|member| is_our_status_line(&document, member)) {
+    let is_line = |member: &Member| is_our_status_line(&document, member, mark);
+    if let Some(number) = members.iter().position(is_line) {
         document.remove(&document.value_from(root.start), number)?;
     }
+    remove_server(&mut document)?;
     // A blank text was no document before, and is none again.
     Ok(if document.text() == before { text.to_owned() } else { document.text().to_owned() })
 }
 
+/// Takes our server out of a settings file, and the list of servers if it is empty without it.
+fn remove_server(document: &mut Document) -> Result<(), Unfit> {
+    if !server(document).is_some_and(|server| servers::is_ours(&server)) {
+        return Ok(());
+    }
+    let root = document.value_from(document.root().start);
+    let members = document.members(&root)?;
+    let Some(number) = members.iter().position(|member| member.name == SERVERS) else {
+        return Ok(());
+    };
+    let place = members[number].value.clone();
+    match document.count(&place)? {
+        1 => document.remove(&root, number),
+        _ => {
+            let all = document.members(&place)?;
+            let ours = all.iter().position(|member| member.name == SERVER);
+            ours.map_or(Ok(()), |ours| document.remove(&place, ours))
+        }
+    }
+}
+
+/// The server of our name in a settings file.
+fn server(document: &Document) -> Option<Value> {
+    let servers = document.member(&document.root(), SERVERS).ok().flatten()?;
+    let found = document.member(&servers, SERVER).ok().flatten()?;
+    Some(document.value(&found))
+}
+
 /// Whether a text has exactly what is wanted of ours, and nothing else of ours.
-pub fn has(text: &str, wanted: &Wanted) -> bool {
+pub fn has(text: &str, wanted: &Wanted, mark: &str) -> bool {
     let Ok(document) = Document::new(text.to_owned()) else { return false };
-    let Ok(found) = ours(&document) else { return false };
+    let Ok(found) = ours(&document, mark) else { return false };
     let mut found: Vec<(String, Value)> =
         found.into_iter().map(|one| (one.event, one.group)).collect();
     let value = |(event, group): &(&str, Group)| {
@@ -100,15 +162,25 @@ pub fn has(text: &str, wanted: &Wanted) -> bool {
     let mut expected: Vec<(String, Value)> = wanted.groups.iter().map(value).collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
     expected.sort_by(|a, b| a.0.cmp(&b.0));
-    found == expected && has_status_line(&document, wanted.status_line.as_ref())
+    found == expected
+        && has_status_line(&document, wanted.status_line.as_ref(), mark)
+        && has_server(&document, wanted.server.as_ref())
+}
+
+/// Whether the server is as wanted. Another one than ours is always fine.
+fn has_server(document: &Document, wanted: Option<&Value>) -> bool {
+    match server(document) {
+        Some(other) if !servers::is_ours(&other) => true,
+        found => found.as_ref() == wanted,
+    }
 }
 
 /// Whether the status line is as wanted. Another one than ours is always fine.
-fn has_status_line(document: &Document, wanted: Option<&StatusLine>) -> bool {
+fn has_status_line(document: &Document, wanted: Option<&StatusLine>, mark: &str) -> bool {
     let found = document.member(&document.root(), "statusLine").ok().flatten();
     let found = found.map(|place| document.value(&place));
     match (found, wanted) {
-        (Some(line), _) if !is_ours(&line) => true,
+        (Some(line), _) if !is_ours(&line, mark) => true,
         (found, wanted) => found == wanted.and_then(|line| serde_json::to_value(line).ok()),
     }
 }
@@ -118,29 +190,35 @@ fn has_status_line(document: &Document, wanted: Option<&StatusLine>) -> bool {
 pub struct Present {
     /// How its hooks call Rappel; nothing if it has no hooks of ours.
     pub caller: Option<Caller>,
+    /// For whom they say that they stand there.
+    pub scope: Option<Scope>,
+    /// It has our server for MCP.
+    pub server: bool,
+    /// It has a server of our name that is not ours.
+    pub other_server: bool,
     /// Its status line is ours.
     pub status_line: bool,
     /// It has a status line, whoever wrote it.
     pub any_status_line: bool,
-    /// It keeps Claude from running any hooks.
-    pub hooks_disabled: bool,
 }
 
 /// Looks for what is ours in a settings file.
-pub fn present(text: &str) -> Result<Present, Unfit> {
+pub fn present(text: &str, mark: &str) -> Result<Present, Unfit> {
     let document = Document::new(text.to_owned())?;
     let line =
         |one: &Ours| one.group.pointer(&format!("/hooks/{}/command", one.handler.1)).cloned();
-    let found = ours(&document)?;
+    let found = ours(&document, mark)?;
     let line = found.first().and_then(line);
+    let line = line.as_ref().and_then(Value::as_str);
+    let server = server(&document);
     let members = document.members(&document.root())?;
     Ok(Present {
-        caller: line.as_ref().and_then(Value::as_str).and_then(Caller::of_line),
-        status_line: members.iter().any(|member| is_our_status_line(&document, member)),
+        caller: line.and_then(|line| Caller::of_line(line, mark)),
+        scope: line.map(Scope::of_line),
+        server: server.as_ref().is_some_and(servers::is_ours),
+        other_server: server.is_some_and(|server| !servers::is_ours(&server)),
+        status_line: members.iter().any(|member| is_our_status_line(&document, member, mark)),
         any_status_line: members.iter().any(|member| member.name == "statusLine"),
-        hooks_disabled: members.iter().any(|member| {
-            member.name == "disableAllHooks" && document.value(&member.value) == Value::Bool(true)
-        }),
     })
 }
 
@@ -167,7 +245,7 @@ impl Ours {
 }
 
 /// Every handler of ours, in the order of the text.
-fn ours(document: &Document) -> Result<Vec<Ours>, Unfit> {
+fn ours(document: &Document, mark: &str) -> Result<Vec<Ours>, Unfit> {
     let mut found = Vec::new();
     let root = document.root();
     let members = document.members(&root)?;
@@ -181,7 +259,7 @@ fn ours(document: &Document) -> Result<Vec<Ours>, Unfit> {
         for (at, place) in document.items(list).unwrap_or_default().iter().enumerate() {
             let Ok(Some(handlers)) = document.member(place, "hooks") else { continue };
             for (handler, one) in document.items(&handlers).unwrap_or_default().iter().enumerate() {
-                if is_ours(&document.value(one)) {
+                if is_ours(&document.value(one), mark) {
                     found.push(Ours {
                         root: (root.clone(), number),
                         hooks: (hooks.clone(), event),
@@ -197,26 +275,39 @@ fn ours(document: &Document) -> Result<Vec<Ours>, Unfit> {
     Ok(found)
 }
 
-fn is_our_status_line(document: &Document, member: &crate::json_text::Member) -> bool {
-    member.name == "statusLine" && is_ours(&document.value(&member.value))
+fn is_our_status_line(document: &Document, member: &Member, mark: &str) -> bool {
+    member.name == "statusLine" && is_ours(&document.value(&member.value), mark)
 }
 
-fn is_ours(handler: &Value) -> bool {
+fn is_ours(handler: &Value, mark: &str) -> bool {
     let command = handler.get("command").and_then(Value::as_str);
-    command.is_some_and(|command| command.ends_with(handlers::MARK))
+    command.is_some_and(|command| command.ends_with(mark))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::handlers::{Program, Scope, groups};
     use super::*;
+    use crate::caller::Program;
+    use crate::claude::handlers::{MARK, groups, status_line};
+
+    fn present(text: &str) -> Present {
+        super::present(text, MARK).unwrap()
+    }
+
+    fn strip(text: &str) -> String {
+        super::strip(text, MARK).unwrap()
+    }
+
+    fn has(text: &str, wanted: &Wanted) -> bool {
+        super::has(text, wanted, MARK)
+    }
 
     fn wanted(path: &str) -> Wanted {
         let caller = Caller::new(Program::At(path.into()), None).unwrap();
         let groups = groups(&caller, Scope::Local, ".claude/settings.local.json");
-        Wanted { groups, status_line: Some(caller.status_line()) }
+        Wanted { groups, status_line: Some(status_line(&caller)), server: None }
     }
 
     /// Merges, and holds what holds of every merge.
@@ -225,12 +316,12 @@ mod tests {
         let Merged { text: after, reverse } = merge(text, &wanted).unwrap();
         assert!(has(&after, &wanted), "{after}");
         assert_eq!(reverse.apply(&after).as_deref(), Some(text));
-        let caller = present(&after).unwrap().caller.unwrap();
+        let caller = present(&after).caller.unwrap();
         assert_eq!(caller.program(), &Program::At("/usr/bin/rappel".into()));
         assert!(!has(text, &wanted));
-        let stripped = strip(&after).unwrap();
-        assert_eq!(present(&stripped).unwrap().caller, None);
-        assert_eq!(strip(&stripped).unwrap(), stripped);
+        let stripped = strip(&after);
+        assert_eq!(present(&stripped).caller, None);
+        assert_eq!(strip(&stripped), stripped);
         after
     }
 
@@ -255,7 +346,7 @@ mod tests {
     #[test]
     fn other_hooks_and_keys_stay_where_and_as_they_are() {
         let after = merged(OTHERS);
-        assert_eq!(strip(&after).unwrap(), OTHERS);
+        assert_eq!(strip(&after), OTHERS);
         for line in OTHERS.lines().filter(|line| line.trim().len() > 2) {
             assert!(after.contains(line.trim_end_matches(['}', ']'])), "{line}");
         }
@@ -300,13 +391,13 @@ mod tests {
     fn an_older_command_of_ours_is_replaced() {
         let old = merge(OTHERS, &wanted("/old/rappel")).unwrap().text;
         assert!(!has(&old, &wanted("/usr/bin/rappel")));
-        let base = strip(&old).unwrap();
+        let base = strip(&old);
         assert_eq!(base, OTHERS);
         assert!(!merged(&base).contains("/old/rappel"));
         // One that the user moved among his own is found there too.
-        let ours = json!({"type": "command", "command": format!("x {}", handlers::MARK)});
+        let ours = json!({"type": "command", "command": format!("x {}", MARK)});
         let moved = OTHERS.replacen("\"guard.sh\" }", &format!("\"guard.sh\" }}, {ours}"), 1);
-        assert_eq!(strip(&moved).unwrap(), OTHERS);
+        assert_eq!(strip(&moved), OTHERS);
     }
 
     #[test]
@@ -316,7 +407,7 @@ mod tests {
         assert!(after.starts_with(
             "{\"statusLine\":{\"type\":\"command\",\"command\":\"mine\"},\"hooks\":{\""
         ));
-        let found = present(&after).unwrap();
+        let found = present(&after);
         assert!(found.any_status_line && !found.status_line);
     }
 
@@ -386,7 +477,7 @@ mod tests {
             if ends { text.push('\n'); }
             let after = merged(&text);
             // Without the record of what was there, the values are the same but for what is empty.
-            let stripped: Value = serde_json::from_str(&strip(&after).unwrap()).unwrap();
+            let stripped: Value = serde_json::from_str(&strip(&after)).unwrap();
             for (name, other) in value.as_object().unwrap().iter().filter(|(name, _)| *name != "hooks") {
                 prop_assert_eq!(&stripped[name], other);
             }

@@ -1,0 +1,55 @@
+//! Codex: its hooks' payloads, the answers that it understands, and what `rappel integrate codex`
+//! writes.
+//!
+//! What is written must stay the same across versions of Rappel, byte for byte: Codex runs a hook
+//! only after its user has confirmed it, and asks again when its command, its time limit or its
+//! place among the hooks has changed.
+
+mod answer;
+pub mod handlers;
+mod mcp;
+pub(crate) mod patch;
+mod payload;
+mod rollout;
+mod trust;
+
+use crate::integrate::{Hooks, Layout, Servers, UserFolder};
+use crate::{Environment, Process, Vendor};
+
+/// Codex.
+pub static VENDOR: Vendor = Vendor {
+    name: NAME,
+    title: "Codex",
+    mark: handlers::MARK,
+    environment: Environment {
+        project: None,
+        // With its background server this is the server, which lives as long as a session can.
+        process: Process::Above(|words| {
+            words.first().is_some_and(|program| program.rsplit('/').next() == Some("codex"))
+        }),
+        session: None,
+    },
+    user_folder: |variable, home| {
+        let chosen = variable("CODEX_HOME");
+        let is_chosen = chosen.is_some();
+        let path = chosen.or_else(|| home.map(|home| home.join(".codex")))?;
+        Some(UserFolder { path, is_chosen })
+    },
+    event: payload::event,
+    answer: answer::answer,
+    layout: Layout {
+        project: ".codex",
+        hooks: |_| "hooks.json",
+        skill: "skills/rappel",
+        // It has none.
+        commands: None,
+        others: |_, _| Vec::new(),
+    },
+    hooks: Hooks::Handlers(handlers::groups),
+    status_line: None,
+    servers: Servers::Apart { register: mcp::register, unregister: mcp::unregister },
+    trust: trust::of,
+    notes: trust::notes,
+};
+
+const NAME: &str = "codex";

@@ -1,0 +1,175 @@
+//! Which of our hooks Codex runs. Its user confirms each one, and Codex remembers a hash of it in
+//! `config.toml`. The hash is only ever read here.
+
+use std::path::{Path, PathBuf};
+
+use rappel::hook::Trust;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::handlers::MARK;
+use crate::files;
+use crate::integrate::Place;
+use crate::scope::Scope;
+
+/// Codex's own settings.
+const CONFIG: &str = "config.toml";
+
+/// Whether Codex runs the hooks of a place.
+pub fn of(place: &Place) -> Trust {
+    let config = config(&place.user.path);
+    if place.scope != Scope::User && !trusts_folder(&config, &place.root) {
+        return Trust::Folder;
+    }
+    let file = place.settings();
+    let text = files::read(&file).ok().flatten().unwrap_or_default();
+    let known = |hook: &Hook| {
+        let names = [file.clone(), real(&file)];
+        let state = names.iter().find_map(|name| {
+            config.get("hooks")?.get("state")?.get(format!("{}:{}", name.display(), hook.place))
+        });
+        match state.and_then(|state| state.get("trusted_hash")?.as_str()) {
+            None => Trust::New,
+            Some(trusted) if trusted == hook.hash => Trust::Given,
+            Some(_) => Trust::Changed,
+        }
+    };
+    let states: Vec<Trust> = hooks(&text).iter().map(known).collect();
+    [Trust::Changed, Trust::New]
+        .into_iter()
+        .find(|state| states.contains(state))
+        .unwrap_or_default()
+}
+
+/// What the user has to do before Codex runs the hooks, in sentences.
+pub fn notes(place: &Place) -> Vec<String> {
+    let config = config(&place.user.path);
+    let mut notes = Vec::new();
+    if config.get("features").and_then(|all| all.get("hooks")?.as_bool()) == Some(false) {
+        let file = place.user.path.join(CONFIG);
+        notes.push(format!("{} switches hooks off (features.hooks)", file.display()));
+    }
+    let confirm = "choose \"Trust all\" or look at each with /hooks; until then nothing is saved, \
+                   and `codex exec` says nothing of it";
+    match of(place) {
+        Trust::Given => {}
+        Trust::New => notes.push(format!(
+            "Codex runs no hook before you confirm it. Start `codex`: it asks about Rappel's \
+             hooks; {confirm}"
+        )),
+        Trust::Changed => notes.push(format!(
+            "Rappel's hooks have changed, and Codex does not run them. Start `codex`: it asks \
+             again; {confirm}"
+        )),
+        Trust::Folder => notes.push(format!(
+            "Codex reads {} only in a project that it trusts. Start `codex` in {}, say that you \
+             trust the folder, and confirm Rappel's hooks: {confirm}",
+            place.settings().display(),
+            place.root.display()
+        )),
+    }
+    notes
+}
+
+fn config(folder: &Path) -> toml::Table {
+    let text = files::read(&folder.join(CONFIG)).ok().flatten().unwrap_or_default();
+    text.parse().unwrap_or_default()
+}
+
+/// Whether the user trusts the project. Codex goes by the folder that it works in, and by the
+/// repository's.
+fn trusts_folder(config: &toml::Table, root: &Path) -> bool {
+    let is_trusted = |folder: &PathBuf| {
+        let project = config.get("projects").and_then(|all| all.get(folder.to_str()?));
+        project.and_then(|project| project.get("trust_level")?.as_str()) == Some("trusted")
+    };
+    let mut folders = vec![root.to_owned(), real(root)];
+    // A work tree counts as its repository: `gitdir: REPOSITORY/.git/worktrees/NAME`.
+    if let Ok(Some(link)) = files::read(&root.join(".git"))
+        && let Some((repository, _)) = link.trim_start_matches("gitdir: ").split_once("/.git/")
+    {
+        folders.push(repository.into());
+    }
+    folders.iter().any(is_trusted)
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A hook of ours: what Codex calls its place, and its hash.
+struct Hook {
+    place: String,
+    hash: String,
+}
+
+/// The hooks of ours in a hooks file.
+fn hooks(text: &str) -> Vec<Hook> {
+    let settings: Value = serde_json::from_str(text).unwrap_or_default();
+    let mut found = Vec::new();
+    for (event, groups) in settings["hooks"].as_object().into_iter().flatten() {
+        let event = snake(event);
+        for (group, value) in groups.as_array().into_iter().flatten().enumerate() {
+            for (index, handler) in value["hooks"].as_array().into_iter().flatten().enumerate() {
+                let command = handler["command"].as_str().unwrap_or_default();
+                if command.ends_with(MARK) {
+                    found.push(Hook {
+                        place: format!("{event}:{group}:{index}"),
+                        hash: hash(&event, command, &handler["timeout"], &value["matcher"]),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// `PreToolUse` as `pre_tool_use`.
+fn snake(event: &str) -> String {
+    let mut name = String::new();
+    for letter in event.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+/// The hash of a hook: of JSON with sorted keys and no blanks.
+fn hash(event: &str, command: &str, timeout: &Value, matcher: &Value) -> String {
+    let command = Value::from(command);
+    let matcher = match matcher {
+        Value::Null => String::new(),
+        matcher => format!(",\"matcher\":{matcher}"),
+    };
+    let text = format!(
+        "{{\"event_name\":\"{event}\",\"hooks\":[{{\"async\":false,\"command\":{command},\
+         \"timeout\":{timeout},\"type\":\"command\"}}]{matcher}}}"
+    );
+    let digest = Sha256::digest(text.as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_hashes_are_codexs() {
+        assert_eq!(snake("PreToolUse"), "pre_tool_use");
+        assert_eq!(snake("Stop"), "stop");
+        let text = r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]},
+            {"hooks":[{"type":"command","command":"x # rappel integrate codex","timeout":7}]}]}}"#;
+        let found = hooks(text);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, "stop:1:0");
+        // Of {"event_name":"stop","hooks":[{"async":false,"command":"x # rappel integrate
+        // codex","timeout":7,"type":"command"}]}, by another program.
+        assert_eq!(found[0].hash, EXPECTED);
+    }
+
+    const EXPECTED: &str =
+        "sha256:4964dbbfa8797e838ebe1f740ad24c33a251e48be2fb1098bbf68f47a9f94009";
+}

@@ -1,0 +1,201 @@
+//! Gemini CLI's payloads as neutral events.
+//!
+//! It gives its calls no ids, has no events of subagents (their calls come as the main session's),
+//! and tells the end of a session more than once.
+
+use std::path::Path;
+
+use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start};
+use rappel_types::agents::ProcessId;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::NAME;
+use super::answer::carrier;
+use super::commands::ANSWERED;
+use crate::PayloadError;
+use crate::shell::verdict;
+
+/// What the model calls the tools of our own server.
+const OWN_TOOLS: &str = "mcp_rappel_";
+
+/// What this version reads of a payload. Whatever else is in it is passed over.
+#[derive(Deserialize)]
+struct Payload {
+    hook_event_name: String,
+    session_id: String,
+    #[serde(default)]
+    cwd: Option<String>,
+    #[serde(default)]
+    source: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    trigger: Option<String>,
+    #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(default)]
+    tool_input: Value,
+    #[serde(default)]
+    tool_response: Value,
+}
+
+/// Reads what a hook was given. `process` is the agent's.
+pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
+    let payload: Payload = serde_json::from_slice(bytes)
+        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    if payload.session_id.is_empty() {
+        return Err(PayloadError::Malformed("session_id is empty".into()));
+    }
+    let moment = moment(&payload)?;
+    Ok(Event {
+        provider: NAME.into(),
+        session: payload.session_id,
+        subagent: None,
+        process,
+        folder: payload.cwd,
+        at: None,
+        carries_context: carrier(&moment).is_some(),
+        silent_compaction: true,
+        moment,
+    })
+}
+
+fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
+    Ok(match payload.hook_event_name.as_str() {
+        "SessionStart" => Moment::SessionStart(match payload.source.as_deref() {
+            Some("resume") => Start::Resumed,
+            _ => Start::New,
+        }),
+        "BeforeAgent" => {
+            let text = payload.prompt.clone().unwrap_or_default();
+            match text.contains(ANSWERED) {
+                // A command of ours, which has run already.
+                true => Moment::Notification,
+                false => Moment::Prompt { id: None, text },
+            }
+        }
+        "BeforeTool" => Moment::BeforeCall(call(payload)?),
+        "AfterTool" => {
+            let call = call(payload)?;
+            let outcome = outcome(payload, &call);
+            Moment::AfterCall(call, outcome)
+        }
+        "AfterAgent" => Moment::Idle { background: false },
+        // It asks itself before every request whether it should.
+        "PreCompress" if payload.trigger.as_deref() != Some("manual") => {
+            return Err(PayloadError::Nothing);
+        }
+        "PreCompress" => Moment::BeforeCompaction,
+        "SessionEnd" => Moment::SessionEnd { cleared: payload.reason.as_deref() == Some("clear") },
+        _ => return Err(PayloadError::Unknown(payload.hook_event_name.clone())),
+    })
+}
+
+fn call(payload: &Payload) -> Result<Call, PayloadError> {
+    let Some(tool) = payload.tool_name.clone() else {
+        return Err(PayloadError::Malformed("tool_name is missing".into()));
+    };
+    if tool.starts_with(OWN_TOOLS) {
+        return Err(PayloadError::Nothing);
+    }
+    let folder = Path::new(payload.cwd.as_deref().unwrap_or_default());
+    let text = |name: &str| payload.tool_input.get(name).and_then(Value::as_str);
+    let kind = match tool.as_str() {
+        "run_shell_command" => {
+            text("command").map_or(CallKind::Other, |command| CallKind::Shell(command.to_owned()))
+        }
+        "write_file" | "replace" => {
+            let path = text("file_path").map(|path| folder.join(path));
+            CallKind::Edit(path.into_iter().map(|it| it.to_string_lossy().into_owned()).collect())
+        }
+        "invoke_agent" => CallKind::Delegate,
+        _ => CallKind::Other,
+    };
+    let operation = match &kind {
+        CallKind::Shell(command) if payload.hook_event_name == "BeforeTool" => {
+            // A command may ask for another folder.
+            let within = text("dir_path").or_else(|| text("directory")).unwrap_or_default();
+            verdict(command, &folder.join(within)).operation()
+        }
+        _ => None,
+    };
+    let background = payload.tool_input.get("is_background") == Some(&Value::Bool(true));
+    Ok(Call { id: None, tool, input: payload.tool_input.clone(), kind, background, operation })
+}
+
+/// How a call ended. A command that failed is told as any other; its exit code stands in its text.
+fn outcome(payload: &Payload, call: &Call) -> Outcome {
+    let result = payload.tool_response.clone();
+    let said = match &result["llmContent"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    };
+    let error = match &result["error"] {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other["message"].as_str().map_or_else(|| other.to_string(), str::to_owned)),
+    };
+    let CallKind::Shell(_) = &call.kind else {
+        return Outcome { result, error, ..Outcome::default() };
+    };
+    let shown = Shown::of(&said);
+    let cancelled = said.contains("Command was cancelled by user before it could complete");
+    let error = match (error, shown.code) {
+        (Some(error), _) => Some(error),
+        (None, _) if cancelled => Some("the user cancelled it".to_owned()),
+        (None, Some(code)) if code != 0 => Some(format!("exit code {code}")),
+        (None, _) => None,
+    };
+    let exit_code = shown.code.or_else(|| error.is_none().then_some(0));
+    Outcome { result, error, exit_code, stdout: shown.output, ..Outcome::default() }
+}
+
+/// What Gemini CLI shows the model of a command: the output, and lines of its own behind it.
+struct Shown {
+    output: String,
+    code: Option<i32>,
+}
+
+impl Shown {
+    fn of(said: &str) -> Self {
+        const BEHIND: [&str; 5] =
+            ["Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: ", "</"];
+        let mut lines: Vec<&str> = said.lines().collect();
+        let mut code = None;
+        while let Some(last) = lines.last() {
+            if !BEHIND.iter().any(|start| last.starts_with(start)) {
+                break;
+            }
+            code = last.strip_prefix("Exit Code: ").and_then(|it| it.trim().parse().ok()).or(code);
+            lines.pop();
+        }
+        let first = lines.iter().position(|line| line.starts_with("Output: "));
+        let output = first.map_or(String::new(), |first| lines[first..].join("\n"));
+        let output = output.trim_start_matches("Output: ");
+        let output = if output == "(empty)" { "" } else { output };
+        Self { output: output.to_owned(), code }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_code_and_output_are_found_in_the_text() {
+        let said = "<untrusted_context>\nOutput: a\nExit Code: 7\nb\nExit Code: 1\n\
+                    Process Group PGID: 1000\n</untrusted_context>";
+        let shown = Shown::of(said);
+        assert_eq!((shown.output.as_str(), shown.code), ("a\nExit Code: 7\nb", Some(1)));
+        let shown = Shown::of("Output: (empty)\nProcess Group PGID: 1000");
+        assert_eq!((shown.output.as_str(), shown.code), ("", None));
+        let shown = Shown::of("");
+        assert_eq!((shown.output.as_str(), shown.code), ("", None));
+    }
+}
