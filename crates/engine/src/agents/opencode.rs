@@ -56,10 +56,7 @@ impl Rappel {
         if opencode.is_known {
             return Ok(());
         }
-        // Without the memo nobody knows whose the rows are.
-        let known = memo.opencode.as_ref().or(memo.read.keys().find(|key| key.starts_with(NAME)));
-        let reader = known.and_then(|_| self.load_reader::<Reader>(id, KEY));
-        let mut reader = reader.unwrap_or_default();
+        let mut reader = self.load_reader::<Reader>(id, KEY).unwrap_or_default();
         loop {
             let before = reader.clone();
             let read = reader.read_on(&opencode.database, &self.root_paths(), self.cancel());

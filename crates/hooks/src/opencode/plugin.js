@@ -133,7 +133,9 @@ export const Rappel = async ({ client, directory, worktree }) => {
   function start(id, how) {
     if (!starts.has(id)) {
       const event = how === "new" ? "event.session.created" : "rappel.resumed"
-      starts.set(id, tell(event, { session: id }, null, null))
+      const answer = tell(event, { session: id }, null, null)
+      answer.then(notify)
+      starts.set(id, answer)
     }
     return starts.get(id)
   }
@@ -152,6 +154,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
   async function reply(id, text) {
     if (isRun) {
       await new Promise((resolve) => process.stdout.write(`${text}\n`, resolve))
+      await hooks.dispose()
       process.exit(0)
     }
     // It stays in the conversation, and is not sent to the model.
