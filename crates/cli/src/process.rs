@@ -498,6 +498,11 @@ pub fn hooked_agent(vendor: &Vendor) -> HookedAgent {
     }
 }
 
+/// The home that the environment names.
+pub fn named_home() -> Option<PathBuf> {
+    absolute_variable("RAPPEL_HOME")
+}
+
 /// What an agent calls its session, where it tells the programs in its shell.
 pub fn named_by(vendor: &Vendor) -> Option<String> {
     variable(vendor.environment.session?).and_then(|name| name.into_string().ok())

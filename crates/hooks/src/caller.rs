@@ -50,6 +50,8 @@ pub struct Caller {
     program: Program,
     /// The home that the user chose, where it is not the usual one.
     home: Option<PathBuf>,
+    /// The one that the environment names, for agents that clean it.
+    named_home: Option<PathBuf>,
     /// The program, quoted for a shell.
     word: String,
     /// Flags for every call.
@@ -71,13 +73,24 @@ impl Caller {
             Program::OnPath => NAME.to_owned(),
         };
         let flags = home.as_ref().map(|home| Ok(format!(" --home {}", text(home)?))).transpose()?;
-        Ok(Self { program, home, word, flags: flags.unwrap_or_default() })
+        Ok(Self { program, home, named_home: None, word, flags: flags.unwrap_or_default() })
+    }
+
+    /// The same with the home that the environment names.
+    #[must_use]
+    pub fn with_named_home(self, named_home: Option<PathBuf>) -> Self {
+        Self { named_home, ..self }
+    }
+
+    /// The home that is not the usual one, whoever said so.
+    pub fn other_home(&self) -> Option<&Path> {
+        self.home.as_deref().or(self.named_home.as_deref())
     }
 
     /// The program that the shell finds, in its usual home.
     pub fn on_path() -> Self {
         let (word, flags) = (NAME.to_owned(), String::new());
-        Self { program: Program::OnPath, home: None, word, flags }
+        Self { program: Program::OnPath, home: None, named_home: None, word, flags }
     }
 
     /// What a shell line with that mark calls; nothing if the line is not ours.

@@ -56,6 +56,7 @@ pub static VENDOR: Vendor = Vendor {
     // It trusts a folder as a whole, and runs no hooks but in trusted ones.
     trust: |_| Trust::Given,
     notes,
+    rewound: |_| None,
 };
 
 const NAME: &str = "claude";

@@ -13,6 +13,8 @@ mod payload;
 mod rollout;
 mod trust;
 
+use std::path::Path;
+
 use crate::integrate::{Hooks, Layout, Servers, UserFolder};
 use crate::{Environment, Process, Vendor};
 
@@ -50,6 +52,20 @@ pub static VENDOR: Vendor = Vendor {
     servers: Servers::Apart { register: mcp::register, unregister: mcp::unregister },
     trust: trust::of,
     notes: trust::notes,
+    rewound,
 };
 
 const NAME: &str = "codex";
+
+/// Its terminal shows a conversation from a database of its own, and makes that anew from the
+/// rollouts where it is missing.
+fn rewound(folder: &Path) -> Option<String> {
+    let shown = folder.join("thread_history_1.sqlite");
+    shown.is_file().then(|| {
+        format!(
+            "Codex gives the model the conversation that was set back. Its terminal still shows the \
+             newer one until you remove {} while no Codex runs; Codex makes that file anew",
+            shown.display()
+        )
+    })
+}

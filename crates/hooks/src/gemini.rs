@@ -50,6 +50,7 @@ pub static VENDOR: Vendor = Vendor {
     ),
     trust: trust::of,
     notes: trust::notes,
+    rewound: |_| None,
 };
 
 const NAME: &str = "gemini";

@@ -64,6 +64,9 @@ pub struct Vendor {
     pub trust: fn(&Place) -> Trust,
     /// What the user should know after hooks were put in a place, in sentences.
     pub notes: fn(&Place) -> Vec<String>,
+    /// What the user should know after a conversation was set back, for the folder of the user's own
+    /// settings.
+    pub rewound: fn(&Path) -> Option<String>,
 }
 
 /// What an agent tells the programs that it starts: the names of environment variables.

@@ -52,6 +52,8 @@ pub static VENDOR: Vendor = Vendor {
     // It runs every plugin that it finds.
     trust: |_| Trust::Given,
     notes,
+    // It is never set back.
+    rewound: |_| None,
 };
 
 const NAME: &str = "opencode";

@@ -22,9 +22,10 @@ use crate::{face, progress};
 
 /// Let an agent save by itself: set up its hooks, or remove them
 ///
-/// `claude`: Rappel saves at each prompt, before and after each command and edit, and at the
-/// beginning and end of each session. The agent also gets commands (/rappel:undo and others) that
-/// you can type into its prompt, and a skill that tells it when to save and what to record.
+/// `claude`, `codex`, `gemini`: Rappel saves at each prompt, before and after each command and edit,
+/// and at the beginning and end of each session. The agent also gets commands (/rappel:undo and
+/// others; Codex has none) that you can type into its prompt, and a skill that tells it when to save
+/// and what to record. Codex and Gemini CLI run hooks only after you have said so there.
 ///
 /// `git`: Rappel saves after each commit, merge and rewrite, by hooks of this repository. Hooks
 /// that are there still run. Where core.hooksPath says that another program keeps the hooks, nothing
@@ -43,15 +44,19 @@ Examples:
   rappel integrate claude --shared
   rappel integrate claude --mcp
   rappel integrate claude --remove
+  rappel integrate codex --user
+  rappel integrate gemini --user --mcp
   rappel integrate git
   rappel integrate systemd
   rappel integrate --remove --all
 
-Where the hooks of claude are written:
-  (nothing)   .claude/settings.local.json: this project, for you
-  --shared    .claude/settings.json: this project, for everyone who has the repository
-  --user      ~/.claude/settings.json: all your projects (git work trees and
-              folders with a rappel.toml)")]
+Where the hooks are written:
+  (nothing)   this project, for you: .claude/settings.local.json, .codex/hooks.json,
+              .gemini/settings.json
+  --shared    this project, for everyone who has the repository: .claude/settings.json,
+              .codex/hooks.json, .gemini/settings.json
+  --user      all your projects (git work trees and folders with a rappel.toml):
+              ~/.claude/settings.json, ~/.codex/hooks.json, ~/.gemini/settings.json")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Which agent, or git, or systemd
@@ -169,7 +174,8 @@ fn install(vendor: &'static Vendor, args: &Args, context: &Context) -> Result {
         Scope::Local | Scope::User => Program::At(installed_program()?),
     };
     let home = context.chosen_home().filter(|_| scope != Scope::Shared);
-    let caller = Caller::new(program, home).map_err(IntegrateError::from)?;
+    let named = process::named_home().filter(|_| scope != Scope::Shared);
+    let caller = Caller::new(program, home).map_err(IntegrateError::from)?.with_named_home(named);
     // A home that cannot be used is told before anything is written.
     let rappel = context.open_silently()?;
     let records = Records::open(&context.home()?).map_err(IntegrateError::from)?;

@@ -12,14 +12,14 @@ use crate::process::{self, Context};
 /// what it knows. The workspace is the folder that the agent names as its first root, else this one;
 /// -C and --workspace name another. Nothing is printed but the protocol.
 ///
-/// Other agents register it themselves: `codex mcp add rappel -- rappel mcp`,
-/// `gemini mcp add rappel rappel mcp`.
+/// `rappel integrate AGENT --mcp` registers it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   rappel mcp
   rappel -C ~/my-app mcp
-  rappel integrate claude --mcp")]
+  rappel integrate claude --mcp
+  rappel integrate codex --mcp")]
 pub struct Args {}
 
 pub fn run(_: &Args, context: &Context) -> Result {

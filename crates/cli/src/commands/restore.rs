@@ -233,8 +233,32 @@ fn go(args: &Args, context: &Context) -> Result {
         progress::watch(context, "Comparing", || rappel.restore(&reference, &options))?;
     face::advice::word_report(&mut report);
     report.warnings.extend(lost_hooks::lost(&hooks, &rappel, context));
+    if did_something(&report) {
+        report.warnings.extend(rewound(&options.rewound, &rappel, context)?);
+    }
     let head = head_after(&report, &rappel, context);
     tell(&head, &report, &report, "undo", context)
+}
+
+/// What the user should know of conversations that were set back, by what agents call them.
+pub fn rewound(names: &[String], rappel: &Rappel, context: &Context) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    if names.is_empty() {
+        return Ok(notes);
+    }
+    let known = rappel.sessions()?;
+    let is_meant = |name: &Option<String>| name.as_ref().is_some_and(|name| names.contains(name));
+    let mut providers: Vec<String> = known
+        .into_iter()
+        .filter(|view| is_meant(&view.assistant_session_id))
+        .filter_map(|view| view.provider)
+        .collect();
+    providers.sort();
+    providers.dedup();
+    for vendor in providers.iter().filter_map(|provider| rappel_hooks::vendor(provider)) {
+        notes.extend((vendor.rewound)(&context.agent_folder(vendor)?.path));
+    }
+    Ok(notes)
 }
 
 /// The head of what was done, or of what there was to do.

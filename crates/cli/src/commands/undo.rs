@@ -87,7 +87,7 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     let words = format!("undo --prompt{conversation} --session {}", undone.session);
     let name =
         view.assistant_session_id.as_ref().filter(|_| args.conversation && !at_work && !stays);
-    let rewound = name.cloned().into_iter().collect();
+    let rewound: Vec<String> = name.cloned().into_iter().collect();
     let exit = take_words(("undo", &words), &undone.step, &step, rewound, &rappel, context)?;
     if context.output.json || context.output.quiet {
         return Ok(exit);
@@ -114,6 +114,9 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
         }
         if args.conversation && let Some(command) = rappel::resume_command(&view) {
             writeln!(out, "  {}", command.join(" "))?;
+        }
+        if args.conversation && at_work && view.provider.as_deref() == Some("codex") {
+            writeln!(out, "Codex keeps a session for about a minute after you have left it.")?;
         }
         Ok(())
     })?;
@@ -193,6 +196,9 @@ fn take_words(
         progress::watch(context, "Comparing", || rappel.step(step, args.overwrite, &options))?;
     face::advice::word_report(&mut report);
     report.warnings.extend(lost_hooks::lost(&hooks, rappel, context));
+    if restore::did_something(&report) {
+        report.warnings.extend(restore::rewound(&options.rewound, rappel, context)?);
+    }
     let answer = UndoAnswer { step, report: &report };
     let head = match restore::did_something(&report) {
         true => words_after(verb, step, &report, options.is_partial(), rappel, context),

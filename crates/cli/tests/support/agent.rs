@@ -17,11 +17,16 @@ pub const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 /// An agent with hooks, in a world of its own. Its process is this test.
 pub struct Agent {
     pub world: World,
+    name: &'static str,
 }
 
 impl Agent {
     pub fn new() -> Self {
-        let agent = Self { world: World::new() };
+        Self::called("claude")
+    }
+
+    pub fn called(name: &'static str) -> Self {
+        let agent = Self { world: World::new(), name };
         for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "base"]] {
             agent.git(arguments);
         }
@@ -40,11 +45,17 @@ impl Agent {
     }
 
     pub fn hook(&self) -> Command {
-        let mut command = self.world.command(&["hook", "claude"]);
-        command
-            .env("CLAUDE_PROJECT_DIR", self.world.project.root())
-            .env("CLAUDE_PID", std::process::id().to_string())
-            .stdin(Stdio::piped());
+        let mut command = self.world.command(&["hook", self.name]);
+        let root = self.world.project.root();
+        match self.name {
+            "claude" => command
+                .env("CLAUDE_PROJECT_DIR", root)
+                .env("CLAUDE_PID", std::process::id().to_string()),
+            // Gemini CLI sets both, and is not Claude Code.
+            "gemini" => command.env("GEMINI_PROJECT_DIR", root).env("CLAUDE_PROJECT_DIR", root),
+            _ => &mut command,
+        };
+        command.stdin(Stdio::piped());
         command
     }
 
@@ -90,6 +101,9 @@ impl Agent {
     pub fn act(&self, payload: &Value) {
         let input = &payload["tool_input"];
         let root = self.world.project.root();
+        if payload["tool_name"] == "apply_patch" {
+            return self.patch(input["command"].as_str().unwrap());
+        }
         if let Some(path) = input["file_path"].as_str() {
             let text = input["content"].as_str().or_else(|| input["new_string"].as_str());
             std::fs::write(root.join(path.rsplit('/').next().unwrap()), text.unwrap()).unwrap();
@@ -101,13 +115,22 @@ impl Agent {
         }
     }
 
+    /// Does what a recorded patch of Codex does: one file, whole or one line of it.
+    fn patch(&self, patch: &str) {
+        let lines: Vec<&str> = patch.lines().collect();
+        let name = lines[1].rsplit(' ').next().unwrap();
+        let added = lines.iter().filter_map(|line| line.strip_prefix('+'));
+        let text: String = added.map(|line| format!("{line}\n")).collect();
+        std::fs::write(self.world.project.path(name), text).unwrap();
+    }
+
     /// Plays what was recorded, tool calls included.
     pub fn play(&self, name: &str) -> Vec<(Value, Value)> {
         let recorded = self.recorded(name);
         let mut answers = Vec::new();
         for payload in recorded {
             let event = payload["hook_event_name"].as_str().unwrap();
-            if event.starts_with("PostToolUse") {
+            if event.starts_with("PostToolUse") || event == "AfterTool" {
                 self.act(&payload);
             }
             let answer = self.tell(&payload);
@@ -117,10 +140,13 @@ impl Agent {
     }
 
     pub fn recorded(&self, name: &str) -> Vec<Value> {
-        let path: PathBuf =
-            [env!("CARGO_MANIFEST_DIR"), "tests/fixtures/hooks", &format!("claude-{name}.jsonl")]
-                .iter()
-                .collect();
+        let path: PathBuf = [
+            env!("CARGO_MANIFEST_DIR"),
+            "tests/fixtures/hooks",
+            &format!("{}-{name}.jsonl", self.name),
+        ]
+        .iter()
+        .collect();
         let root = self.world.project.root().to_str().unwrap();
         let text = std::fs::read_to_string(path).unwrap().replace("/home/dev/project", root);
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod answers;
 pub mod guarded;
 pub mod pty;
+pub mod scene;
 pub mod terminal;
 
 use std::cell::RefCell;

@@ -5,13 +5,14 @@
 //! nothing, which is all that recovery needs. What was displaced is removed only if it is known to be held.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use rappel_capture::agents::raw::{self, Decision, Planned, Why};
 use rappel_capture::files::stamp;
 use rappel_capture::restore::{IntentId, is_open_for_writing};
 use rappel_store::beneath::{Kind, Root};
-use rappel_store::{content, disk, tree};
+use rappel_store::{content, disk, held, tree};
 use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
 use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
@@ -19,6 +20,28 @@ use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
 use super::{AgentsPlanned, AgentsWish};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
+
+/// So much of a transcript's beginning is looked at for the name of its session.
+const HEAD: u64 = 4 << 10;
+
+/// Whether a transcript is a session's, or one of its subagents'. An agent names the file, or the
+/// folder of its subagents, after the session. Some use a part of the name alone; their first line
+/// has it whole.
+fn is_of_session(one: &Planned, name: &str) -> bool {
+    let path = one.path.to_string();
+    if path.contains(name) {
+        return true;
+    }
+    let short = name.split('-').next().filter(|short| short.len() >= 8);
+    if !short.is_some_and(|short| path.contains(short)) {
+        return false;
+    }
+    let mut head = Vec::new();
+    let read = held::open(&one.root.join(one.path.to_string()))
+        .and_then(|file| (&*file).take(HEAD).read_to_end(&mut head));
+    let text = String::from_utf8_lossy(&head);
+    read.is_ok() && text.lines().next().is_some_and(|line| line.contains(name))
+}
 
 impl Rappel {
     /// What going to a tree of transcripts does, in the plan and in words.
@@ -81,9 +104,9 @@ impl Rappel {
         let memo = self.raw_memo()?;
         let mut plan = raw::plan(self.source(), tree, surroundings, memo.as_ref())?;
         for one in &mut plan.transcripts {
-            let path = one.path.to_string();
-            // An agent names the file, or the folder of its subagents, after the session.
-            if one.decision == Decision::LeaveItGrew && rewound.iter().any(|it| path.contains(it)) {
+            if one.decision == Decision::LeaveItGrew
+                && rewound.iter().any(|name| is_of_session(one, name))
+            {
                 one.decision = Decision::PutBack(Why::Changed);
             }
         }

@@ -145,7 +145,7 @@ impl Rappel {
                 _ if one.trust == Trust::New => IntegrationState::Unconfirmed,
                 _ if one.trust == Trust::Changed => IntegrationState::Changed,
                 _ if one.trust == Trust::Folder => IntegrationState::UntrustedFolder,
-                _ if self.is_at_work_unheard(&one.agent)? => IntegrationState::Silent,
+                _ if self.is_at_work_unheard(&one.agent, last_event)? => IntegrationState::Silent,
                 _ if !one.whole => IntegrationState::Incomplete,
                 Some(_) => IntegrationState::Working,
                 None => IntegrationState::Installed,
@@ -174,14 +174,16 @@ impl Rappel {
         Workers::of(self.store.home().root())
     }
 
-    /// Whether a session of that agent goes on that is known from its transcript alone.
-    fn is_at_work_unheard(&self, agent: &str) -> Result<bool> {
+    /// Whether a session of that agent goes on that is known from its transcript alone. One that was
+    /// silent since a hook told something was there before the hooks.
+    fn is_at_work_unheard(&self, agent: &str, heard: Option<Timestamp>) -> Result<bool> {
         for id in self.live_session_ids()? {
             let Ok(id) = id.parse() else { continue };
             let view = self.session(&id)?;
             if view.from_transcript
                 && view.parent.is_none()
                 && view.provider.as_deref() == Some(agent)
+                && self.load_live(&id)?.state.latest_at > heard
             {
                 return Ok(true);
             }

@@ -104,7 +104,7 @@ fn block(caller: &Caller) -> String {
     let text = |text: &str| toml::Value::from(text).to_string();
     let mut block =
         format!("{TABLE}\ncommand = {}\nargs = [\"mcp\"]\n", text(&caller.program().as_text()));
-    if let Some(home) = caller.home() {
+    if let Some(home) = caller.other_home() {
         let home = text(&home.to_string_lossy());
         block.push_str(&format!("env = {{ RAPPEL_HOME = {home} }}\n"));
     }

@@ -70,7 +70,7 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
             _ => Start::New,
         }),
         "BeforeAgent" => {
-            let text = payload.prompt.clone().unwrap_or_default();
+            let text = typed(payload.prompt.as_deref().unwrap_or_default());
             match text.contains(ANSWERED) {
                 // A command of ours, which has run already.
                 true => Moment::Notification,
@@ -92,6 +92,16 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
         "SessionEnd" => Moment::SessionEnd { cleared: payload.reason.as_deref() == Some("clear") },
         _ => return Err(PayloadError::Unknown(payload.hook_event_name.clone())),
     })
+}
+
+/// What the user typed. What hooks said at the beginning of a session stands before it.
+fn typed(prompt: &str) -> String {
+    let mut rest = prompt;
+    while let Some(after) = rest.trim_start().strip_prefix("<hook_context>") {
+        let Some((_, behind)) = after.split_once("</hook_context>") else { break };
+        rest = behind.trim_start();
+    }
+    rest.to_owned()
 }
 
 fn call(payload: &Payload) -> Result<Call, PayloadError> {
@@ -128,7 +138,7 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
 
 /// How a call ended. A command that failed is told as any other; its exit code stands in its text.
 fn outcome(payload: &Payload, call: &Call) -> Outcome {
-    let result = payload.tool_response.clone();
+    let result = &payload.tool_response;
     let said = match &result["llmContent"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -136,11 +146,14 @@ fn outcome(payload: &Payload, call: &Call) -> Outcome {
         }
         _ => String::new(),
     };
-    let error = match &result["error"] {
+    let failure = &result["error"];
+    let error = match failure {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other["message"].as_str().map_or_else(|| other.to_string(), str::to_owned)),
     };
+    // What the model is given. Beside that, whole files stand in the answer.
+    let result = Value::from(said.as_str());
     let CallKind::Shell(_) = &call.kind else {
         return Outcome { result, error, ..Outcome::default() };
     };
@@ -186,6 +199,19 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_hooks_said_is_not_what_the_user_typed() {
+        assert_eq!(typed("fix it"), "fix it");
+        let with =
+            "<hook_context>a\n&lt;b&gt;</hook_context>\n\n<hook_context>c</hook_context>\nfix it";
+        assert_eq!(typed(with), "fix it");
+        assert_eq!(typed("<hook_context>open"), "<hook_context>open");
+        assert_eq!(
+            typed("see <hook_context>x</hook_context>"),
+            "see <hook_context>x</hook_context>"
+        );
+    }
 
     #[test]
     fn exit_code_and_output_are_found_in_the_text() {

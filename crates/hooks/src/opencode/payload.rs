@@ -208,6 +208,7 @@ fn outcome(payload: &Payload) -> Outcome {
         // opencode does not tell the two streams apart.
         stdout: if exit_code.is_some() { said.to_owned() } else { String::new() },
         stderr: String::new(),
+        presumed: false,
     }
 }
 

@@ -224,11 +224,28 @@ fn prompt(value: &Value, message: &mut Message, out: &mut Out<'_>) {
     // What the user typed, where it was made longer before it was sent.
     let typed = value.get("displayContent").filter(|typed| !typed.is_null());
     let said = typed.or_else(|| value.get("content")).map(parts).unwrap_or_default();
+    let said = without_hooks(&said);
     if !message.said && !said.trim().is_empty() {
         message.said = true;
         let text = out.clip(&said);
         out.push(Item::Prompt { id: None, text });
     }
+}
+
+/// A prompt without what hooks told the model with it.
+fn without_hooks(said: &str) -> String {
+    const OPEN: &str = "<hook_context>";
+    const CLOSE: &str = "</hook_context>";
+    let mut rest = said;
+    while let Some(after) = rest.trim_start().strip_prefix(OPEN) {
+        let Some((_, behind)) = after.split_once(CLOSE) else { break };
+        rest = behind.trim_start();
+    }
+    while let Some(before) = rest.trim_end().strip_suffix(CLOSE) {
+        let Some((typed, _)) = before.rsplit_once(OPEN) else { break };
+        rest = typed.trim_end();
+    }
+    rest.to_owned()
 }
 
 fn tool_call(call: &Value, message: &mut Message, out: &mut Out<'_>) {

@@ -1,0 +1,235 @@
+//! Gemini CLI's hooks through the real binary: payloads that the real program sent, and what it
+//! lets us answer.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::agent::{Agent, SESSION};
+
+fn described(checkpoints: &[Value], trigger: &str) -> Vec<String> {
+    let of = checkpoints.iter().filter(|one| one["trigger"] == trigger);
+    of.map(|one| one["description"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn calls(agent: &Agent, session: &str) -> Vec<Value> {
+    agent.state(session)["tool_state"]["calls"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_recorded_session_is_saved_before_it_destroys_and_recorded_as_it_was() {
+    let agent = Agent::called("gemini");
+    let answers = agent.play("tour");
+    agent.rest();
+    let checkpoints = agent.checkpoints();
+    assert_eq!(
+        described(&checkpoints, "prompt"),
+        [
+            "[step:edit] Make the greeting.",
+            "[step:destroy] Clean the tree up.",
+            "[step:delegate] Let somebody else write the note.",
+            "[step:background] Start the long job.",
+        ]
+    );
+    assert_eq!(described(&checkpoints, "session-end"), ["session end (iterations=1)"; 4]);
+    let before = described(&checkpoints, "pre-operation");
+    assert!(before.contains(&"Before rm two.txt".to_owned()), "{before:?}");
+    // The check before every request is no compaction.
+    assert_eq!(described(&checkpoints, "context-compaction"), Vec::<String>::new());
+    for (payload, answer) in &answers {
+        assert_eq!(answer.is_null(), payload["source"] != "resume", "{payload}: {answer}");
+    }
+    let state = agent.state(&format!("gemini:{SESSION}.2"));
+    let history = state["command_history"].as_array().unwrap();
+    let failed = history.iter().find(|one| one["command"] == "cat no-such-file").unwrap();
+    assert_eq!(failed["exit_code"], 1);
+    assert_eq!(failed["stdout_preview"], "cat: no-such-file: No such file or directory");
+    // Each call once, and ended, although none has an id; parallel ones too.
+    let all = calls(&agent, &format!("gemini:{SESSION}.2"));
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|call| !call["completed_at"].is_null()), "{all:?}");
+    // A subagent's calls come as the main session's: whose they are is told by the transcripts.
+    let tools: Vec<String> = calls(&agent, &format!("gemini:{SESSION}.3"))
+        .iter()
+        .map(|call| call["tool"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(tools, ["invoke_agent", "run_shell_command"]);
+    assert!(agent.world.project.path("note.txt").exists());
+}
+
+#[test]
+fn an_end_that_is_told_again_and_a_summary_that_was_asked_for() {
+    let agent = Agent::called("gemini");
+    agent.play("terminal");
+    agent.rest();
+    let checkpoints = agent.checkpoints();
+    assert_eq!(described(&checkpoints, "context-compaction").len(), 1);
+    // Of three ends one counts, and the clearing is no end of the other kind.
+    assert_eq!(described(&checkpoints, "session-end").len(), 1);
+    assert!(
+        described(&checkpoints, "pre-operation")
+            .contains(&"Before the session is cleared".to_owned())
+    );
+    let sessions = agent.json(&["session", "list"]);
+    let sessions = sessions["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 2);
+    assert!(sessions.iter().all(|one| one["status"] == "completed"), "{sessions:?}");
+    let slow = calls(&agent, &format!("gemini:{SESSION}"));
+    let slow = slow.last().unwrap();
+    assert_eq!(
+        (&slow["success"], &slow["error"]),
+        (&false.into(), &"the user cancelled it".into())
+    );
+}
+
+#[test]
+fn the_same_command_again_is_another_call_and_a_refused_one_is_closed() {
+    let agent = Agent::called("gemini");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": "make test"}});
+    let mut done = call.clone();
+    done["tool_response"] = json!({"llmContent": "Output: ok\nProcess Group PGID: 1"});
+    for _ in 0..3 {
+        agent.tell(&agent.payload("BeforeAgent", json!({"prompt": "again"})));
+        agent.tell(&agent.payload("BeforeTool", call.clone()));
+        agent.tell(&agent.payload("AfterTool", done.clone()));
+    }
+    agent.tell(&agent.payload("BeforeTool", call));
+    agent.tell(&agent.payload("AfterAgent", json!({"prompt": "again"})));
+    agent.rest();
+    let all = calls(&agent, &format!("gemini:{SESSION}"));
+    let success: Vec<&Value> = all.iter().map(|call| &call["success"]).collect();
+    assert_eq!(success, [&json!(true), &json!(true), &json!(true), &json!(false)]);
+}
+
+/// The session file of Gemini CLI, with the same prompt and call as its hooks told.
+fn session_file(agent: &Agent, more: &[Value]) {
+    let at = jiff::Timestamp::now().to_string();
+    let folder = agent.world.project.outside().join("user/.gemini/tmp/project");
+    std::fs::create_dir_all(folder.join("chats")).unwrap();
+    let root = agent.world.project.root().to_str().unwrap();
+    std::fs::write(folder.join(".project_root"), root).unwrap();
+    let mut lines = vec![
+        json!({"sessionId": SESSION, "projectHash": "x", "startTime": at, "kind": "main"}),
+        json!({"id": "m1", "timestamp": at, "type": "user", "content": [
+            {"text": "<hook_context>known before</hook_context>\n\nrun the tests"}]}),
+        json!({"id": "m2", "timestamp": at, "type": "gemini", "content": "I run them.",
+            "toolCalls": [{"id": "run__1", "name": "run_shell_command",
+                "args": {"command": "make test"}, "status": "success", "timestamp": at,
+                "result": [{"functionResponse": {"response": {"output": "Output: ok"}}}]}]}),
+    ];
+    lines.extend(more.iter().map(|line| {
+        let mut line = line.clone();
+        line["timestamp"] = at.as_str().into();
+        line
+    }));
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(folder.join("chats/session-2026-11-16T19-59-00000000.jsonl"), text).unwrap();
+}
+
+#[test]
+fn what_hooks_and_the_session_file_tell_is_told_once() {
+    for transcript_first in [false, true] {
+        let agent = Agent::called("gemini");
+        agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+        let prompt = "<hook_context>known before</hook_context>\n\nrun the tests";
+        let call =
+            json!({"tool_name": "run_shell_command", "tool_input": {"command": "make test"}});
+        let mut done = call.clone();
+        done["tool_response"] = json!({"llmContent": "Output: ok\nProcess Group PGID: 1"});
+        if transcript_first {
+            session_file(&agent, &[]);
+            agent.json(&["save", "with the transcript"]);
+        }
+        agent.tell(&agent.payload("BeforeAgent", json!({"prompt": prompt})));
+        agent.tell(&agent.payload("BeforeTool", call));
+        agent.tell(&agent.payload("AfterTool", done));
+        agent.rest();
+        session_file(&agent, &[]);
+        agent.json(&["save", "once more"]);
+        let session = format!("gemini:{SESSION}");
+        let all = calls(&agent, &session);
+        assert_eq!(all.len(), 1, "{transcript_first}: {all:?}");
+        assert_eq!(all[0]["success"], true);
+        let titles = described(&agent.checkpoints(), "prompt");
+        assert_eq!(titles, ["run the tests"]);
+        let report = agent.json(&["report", &session]);
+        let prompts = report["prompts"].as_array().map(Vec::len);
+        assert_eq!(prompts, Some(1), "{report}");
+    }
+}
+
+#[test]
+fn what_was_known_comes_back_after_a_summary_that_nobody_announced() {
+    let agent = Agent::called("gemini");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.tell(&agent.payload("BeforeAgent", json!({"prompt": "run the tests"})));
+    let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": "make test"}});
+    agent.tell(&agent.payload("BeforeTool", call.clone()));
+    let mut done = call;
+    done["tool_response"] = json!({"llmContent": "Output: ok\nProcess Group PGID: 1"});
+    session_file(&agent, &[]);
+    assert_eq!(agent.tell(&agent.payload("AfterTool", done.clone())), Value::Null);
+    // The conversation is replaced by a summary.
+    let summary = json!({"id": "s1", "type": "user", "content": [{"text": "In short: tests."}]});
+    session_file(&agent, &[json!({"$set": {"messages": [summary]}})]);
+    let answer = agent.tell(&agent.payload("AfterTool", done.clone()));
+    let own = &answer["hookSpecificOutput"];
+    assert_eq!(own["hookEventName"], "AfterTool", "{answer}");
+    assert!(own["additionalContext"].as_str().unwrap().contains("run the tests"), "{answer}");
+    // Once.
+    assert_eq!(agent.tell(&agent.payload("AfterTool", done)), Value::Null);
+}
+
+#[test]
+fn a_typed_command_is_answered_and_a_command_file_is_no_prompt() {
+    let agent = Agent::called("gemini");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let prompt = |text: &str| agent.tell(&agent.payload("BeforeAgent", json!({"prompt": text})));
+    assert_eq!(prompt("make it better"), Value::Null);
+    agent.world.write("a.txt", "spoilt\n");
+    let answer = prompt("rappel undo --prompt --confirm");
+    assert_eq!(answer["decision"], "block", "{answer}");
+    assert_eq!(agent.world.read("a.txt"), "one\ntwo\nthree\n");
+    // What a restore changed is told, by an event that Gemini CLI passes on.
+    let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": "ls"}});
+    assert_eq!(agent.tell(&agent.payload("BeforeTool", call.clone())), Value::Null);
+    let mut done = call;
+    done["tool_response"] = json!({"llmContent": "Output: a.txt"});
+    let answer = agent.tell(&agent.payload("AfterTool", done));
+    let words = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(words.contains("a.txt"), "{words}");
+    let before = agent.checkpoints().len();
+    let ran = "done\n\nAbove is what Rappel answered to the user's command `/rappel:list`. It is …";
+    assert_eq!(prompt(ran), Value::Null);
+    assert_eq!(agent.checkpoints().len(), before);
+}
+
+#[test]
+fn nothing_that_a_hook_is_told_stops_gemini() {
+    let agent = Agent::called("gemini");
+    let root = agent.world.project.root().to_str().unwrap().to_owned();
+    for payload in [
+        String::new(),
+        "[]".into(),
+        "{\"hook_event_name\": null}".into(),
+        json!({"hook_event_name": "AfterAgent", "session_id": ""}).to_string(),
+        json!({"hook_event_name": "BeforeTool", "session_id": "s", "cwd": root}).to_string(),
+        json!({"hook_event_name": "Novelty", "session_id": "s", "cwd": root}).to_string(),
+        json!({"hook_event_name": "PreCompress", "session_id": "s", "trigger": "auto"}).to_string(),
+        json!({"hook_event_name": "AfterTool", "session_id": "s", "cwd": root,
+            "tool_name": "run_shell_command", "tool_input": {"command": ["ls"]},
+            "tool_response": {"llmContent": {"odd": 1}, "error": {"odd": 2}}})
+        .to_string(),
+        json!({"hook_event_name": "BeforeTool", "session_id": "s", "cwd": "relative",
+            "tool_name": "write_file", "tool_input": {"file_path": "../../etc/passwd"}})
+        .to_string(),
+    ] {
+        let output = agent.tell_bytes(payload.as_bytes());
+        assert_eq!(output.status.code(), Some(0), "{payload}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{payload}");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!said.contains("block"), "{payload}: {said}");
+    }
+}
