@@ -204,8 +204,9 @@ fn what_the_model_should_know_gets_to_it() {
     let Some(lines) = place.play("tui", &steps) else { return };
     let parts = lines[0]["output"]["parts"].as_array().unwrap();
     // The session was not begun here, so two events told something.
-    assert_eq!(parts[1]["text"], "TRUTH\n\nTRUTH");
-    assert_eq!((&parts[1]["synthetic"], &parts[1]["messageID"]), (&json!(true), &json!("msg_1")));
+    assert_eq!(parts[0]["text"], "TRUTH\n\nTRUTH");
+    assert_eq!((&parts[0]["synthetic"], &parts[0]["messageID"]), (&json!(true), &json!("msg_1")));
+    assert_eq!(parts[1]["text"], "hello");
     let (first, second) = (parts[0]["id"].as_str().unwrap(), parts[1]["id"].as_str().unwrap());
     assert!(second > first && second.len() == first.len(), "{second}");
     assert_eq!(lines[2]["output"]["output"], "done\n\nTRUTH\n\nTRUTH");

@@ -164,13 +164,13 @@ export const Rappel = async ({ client, directory, worktree }) => {
     throw new Answered("Rappel answered this prompt; the model was not asked.")
   }
 
-  /** Puts a text for the model behind what the user wrote. */
+  /** Puts a text for the model before what the user wrote. opencode orders parts by their ids. */
   function addTo(parts, message, text) {
-    const last = parts.map((part) => part.id).filter((id) => /^prt_[0-9a-f]{12}/.test(id ?? "")).sort().pop()
-    if (!last) return false
-    const next = (BigInt(`0x${last.slice(4, 16)}`) + 1n).toString(16).padStart(12, "0").slice(-12)
-    const id = `prt_${next}${randomBytes(7).toString("hex")}`
-    parts.push({ id, sessionID: message.sessionID, messageID: message.id, type: "text", synthetic: true, text })
+    const first = parts.map((part) => part.id).filter((id) => /^prt_[0-9a-f]{12}/.test(id ?? "")).sort()[0]
+    const before = BigInt(`0x${first?.slice(4, 16) ?? 0}`) - 1n
+    if (before < 0n) return false
+    const id = `prt_${before.toString(16).padStart(12, "0")}${randomBytes(7).toString("hex")}`
+    parts.unshift({ id, sessionID: message.sessionID, messageID: message.id, type: "text", synthetic: true, text })
     return true
   }
 
