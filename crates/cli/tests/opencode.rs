@@ -1,7 +1,12 @@
 //! opencode through the real binary: what `integrate` writes and takes out again, and what the
 //! plugin tells.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "tests may, and payloads are written on the spot"
+)]
 
 mod support;
 

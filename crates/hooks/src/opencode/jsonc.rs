@@ -54,13 +54,6 @@ pub fn without_comments(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Where a value is, and the object that holds it.
-struct Place {
-    /// The member's name, value and all between them.
-    member: Range<usize>,
-    object: Range<usize>,
-}
-
 fn document(text: &str) -> Result<Document, Unfit> {
     Document::new(without_comments(text))
 }
@@ -133,7 +126,7 @@ pub fn remove(text: &str, object_name: &str, name: &str) -> Result<String, Unfit
     // The name is the last text before the value.
     let quoted = Value::from(name).to_string();
     let key = before.rfind(&quoted).map_or(value.start, |at| object.start + 1 + at);
-    let Place { member, object } = Place { member: key..value.end, object };
+    let member = key..value.end;
     let after = &blank[member.end..object.end];
     let comma = after.len() - after.trim_start().len();
     let mut gone = member.clone();
