@@ -2,12 +2,14 @@
 //!
 //! [`locate`] finds those that belong to a workspace, [`raw`] keeps their bytes, and
 //! [`transcripts`] reads them, a little at a time, into thoughts, tool calls and token counts;
-//! [`follow`] does the reading from disk. The formats are internal to their vendors: what is not
+//! [`follow`] does the reading from disk. [`opencode`] keeps no transcripts; its database is read
+//! into the same items. The formats are internal to their vendors: what is not
 //! understood is counted and passed over, and the raw bytes are the truth.
 
 pub mod follow;
 mod home;
 pub mod locate;
+pub mod opencode;
 pub mod raw;
 pub mod transcripts;
 

@@ -195,7 +195,10 @@ fn homes_can_be_elsewhere() {
         claude_project_dir_name: Some("mine".to_owned()),
         codex_home: Some(home.path().join("b")),
         gemini_cli_home: Some(home.path().join("c")),
+        data_home: Some(home.path().join("d")),
+        opencode_db: None,
     };
+    assert_eq!(surroundings.opencode_database(), home.path().join("d/opencode/opencode.db"));
     let located = locate(&surroundings, &[Path::new("/w/shop")], &mut Memo::default());
     let expected = [
         "claude: projects/mine/1.jsonl",

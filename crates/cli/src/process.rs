@@ -596,6 +596,8 @@ fn surroundings() -> Option<Surroundings> {
         claude_project_dir_name: text("CLAUDE_CODE_PROJECT_DIR_NAME"),
         codex_home: absolute_variable("CODEX_HOME"),
         gemini_cli_home: absolute_variable("GEMINI_CLI_HOME"),
+        data_home: absolute_variable("XDG_DATA_HOME"),
+        opencode_db: variable("OPENCODE_DB").map(PathBuf::from),
     })
 }
 

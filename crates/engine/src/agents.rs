@@ -16,6 +16,7 @@ mod folders;
 mod imported;
 mod ingest;
 mod journal;
+mod opencode;
 mod patches;
 mod prompts;
 mod put_back;

@@ -8,7 +8,7 @@
 mod answer;
 pub mod handlers;
 mod mcp;
-mod patch;
+pub(crate) mod patch;
 mod payload;
 mod rollout;
 mod trust;

@@ -512,7 +512,7 @@ fn put_files(place: &Place, hooks: Option<&Settings>, changes: &mut Changes) -> 
         wanted.insert(place.skill().join(skill::FILE), Content::Text(skill::text(caller)));
     }
     // Where one file is for both scopes, and was not there before, git need not list it.
-    let lists = place.folder.join(".gitignore");
+    let lists = place.settings().with_file_name(".gitignore");
     let same_file = place.neighbour().is_some_and(|one| one.settings() == place.settings());
     if same_file {
         paths.insert(lists.clone());
@@ -523,7 +523,8 @@ fn put_files(place: &Place, hooks: Option<&Settings>, changes: &mut Changes) -> 
         }
         let is_ours = hooks.map_or_else(|| is_rappels(&lists), |hooks| !hooks.existed);
         if same_file && is_ours {
-            let text = owned::sealed("", &format!("/{}\n/.gitignore\n", place.file_name()));
+            let name = place.file_name().rsplit('/').next().unwrap_or_default();
+            let text = owned::sealed("", &format!("/{name}\n/.gitignore\n"));
             wanted.insert(lists, Content::Text(text));
         }
     }

@@ -41,6 +41,11 @@ impl Edits {
         Self(vec![Edit { at, remove: length, insert: String::new() }])
     }
 
+    /// The one edit that puts a text in the place of so many bytes.
+    pub fn replace(at: usize, length: usize, insert: &str) -> Self {
+        Self(vec![Edit { at, remove: length, insert: insert.to_owned() }])
+    }
+
     /// The text after the edits; nothing if they do not fit it.
     pub fn apply(&self, text: &str) -> Option<String> {
         let mut text = text.to_owned();

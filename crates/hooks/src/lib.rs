@@ -13,6 +13,7 @@ pub mod git;
 pub mod hook_settings;
 pub mod integrate;
 pub mod json_text;
+pub mod opencode;
 pub mod owned;
 pub mod records;
 pub mod scope;
@@ -92,7 +93,8 @@ pub enum Process {
 }
 
 /// All of them.
-pub static VENDORS: [&Vendor; 3] = [&claude::VENDOR, &codex::VENDOR, &gemini::VENDOR];
+pub static VENDORS: [&Vendor; 4] =
+    [&claude::VENDOR, &codex::VENDOR, &gemini::VENDOR, &opencode::VENDOR];
 
 /// The one of that name.
 pub fn vendor(name: &str) -> Option<&'static Vendor> {

@@ -39,12 +39,24 @@ pub struct Surroundings {
     pub codex_home: Option<PathBuf>,
     /// `GEMINI_CLI_HOME`: what Gemini CLI takes for the user's home.
     pub gemini_cli_home: Option<PathBuf>,
+    /// `XDG_DATA_HOME`, below which opencode keeps its database.
+    pub data_home: Option<PathBuf>,
+    /// `OPENCODE_DB`: what opencode calls its database.
+    pub opencode_db: Option<PathBuf>,
 }
 
 impl Surroundings {
     /// Those of a user who has set nothing.
     pub fn of(home: impl Into<PathBuf>) -> Self {
         Self { home: home.into(), ..Self::default() }
+    }
+
+    /// The database of opencode. Nothing says that it is there.
+    pub fn opencode_database(&self) -> PathBuf {
+        let set = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        let data = set(&self.data_home).unwrap_or_else(|| self.home.join(".local/share"));
+        let name = set(&self.opencode_db).unwrap_or_else(|| "opencode.db".into());
+        data.join("opencode").join(name)
     }
 
     /// The agent's home. Nothing says that it is there.

@@ -11,7 +11,7 @@
 
 mod claude;
 mod codex;
-mod field;
+pub(super) mod field;
 mod gemini;
 mod item;
 
@@ -251,37 +251,16 @@ impl Out<'_> {
 
     /// The text as far as it is kept.
     fn clip(&mut self, text: &str) -> String {
-        let end = (0..=text.len().min(TEXT_MAX)).rfind(|end| text.is_char_boundary(*end));
-        let kept = &text[..end.unwrap_or_default()];
-        self.cut += (text.len() - kept.len()) as u64;
-        kept.to_owned()
+        let (kept, cut) = clipped(text);
+        self.cut += cut;
+        kept
     }
 
     /// A value whose texts are as far as they are kept.
     fn clip_value(&mut self, value: &Value) -> Value {
-        let before = self.cut;
-        let clipped = self.clip_texts(value);
-        let text = clipped.to_string();
-        if text.len() <= 4 * TEXT_MAX {
-            return clipped;
-        }
-        // Many short texts are a long one too.
-        self.cut = before;
-        let whole = value.to_string();
-        Value::String(self.clip(&whole))
-    }
-
-    fn clip_texts(&mut self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.clip(text)),
-            Value::Array(values) => values.iter().map(|value| self.clip_texts(value)).collect(),
-            Value::Object(fields) => {
-                let clipped =
-                    fields.iter().map(|(name, value)| (name.clone(), self.clip_texts(value)));
-                Value::Object(clipped.collect())
-            }
-            other => other.clone(),
-        }
+        let (kept, cut) = clipped_value(value);
+        self.cut += cut;
+        kept
     }
 
     /// Says whether the conversation went on without those lines.
@@ -295,5 +274,40 @@ impl Out<'_> {
         for found in found[first..].iter_mut().take_while(|found| found.line < lines.end) {
             found.abandoned = abandoned && found.item.can_be_abandoned();
         }
+    }
+}
+
+/// A text as far as it is kept, and how many bytes were left out.
+pub(super) fn clipped(text: &str) -> (String, u64) {
+    let end = (0..=text.len().min(TEXT_MAX)).rfind(|end| text.is_char_boundary(*end));
+    let kept = &text[..end.unwrap_or_default()];
+    (kept.to_owned(), (text.len() - kept.len()) as u64)
+}
+
+/// A value whose texts are as far as they are kept, and how many bytes were left out.
+pub(super) fn clipped_value(value: &Value) -> (Value, u64) {
+    let mut cut = 0;
+    let kept = clipped_texts(value, &mut cut);
+    if kept.to_string().len() <= 4 * TEXT_MAX {
+        return (kept, cut);
+    }
+    // Many short texts are a long one too.
+    let (kept, cut) = clipped(&value.to_string());
+    (Value::String(kept), cut)
+}
+
+fn clipped_texts(value: &Value, cut: &mut u64) -> Value {
+    match value {
+        Value::String(text) => {
+            let (kept, more) = clipped(text);
+            *cut += more;
+            Value::String(kept)
+        }
+        Value::Array(values) => values.iter().map(|value| clipped_texts(value, cut)).collect(),
+        Value::Object(fields) => {
+            let kept = fields.iter().map(|(name, value)| (name.clone(), clipped_texts(value, cut)));
+            Value::Object(kept.collect())
+        }
+        other => other.clone(),
     }
 }

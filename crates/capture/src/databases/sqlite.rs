@@ -14,6 +14,7 @@ mod locks;
 mod pages;
 mod reachable;
 mod restoring;
+pub mod rows;
 mod scratch;
 mod snapshot;
 mod tables;

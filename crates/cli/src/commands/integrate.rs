@@ -92,6 +92,8 @@ enum Agent {
     Codex,
     /// Gemini CLI
     Gemini,
+    /// opencode
+    Opencode,
     /// git: a checkpoint after each commit, merge and rewrite
     Git,
     /// systemd: a unit that keeps the clock (rappel watch)

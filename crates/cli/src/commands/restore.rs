@@ -13,7 +13,7 @@ use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Facet, Reference};
 use serde::Serialize;
 
-use super::{lost_hooks, patch};
+use super::{lost_hooks, patch, undo};
 use crate::errors::{Exit, Failure, Result};
 use crate::output::Paint;
 use crate::process::{Context, quote};
@@ -193,7 +193,11 @@ fn go(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let mut options = args.how.options(context, rappel.root())?;
     if let Some(session) = &args.conversation {
-        options.rewound.extend(rappel.session(session)?.assistant_session_id);
+        let view = rappel.session(session)?;
+        match undo::keeps_conversations(&view) {
+            true => context.output.warning(undo::CONVERSATION_STAYS),
+            false => options.rewound.extend(view.assistant_session_id),
+        }
     }
     let Some(mut reference) = args.reference.clone() else { return Err(which(&rappel, context)) };
     if let Some(folder) = &args.how.to {

@@ -76,7 +76,8 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     let at_work = is_at_work(&rappel, &view)?;
     let mut step = args.step.clone();
     // What the agent has in memory it would write over whatever is put back.
-    if (!args.conversation || at_work) && step.how.only.is_empty() {
+    let stays = args.conversation && keeps_conversations(&view);
+    if (!args.conversation || at_work || stays) && step.how.only.is_empty() {
         step.how.skip.push(Facet::Agents);
     }
     if let Some(other) = &undone.other {
@@ -84,7 +85,8 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
     }
     let conversation = if args.conversation { " --conversation" } else { "" };
     let words = format!("undo --prompt{conversation} --session {}", undone.session);
-    let name = view.assistant_session_id.as_ref().filter(|_| args.conversation && !at_work);
+    let name =
+        view.assistant_session_id.as_ref().filter(|_| args.conversation && !at_work && !stays);
     let rewound: Vec<String> = name.cloned().into_iter().collect();
     let exit = take_words(("undo", &words), &undone.step, &step, rewound, &rappel, context)?;
     if context.output.json || context.output.quiet {
@@ -100,7 +102,9 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
             writeln!(out, "  {}", context.suggest(&restore))?;
         }
         writeln!(out, "The prompt was:\n{}", clean_lines(&undone.prompt))?;
-        if args.conversation && at_work {
+        if stays {
+            writeln!(out, "{CONVERSATION_STAYS}")?;
+        } else if args.conversation && at_work {
             writeln!(out, "The agent is still at work, so its conversation stays. After you have left it, type:")?;
             let restore = format!(
                 "restore {} --only agents --conversation {} --confirm",
@@ -117,6 +121,17 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
         Ok(())
     })?;
     Ok(exit)
+}
+
+/// What the user is told where a conversation cannot be set back.
+pub(super) const CONVERSATION_STAYS: &str = "\
+opencode keeps its conversations in a database that Rappel does not change, so this one stays as it is.
+To go on from before that prompt, type /fork in opencode and choose the prompt. Or go on here: with your
+next prompt the model is told what was undone.";
+
+/// Whether a session's agent keeps its conversations where nothing of ours sets them back.
+pub(super) fn keeps_conversations(view: &SessionView) -> bool {
+    view.provider.as_deref() == Some("opencode")
 }
 
 /// Whether an agent has the conversation of a session in its memory.

@@ -16,9 +16,10 @@ use rappel_store::ambient;
 use rappel_store::index::Index;
 use rappel_types::agents::{Body, NewEvent, SessionId, SessionStatus, payload};
 use rappel_types::{Timestamp, WorkspaceId};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::SessionView;
+use super::opencode::Opencode;
 use super::prompts::is_heard;
 use super::transcripts::{Known, Transcripts};
 use crate::error::{Error, Result};
@@ -40,14 +41,16 @@ const ID_MAX: usize = 100;
 impl Transcripts {
     /// Whether one of them has changed since it was read, or has been silent for long.
     pub(crate) fn has_news(&self, now: Timestamp) -> bool {
-        self.unread().next().is_some() || self.silent(now).next().is_some()
+        self.unread().next().is_some()
+            || self.silent(now).next().is_some()
+            || self.opencode.as_ref().is_some_and(Opencode::may_have_news)
     }
 
     /// Those that have changed since they were read, subagents last.
     fn unread(&self) -> impl Iterator<Item = &Transcript> {
         let of = |role| self.located.transcripts.iter().filter(move |one| one.role == role);
         let changed = |one: &&Transcript| {
-            self.memo.read.get(&one.key()).is_none_or(|known| known.stamp != one.stamp)
+            self.memo.read.get(&one.key()).is_none_or(|known| known.stamp != Some(one.stamp))
         };
         of(Role::Session).chain(of(Role::Subagent)).filter(changed)
     }
@@ -78,6 +81,12 @@ impl Rappel {
                 }
             }
         }
+        if let Some(opencode) = &found.opencode
+            && let Err(error) = self.read_opencode(id, opencode, &mut found.memo, &mut names)
+        {
+            let path = opencode.database.path.display();
+            said.push(format!("the sessions of opencode in {path} were not read: {error}"));
+        }
         let silent: Vec<(String, Known)> =
             found.silent(self.now()).map(|(key, known)| (key.clone(), known.clone())).collect();
         for (key, known) in silent {
@@ -97,7 +106,9 @@ impl Rappel {
         for transcript in found.unread() {
             let known = found.memo.read.get(&transcript.key());
             let Some(session) = known.and_then(|known| known.session.clone()) else { continue };
-            let Some(mut reader) = self.load_reader(id, &transcript.key()) else { continue };
+            let Some(mut reader) = self.load_reader::<Reader>(id, &transcript.key()) else {
+                continue;
+            };
             // One that cannot be read is told by the save.
             let Ok(file) = transcript.open() else { continue };
             let mut more = false;
@@ -109,6 +120,7 @@ impl Rappel {
                 news.insert(session);
             }
         }
+        news.extend(self.opencode_with_news(id, &found));
         Ok(news)
     }
 
@@ -126,28 +138,11 @@ impl Rappel {
             Some(session) => self.still_there(session)?,
             None => None,
         };
-        let reader = session.as_ref().and_then(|_| self.load_reader(id, &key));
+        let reader = session.as_ref().and_then(|_| self.load_reader::<Reader>(id, &key));
         let mut reader =
             reader.unwrap_or_else(|| Reader::new(transcript.provider, &transcript.path));
-        let runs = session.as_ref().map(|session| self.runs_of(session)).transpose()?;
-        let mut telling = Telling {
-            rappel: self,
-            workspace: id,
-            provider: transcript.provider,
-            names,
-            session,
-            announced: None,
-            let_go_until: None,
-            runs: runs.unwrap_or_default(),
-            waiting: Vec::new(),
-            line: (0, 0),
-            latest_at: known.and_then(|known| known.latest_at),
-            pending: Vec::new(),
-            bytes: 0,
-            matched: known.map(|known| known.matched.clone()).unwrap_or_default(),
-            heard: HashMap::new(),
-            failed: None,
-        };
+        let provider = transcript.provider.as_str();
+        let mut telling = Telling::new(self, id, provider, names, session, known)?;
         let read = follow::read_on(&mut reader, &transcript.path, &file, &mut |batch| {
             telling.take(batch);
             // Why is known to the one who tells.
@@ -158,19 +153,19 @@ impl Rappel {
         }
         read.map_err(Error::io("read", &transcript.root))?;
         let latest_at = telling.latest_at;
-        let matched = std::mem::take(&mut telling.matched);
-        let matched = matched[matched.len().saturating_sub(MATCHED)..].to_vec();
-        let session = telling.finish(&key, &reader)?;
+        let matched = telling.matched();
+        let place = json!({"offset": reader.offset(), "head": reader.head()});
+        let session = telling.finish(&key, place)?;
         // Without a session nothing was told: it is read from its start when there is more of it.
         if session.is_some() {
             self.save_reader(id, &key, &reader);
         }
         let over = known.is_some_and(|known| known.over && known.latest_at == latest_at);
-        Ok(Known { session, stamp: transcript.stamp, latest_at, over, matched })
+        Ok(Known { session, stamp: Some(transcript.stamp), latest_at, over, matched })
     }
 
     /// A session, unless it was let go.
-    fn still_there(&self, session: SessionId) -> Result<Option<SessionId>> {
+    pub(super) fn still_there(&self, session: SessionId) -> Result<Option<SessionId>> {
         let last = self.store.look_up(|index| index.last_event(session.as_str()))?;
         Ok(last.map(|_| session))
     }
@@ -196,7 +191,7 @@ impl Rappel {
     }
 
     /// A name for a session that nobody began.
-    fn name_session(&self, provider: Provider, name: &str) -> Result<SessionId> {
+    fn name_session(&self, provider: &str, name: &str) -> Result<SessionId> {
         let is_free = |id: &SessionId| {
             self.store.look_up(|index| Ok(index.last_event(id.as_str())?.is_none()))
         };
@@ -216,7 +211,7 @@ impl Rappel {
 
 /// The sessions of the workspace, by what their providers call them. Looked up once, and only if somebody asks.
 #[derive(Default)]
-struct Names(Option<HashMap<(String, String), SessionId>>);
+pub(super) struct Names(Option<HashMap<(String, String), SessionId>>);
 
 impl Names {
     fn all(&mut self, rappel: &Rappel) -> Result<&mut HashMap<(String, String), SessionId>> {
@@ -240,10 +235,10 @@ impl Names {
 }
 
 /// A transcript on its way into a journal.
-struct Telling<'a> {
+pub(super) struct Telling<'a> {
     rappel: &'a Rappel,
     workspace: WorkspaceId,
-    provider: Provider,
+    provider: &'static str,
     names: &'a mut Names,
     session: Option<SessionId>,
     /// Whose it says it is.
@@ -256,18 +251,58 @@ struct Telling<'a> {
     waiting: Vec<Found>,
     /// The line of the last item, and how many it had.
     line: (u64, usize),
-    latest_at: Option<Timestamp>,
+    pub(super) latest_at: Option<Timestamp>,
     pending: Vec<NewEvent>,
     bytes: usize,
     /// The hook events that its prompts and calls were matched to.
     matched: Vec<String>,
     /// The calls of its newest lines that hooks told by other ids.
     heard: HashMap<String, String>,
-    failed: Option<Error>,
+    pub(super) failed: Option<Error>,
 }
 
-impl Telling<'_> {
-    fn take(&mut self, batch: Batch) {
+impl<'a> Telling<'a> {
+    /// Begins to tell a transcript into the journal of a session, if it is known whose it is.
+    pub(super) fn new(
+        rappel: &'a Rappel,
+        workspace: WorkspaceId,
+        provider: &'static str,
+        names: &'a mut Names,
+        session: Option<SessionId>,
+        known: Option<&Known>,
+    ) -> Result<Self> {
+        let runs = session.as_ref().map(|session| rappel.runs_of(session)).transpose()?;
+        Ok(Self {
+            rappel,
+            workspace,
+            provider,
+            names,
+            session,
+            announced: None,
+            let_go_until: None,
+            runs: runs.unwrap_or_default(),
+            waiting: Vec::new(),
+            line: (0, 0),
+            latest_at: known.and_then(|known| known.latest_at),
+            pending: Vec::new(),
+            bytes: 0,
+            matched: known.map(|known| known.matched.clone()).unwrap_or_default(),
+            heard: HashMap::new(),
+            failed: None,
+        })
+    }
+
+    /// Whether the provider's hooks name each call as its transcript does.
+    fn names_calls(&self) -> bool {
+        Provider::named(self.provider.as_bytes()).is_none_or(Provider::names_calls)
+    }
+
+    /// The hook events that its newest prompts and calls were matched to.
+    pub(super) fn matched(&self) -> Vec<String> {
+        self.matched[self.matched.len().saturating_sub(MATCHED)..].to_vec()
+    }
+
+    pub(super) fn take(&mut self, batch: Batch) {
         for found in batch.found {
             if self.failed.is_some() {
                 return;
@@ -308,8 +343,8 @@ impl Telling<'_> {
 
     /// The time of the latest event of a session of that name that was let go.
     fn let_go_until(&self, session: &Session) -> Result<Option<Timestamp>> {
-        let (provider, name) = (self.provider.to_string(), &session.assistant_session_id);
-        let gone = self.rappel.store.look_up(|index| index.let_go_named(&provider, name))?;
+        let name = &session.assistant_session_id;
+        let gone = self.rappel.store.look_up(|index| index.let_go_named(self.provider, name))?;
         Ok(gone.map(|gone| gone.until))
     }
 
@@ -385,7 +420,7 @@ impl Telling<'_> {
 
     /// A call that a hook told by another id goes by that. Its beginning is known then.
     fn match_call(&mut self, found: Found) -> Result<Option<Found>> {
-        let Some(session) = self.session.as_ref().filter(|_| !self.provider.names_calls()) else {
+        let Some(session) = self.session.as_ref().filter(|_| !self.names_calls()) else {
             return Ok(Some(found));
         };
         match &found.item {
@@ -464,12 +499,9 @@ impl Telling<'_> {
     }
 
     /// Writes the rest, and how far that is. The reader itself is only in the cache: it would outweigh what it read.
-    fn finish(mut self, key: &str, reader: &Reader) -> Result<Option<SessionId>> {
+    pub(super) fn finish(mut self, key: &str, reader: Value) -> Result<Option<SessionId>> {
         if !self.pending.is_empty() {
-            let place = Body::Transcript(payload::Transcript {
-                path: key.to_owned(),
-                reader: json!({"offset": reader.offset(), "head": reader.head()}),
-            });
+            let place = Body::Transcript(payload::Transcript { path: key.to_owned(), reader });
             self.pending.push(NewEvent { at: self.latest_at, ..NewEvent::from(place) });
         }
         self.flush()?;

@@ -85,6 +85,7 @@ pub fn resume_command(session: &SessionView) -> Option<Vec<String>> {
         "claude" | "claude-code" => &["claude", "--resume"],
         "codex" => &["codex", "resume"],
         "gemini" => &["gemini", "--resume"],
+        "opencode" => &["opencode", "--session"],
         _ => return None,
     };
     Some(words.iter().map(ToString::to_string).chain([id.clone()]).collect())

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rappel_capture::agents::Provider;
 use rappel_capture::agents::locate::{self, Located, Surroundings};
+use rappel_capture::agents::opencode::Database;
 use rappel_capture::agents::raw::{self, Care};
-use rappel_capture::agents::transcripts::Reader;
 use rappel_capture::files::stamp::Stamp;
 use rappel_store::disk;
 use rappel_store::held;
@@ -16,8 +16,10 @@ use rappel_store::tree;
 use rappel_types::agents::SessionId;
 use rappel_types::manifest::PartialReason;
 use rappel_types::{CheckpointId, Facet, Manifest, Node, ObjectId, Timestamp, WorkspaceId};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::opencode::Opencode;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -34,6 +36,9 @@ pub(crate) struct Memo {
     raw: Option<raw::Memo>,
     /// How far each was read into a journal.
     pub(super) read: BTreeMap<String, Known>,
+    /// What opencode's database looked like before it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) opencode: Option<String>,
 }
 
 /// A transcript that was read. Its reader is in a file of its own, which is only needed when there is more to read.
@@ -42,7 +47,7 @@ pub(super) struct Known {
     /// The session it belongs to, if it says so.
     pub session: Option<SessionId>,
     /// What it looked like before it was read.
-    pub stamp: Stamp,
+    pub stamp: Option<Stamp>,
     /// When the last thing in it happened.
     pub latest_at: Option<Timestamp>,
     /// Whether that is so long ago that the session was ended.
@@ -64,6 +69,8 @@ impl Memo {
 #[derive(Debug)]
 pub(crate) struct Transcripts {
     pub(super) located: Located,
+    /// The user's database of opencode.
+    pub(super) opencode: Option<Opencode>,
     pub(crate) memo: Memo,
 }
 
@@ -86,25 +93,34 @@ impl Rappel {
         distrust: bool,
     ) -> Result<Option<Transcripts>> {
         let Some(surroundings) = &self.options.agents else { return Ok(None) };
-        if !any_home(surroundings) {
+        let database = Database::of(surroundings);
+        if database.is_none() && !any_home(surroundings) {
             return Ok(None);
         }
         let mut memo = Memo::load(&self.transcripts_path(id));
         if distrust || !self.is_held(memo.raw.as_ref())? {
             memo.raw = None;
         }
-        let mut roots = vec![self.root.as_path()];
-        if self.options.root.is_absolute() && self.options.root != self.root {
-            roots.push(&self.options.root);
-        }
+        let roots = self.root_paths();
         let before = memo.located.clone();
         let located = locate::locate(surroundings, &roots, &mut memo.located);
         // Whose the others are is worth remembering even if none is this workspace's.
         if memo.located != before && self.known().is_some() {
             self.save_transcripts_memo(id, memo.clone());
         }
+        let opencode = database.map(|database| Opencode::look(database, &memo));
         let any = !located.transcripts.is_empty() || !located.troubles.is_empty();
-        Ok((any || !memo.read.is_empty()).then_some(Transcripts { located, memo }))
+        let any = any || opencode.as_ref().is_some_and(Opencode::may_have_news);
+        Ok((any || !memo.read.is_empty()).then_some(Transcripts { located, opencode, memo }))
+    }
+
+    /// The workspace's root by all the paths that it has.
+    pub(super) fn root_paths(&self) -> Vec<&Path> {
+        let mut roots = vec![self.root.as_path()];
+        if self.options.root.is_absolute() && self.options.root != self.root {
+            roots.push(&self.options.root);
+        }
+        roots
     }
 
     /// Whether a memo is of a checkpoint that is still there.
@@ -131,7 +147,7 @@ impl Rappel {
         care: Care,
         sink: &dyn Sink,
     ) -> Result<CapturedTranscripts> {
-        let Transcripts { located, mut memo } = found;
+        let Transcripts { located, mut memo, .. } = found;
         let reason = |path, reason| PartialReason::new(Facet::Agents, path, reason);
         let mut partial: Vec<PartialReason> =
             located.troubles.into_iter().map(|trouble| reason(None, trouble)).collect();
@@ -189,19 +205,19 @@ impl Rappel {
         self.cache_path(id).with_extension("transcripts")
     }
 
-    fn reader_path(&self, id: WorkspaceId, key: &str) -> PathBuf {
+    pub(super) fn reader_path(&self, id: WorkspaceId, key: &str) -> PathBuf {
         let name = blake3::hash(key.as_bytes()).to_hex();
         self.cache_path(id).with_extension("readers").join(&name[..32])
     }
 
     /// The reader of a transcript, where it left off.
-    pub(super) fn load_reader(&self, id: WorkspaceId, key: &str) -> Option<Reader> {
+    pub(super) fn load_reader<T: DeserializeOwned>(&self, id: WorkspaceId, key: &str) -> Option<T> {
         let bytes = held::read(self.reader_path(id, key)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
     /// Keeps it for the next time.
-    pub(super) fn save_reader(&self, id: WorkspaceId, key: &str, reader: &Reader) {
+    pub(super) fn save_reader<T: Serialize>(&self, id: WorkspaceId, key: &str, reader: &T) {
         let path = self.reader_path(id, key);
         let disk = self.store.disk();
         if let (Some(folder), Ok(bytes)) = (path.parent(), serde_json::to_vec(reader))

@@ -16,6 +16,7 @@ mod forks;
 mod journal;
 mod let_go;
 mod library;
+mod opencode;
 mod recall;
 mod replay;
 mod stats;

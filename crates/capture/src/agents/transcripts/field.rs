@@ -4,38 +4,38 @@ use rappel_types::Timestamp;
 use serde_json::Value;
 
 /// A text that is not empty.
-pub(super) fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+pub(in crate::agents) fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name)?.as_str().filter(|text| !text.is_empty())
 }
 
 /// The same, to keep.
-pub(super) fn owned(value: &Value, name: &str) -> Option<String> {
+pub(in crate::agents) fn owned(value: &Value, name: &str) -> Option<String> {
     text(value, name).map(str::to_owned)
 }
 
 /// Whether a field is there and true.
-pub(super) fn flag(value: &Value, name: &str) -> bool {
+pub(in crate::agents) fn flag(value: &Value, name: &str) -> bool {
     value.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// A number, zero if it is none.
-pub(super) fn number(value: &Value, name: &str) -> u64 {
+pub(in crate::agents) fn number(value: &Value, name: &str) -> u64 {
     value.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// A moment.
-pub(super) fn time(value: &Value, name: &str) -> Option<Timestamp> {
+pub(in crate::agents) fn time(value: &Value, name: &str) -> Option<Timestamp> {
     text(value, name)?.parse().ok()
 }
 
 /// The elements of a list, none if it is no list.
-pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+pub(in crate::agents) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// What a content says: a text, blocks with texts, or anything else as JSON. Blocks that are no text
 /// are named in brackets.
-pub(super) fn content(value: &Value) -> String {
+pub(in crate::agents) fn content(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -54,12 +54,12 @@ pub(super) fn content(value: &Value) -> String {
 }
 
 /// Whether a call was asked to go on in the background.
-pub(super) fn in_background(input: &Value) -> bool {
+pub(in crate::agents) fn in_background(input: &Value) -> bool {
     ["run_in_background", "is_background", "background"].iter().any(|name| flag(input, name))
 }
 
 /// A short name for an id, to remember many of them.
-pub(super) fn short(id: &str) -> u64 {
+pub(in crate::agents) fn short(id: &str) -> u64 {
     let hash = blake3::hash(id.as_bytes());
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&hash.as_bytes()[..8]);

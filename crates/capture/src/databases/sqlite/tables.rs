@@ -20,9 +20,9 @@ const LINE_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 64;
 
 const INNER_INDEX: u8 = 2;
-const INNER_TABLE: u8 = 5;
+pub(super) const INNER_TABLE: u8 = 5;
 const LEAF_INDEX: u8 = 10;
-const LEAF_TABLE: u8 = 13;
+pub(super) const LEAF_TABLE: u8 = 13;
 
 /// What virtual tables of SQLite's own extensions keep their content in.
 const SHADOWS: [&str; 11] = [
@@ -67,16 +67,16 @@ struct Trees<'a> {
     glimpses: &'a [Glimpse],
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// A number of SQLite's: seven bits a byte, highest first, the ninth byte whole. And what follows.
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     for (at, &byte) in bytes.iter().take(9).enumerate() {
         if at == 8 {
@@ -236,15 +236,20 @@ impl Trees<'_> {
     }
 
     fn text(&self, bytes: &[u8]) -> String {
-        let wide = |word: fn([u8; 2]) -> u16| {
-            let (pairs, _) = bytes.as_chunks::<2>();
-            let units: Vec<u16> = pairs.iter().map(|&pair| word(pair)).collect();
-            String::from_utf16_lossy(&units)
-        };
-        match self.snapshot.encoding {
-            2 => wide(u16::from_le_bytes),
-            3 => wide(u16::from_be_bytes),
-            _ => String::from_utf8_lossy(bytes).into_owned(),
-        }
+        decode(bytes, self.snapshot.encoding)
+    }
+}
+
+/// A text in the encoding that the header names.
+pub(super) fn decode(bytes: &[u8], encoding: u32) -> String {
+    let wide = |word: fn([u8; 2]) -> u16| {
+        let (pairs, _) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = pairs.iter().map(|&pair| word(pair)).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match encoding {
+        2 => wide(u16::from_le_bytes),
+        3 => wide(u16::from_be_bytes),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
     }
 }

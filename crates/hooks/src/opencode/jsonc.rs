@@ -1,0 +1,246 @@
+//! JSON with comments, edited as text: comments, order and layout stay as they are.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::json_text::{Document, Edits, Unfit};
+
+/// The same text with blanks instead of comments and of commas before a closing bracket. All else is
+/// at the same place.
+pub fn without_comments(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut at = 0;
+    let mut comma = None;
+    let blank = |bytes: &mut Vec<u8>, range: Range<usize>| {
+        for byte in bytes[range].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')) {
+            *byte = b' ';
+        }
+    };
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let end = |found: Option<usize>| found.map_or(bytes.len(), |length| at + length);
+        if rest.starts_with(b"//") {
+            let end = end(rest.iter().position(|byte| *byte == b'\n'));
+            blank(&mut bytes, at..end);
+            at = end;
+        } else if rest.starts_with(b"/*") {
+            let close = rest[2..].windows(2).position(|pair| pair == b"*/");
+            let end = end(close.map(|length| length + 4));
+            blank(&mut bytes, at..end);
+            at = end;
+        } else if rest[0] == b'"' {
+            comma = None;
+            at += 1;
+            while at < bytes.len() && bytes[at] != b'"' {
+                at += if bytes[at] == b'\\' { 2 } else { 1 };
+            }
+            at += 1;
+        } else {
+            match rest[0] {
+                b',' => comma = Some(at),
+                b'}' | b']' => {
+                    if let Some(comma) = comma.take() {
+                        bytes[comma] = b' ';
+                    }
+                }
+                byte if !byte.is_ascii_whitespace() => comma = None,
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+    // Whole comments became blanks, so what is left is text.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn document(text: &str) -> Result<Document, Unfit> {
+    Document::new(without_comments(text))
+}
+
+/// The object of that name at the top; nothing if there is none.
+fn object(document: &Document, name: &str) -> Result<Option<Range<usize>>, Unfit> {
+    document.member(&document.root(), name)
+}
+
+/// The value of a member of an object at the top.
+pub fn get(text: &str, object_name: &str, name: &str) -> Result<Option<Value>, Unfit> {
+    let document = document(text)?;
+    let Some(object) = object(&document, object_name)? else { return Ok(None) };
+    let found = document.member(&object, name)?;
+    Ok(found.map(|place| document.value(&place)))
+}
+
+/// Puts a member in front of an object at the top, which is made if there is none. Returns the text,
+/// and what brings back the one it was.
+pub fn add(
+    text: &str,
+    object_name: &str,
+    name: &str,
+    value: &Value,
+) -> Result<(String, Edits), Unfit> {
+    let document = document(text)?;
+    // A blank document became one with an empty object.
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        let new = serde_json::json!({ object_name: { name: value } });
+        let new = format!("{}\n", serde_json::to_string_pretty(&new).unwrap_or_default());
+        let edits = Edits::replace(0, new.len(), text);
+        return Ok((new, edits));
+    }
+    let (place, name, value) = match object(&document, object_name)? {
+        Some(place) => (place, name, value.clone()),
+        None => (document.root(), object_name, serde_json::json!({ name: value })),
+    };
+    let is_empty = document.members(&place)?.is_empty();
+    let at = place.start + 1;
+    let inner = &text[at..place.end - 1];
+    let is_open = inner.contains('\n');
+    let indentation = indentation(text, place.start);
+    let unit = unit(text);
+    let member = match is_open || is_empty {
+        true => {
+            let value = serde_json::to_string_pretty(&value).unwrap_or_default();
+            let lead = format!("{}{indentation}{unit}", newline(text));
+            let value = value.replace("  ", &unit).replace('\n', &lead);
+            let comma = if is_empty { "" } else { "," };
+            let close = match is_open {
+                true => String::new(),
+                false => format!("{}{indentation}", newline(text)),
+            };
+            format!("{lead}{}: {value}{comma}{close}", Value::from(name))
+        }
+        false => format!("{}: {value}, ", Value::from(name)),
+    };
+    let mut new = text.to_owned();
+    new.insert_str(at, &member);
+    Ok((new, Edits::replace(at, member.len(), "")))
+}
+
+/// Takes a member out of an object at the top. What is empty then stays.
+pub fn remove(text: &str, object_name: &str, name: &str) -> Result<String, Unfit> {
+    let document = document(text)?;
+    let Some(object) = object(&document, object_name)? else { return Ok(text.to_owned()) };
+    let Some(value) = document.member(&object, name)? else { return Ok(text.to_owned()) };
+    let blank = document.text();
+    let before = &blank[object.start + 1..value.start];
+    // The name is the last text before the value.
+    let quoted = Value::from(name).to_string();
+    let key = before.rfind(&quoted).map_or(value.start, |at| object.start + 1 + at);
+    let member = key..value.end;
+    let after = &blank[member.end..object.end];
+    let comma = after.len() - after.trim_start().len();
+    let mut gone = member.clone();
+    if after[comma..].starts_with(',') {
+        gone.end = member.end + comma + 1;
+    } else {
+        let before = blank[object.start + 1..member.start].trim_end();
+        if before.ends_with(',') {
+            gone.start = object.start + before.len();
+        }
+    }
+    // The line that it stood on goes too.
+    let line = text[..gone.start].len() - text[..gone.start].trim_end().len();
+    gone.start -= line;
+    let mut new = text.to_owned();
+    new.replace_range(gone, "");
+    Ok(new)
+}
+
+fn newline(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// What the line of a place begins with.
+fn indentation(text: &str, at: usize) -> String {
+    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    text[line..at].chars().take_while(|char| matches!(char, ' ' | '\t')).collect()
+}
+
+/// What one level is indented by.
+fn unit(text: &str) -> String {
+    let mut lines = text.lines().map(|line| {
+        let rest = line.trim_start_matches([' ', '\t']);
+        (&line[..line.len() - rest.len()], rest)
+    });
+    let first = lines.find(|(lead, rest)| !lead.is_empty() && rest.starts_with('"'));
+    first.map_or("  ", |(lead, _)| lead).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const CONFIG: &str = "{\n\t// the model, not \"mcp\": {}\n\t\"model\": \"a//b\", /* , } */\n\t\"mcp\": {\n\t\t// mine\n\t\t\"other\": {\"type\": \"local\"}, // last\n\t},\n}\n";
+
+    #[test]
+    fn comments_and_commas_at_the_end_are_understood() {
+        let plain = without_comments(CONFIG);
+        assert_eq!(plain.len(), CONFIG.len());
+        let value: Value = serde_json::from_str(&plain).unwrap();
+        assert_eq!(value, json!({"model": "a//b", "mcp": {"other": {"type": "local"}}}));
+        assert_eq!(get(CONFIG, "mcp", "other").unwrap(), Some(json!({"type": "local"})));
+        assert_eq!(get(CONFIG, "mcp", "rappel").unwrap(), None);
+    }
+
+    #[test]
+    fn a_member_comes_and_goes_and_the_rest_stays() {
+        let value = json!({"type": "local", "command": ["rappel", "mcp"]});
+        let texts = [
+            CONFIG,
+            "",
+            "{}",
+            "{\n}\n",
+            "{\"a\": 1}",
+            "{\r\n  \"a\": [1, 2],\r\n}\r\n",
+            "{\n  \"mcp\": {}\n}\n",
+            "{\n  \"mcp\": {\n    // none yet\n  }\n}\n",
+            "{\"mcp\": {\"x\": {}}}",
+        ];
+        for text in texts {
+            let (added, reverse) = add(text, "mcp", "rappel", &value).unwrap();
+            assert_eq!(get(&added, "mcp", "rappel").unwrap(), Some(value.clone()), "{added}");
+            assert_eq!(reverse.apply(&added).as_deref(), Some(text), "{added}");
+            let without = remove(&added, "mcp", "rappel").unwrap();
+            assert_eq!(get(&without, "mcp", "rappel").unwrap(), None, "{without}");
+            let is_same = |one: &str, other: &str| {
+                let value = |text: &str| -> Value {
+                    serde_json::from_str(&without_comments(text)).unwrap_or(json!({}))
+                };
+                let (mut one, mut other) = (value(one), value(other));
+                for value in [&mut one, &mut other] {
+                    if value["mcp"] == json!({}) || value["mcp"].is_null() {
+                        value.as_object_mut().unwrap().remove("mcp");
+                    }
+                }
+                one == other
+            };
+            assert!(is_same(&without, text), "{text} became {without}");
+            let comments = |text: &str| text.matches("//").count();
+            assert_eq!(comments(&without), comments(text), "{without}");
+        }
+        let (added, _) = add(CONFIG, "mcp", "rappel", &value).unwrap();
+        assert!(added.contains("\t\"mcp\": {\n\t\t\"rappel\": {\n\t\t\t\"command\": ["), "{added}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for text in ["[]", "{", "{\"mcp\": 1}", "/* open"] {
+            assert!(add(text, "mcp", "rappel", &json!({})).is_err(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_looked_at(text in "[ -~\n\u{e9}\u{1f600}]{0,60}") {
+            let plain = without_comments(&text);
+            proptest::prop_assert!(plain.is_empty() || plain.len() == text.len());
+            let _ = get(&text, "mcp", "rappel");
+            let _ = remove(&text, "mcp", "rappel");
+            if let Ok((added, reverse)) = add(&text, "mcp", "rappel", &json!({"a": 1})) {
+                proptest::prop_assert_eq!(reverse.apply(&added), Some(text));
+            }
+        }
+    }
+}
