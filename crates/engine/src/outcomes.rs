@@ -6,12 +6,13 @@
 use std::collections::{HashMap, HashSet};
 
 use rappel_store::index::CheckpointRow;
-use rappel_types::agents::outcomes::{Outcome, OutcomeKind, failing, outcomes};
-use rappel_types::agents::{Lineage, SessionId, SessionPosition};
+use rappel_types::agents::outcomes::{Failing, Outcome, OutcomeKind, failing, outcomes};
+use rappel_types::agents::{Lineage, SessionId};
 use rappel_types::{CheckpointId, Timestamp, Trigger};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::agents::parse_event;
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -73,78 +74,62 @@ pub struct HeldOutcome {
 impl Rappel {
     /// How the checks and tool calls of this workspace's sessions ended, `limit` of them.
     pub fn outcomes(&self, limit: usize) -> Result<Outcomes> {
-        let mut answer = Outcomes::default();
-        let mut all = Vec::new();
-        let mut left = EVENTS_MAX;
+        let (told, cut) = self.all_outcomes()?;
+        let rows = self.rows()?;
+        let mut past = Past::new(self, &rows)?;
+        // What a restore took back happened, but it does not tell how things stand.
+        let standing = told.iter().filter(|(_, stands)| *stands).map(|(one, _)| one.clone());
+        let standing: Vec<Outcome> = standing.collect();
+        let failing = failing(&standing).into_iter().take(limit);
+        let failing: Result<Vec<_>> = failing.map(|one| past.failing(&standing, one)).collect();
+        let shown = |one: &Outcome| !one.passed || one.kind == OutcomeKind::Verification;
+        let newest = told.into_iter().rev().map(|(one, _)| one).filter(shown);
+        let mut newest: Vec<Outcome> = newest.collect();
+        let more = cut || newest.len() > limit;
+        newest.truncate(limit);
+        let places: Vec<_> =
+            newest.iter().map(|one| (one.session.as_str(), one.event, one.fork)).collect();
+        let held = self.first_holders(&places, &rows)?;
+        let outcomes = newest.into_iter().zip(held);
+        let outcomes =
+            outcomes.map(|(outcome, checkpoint)| HeldOutcome { outcome, checkpoint }).collect();
+        Ok(Outcomes { failing: failing?, outcomes, more })
+    }
+
+    /// The outcomes of all sessions, oldest first, and whether older ones were left out.
+    fn all_outcomes(&self) -> Result<(Vec<(Outcome, bool)>, bool)> {
+        let (mut all, mut cut, mut left) = (Vec::new(), false, EVENTS_MAX);
         for view in self.sessions()? {
             if left == 0 {
-                answer.more = true;
+                cut = true;
                 break;
             }
-            let (told, cut) = self.outcomes_of(&view.id, left)?;
-            answer.more |= cut;
+            let (told, older) = self.outcomes_of(&view.id, left)?;
+            cut |= older;
             left = left.saturating_sub(view.events);
             all.extend(told);
         }
-        all.sort_by(|a, b| (a.at, &a.session, a.event).cmp(&(b.at, &b.session, b.event)));
-        let rows = self.rows()?;
-        let mut past = Past::new(self, &rows)?;
-        for one in failing(&all).into_iter().take(limit) {
-            let (first, latest) = (&all[one.since], &all[one.latest]);
-            let passed = one.passed.map(|place| &all[place]);
-            let good = match passed {
-                Some(passed) => past.made_for(passed)?.or_else(|| past.at(passed.at)),
-                None => None,
-            };
-            let before = past.before(first);
-            let after = past.after(first.at);
-            let bad = past.at(first.at).filter(|bad| Some(bad) != before.as_ref());
-            let bad = bad.filter(|bad| Some(bad) != good.as_ref()).or_else(|| after.clone());
-            let bad = past.made_for(first)?.or(bad);
-            answer.failing.push(FailingCheck {
-                latest: latest.clone(),
-                since: first.at,
-                since_prompt: first.prompt.clone(),
-                times: one.times,
-                is_check: one.is_check,
-                passed_at: passed.map(|passed| passed.at),
-                taken_back: after.is_some_and(|after| !past.leads_here(&after)),
-                good,
-                bad,
-                before,
-            });
-        }
-        let told = |one: &Outcome| !one.passed || one.kind == OutcomeKind::Verification;
-        all.retain(told);
-        all.reverse();
-        answer.more |= all.len() > limit;
-        all.truncate(limit);
-        let places: Vec<_> =
-            all.iter().map(|one| (one.session.as_str(), one.event, one.fork)).collect();
-        let held = self.first_holders(&places, &rows)?;
-        answer.outcomes = all
-            .into_iter()
-            .zip(held)
-            .map(|(outcome, checkpoint)| HeldOutcome { outcome, checkpoint })
-            .collect();
-        Ok(answer)
+        all.sort_by(|(a, _), (b, _)| (a.at, &a.session, a.event).cmp(&(b.at, &b.session, b.event)));
+        Ok((all, cut))
     }
 
-    /// The outcomes of a session's newest events, and whether older ones were left out.
-    fn outcomes_of(&self, session: &SessionId, most: u64) -> Result<(Vec<Outcome>, bool)> {
-        let (last, fork) = self.store.look_up(|index| {
-            let fork = Lineage::new(index.forks(session.as_str())?).current();
-            Ok((index.last_event(session.as_str())?, fork))
-        })?;
-        let Some(event) = last else { return Ok((Vec::new(), false)) };
-        let after = event.saturating_sub(most);
-        let events = match self.events_to(session, SessionPosition { fork, event }, after) {
-            Ok(events) => events,
-            // A journal that cannot be read tells nothing; `verify` names it.
-            Err(error) if error.is_unreadable() => return Ok((Vec::new(), true)),
-            Err(error) => return Err(error),
-        };
-        Ok((outcomes(session, &events), after > 0))
+    /// The outcomes of a session's newest events, each with whether no restore took it back, and
+    /// whether older ones were left out.
+    fn outcomes_of(&self, session: &SessionId, most: u64) -> Result<(Vec<(Outcome, bool)>, bool)> {
+        let id = session.as_str();
+        let (last, lineage) = self
+            .store
+            .look_up(|index| Ok((index.last_event(id)?, Lineage::new(index.forks(id)?))))?;
+        let Some(last) = last else { return Ok((Vec::new(), false)) };
+        let (after, now) = (last.saturating_sub(most), lineage.current());
+        let rows = self.store.look_up(|index| index.events_after(id, after))?;
+        // An event that cannot be read tells nothing; a check of the home names it.
+        let events: Vec<_> = rows.iter().filter_map(|row| parse_event(row).ok()).collect();
+        let found = outcomes(session, &events).into_iter().map(|one| {
+            let stands = lineage.knows(now, last, one.fork, one.event);
+            (one, stands)
+        });
+        Ok((found.collect(), after > 0))
     }
 }
 
@@ -174,6 +159,32 @@ impl<'a> Past<'a> {
         }
         let with_files = rows.iter().filter(|row| row.holds_files).collect();
         Ok(Self { rappel, all: rows, rows: with_files, line, sessions: HashMap::new() })
+    }
+
+    /// A failing check with the checkpoints around it.
+    fn failing(&mut self, outcomes: &[Outcome], one: Failing) -> Result<FailingCheck> {
+        let (first, latest) = (&outcomes[one.since], &outcomes[one.latest]);
+        let passed = one.passed.map(|place| &outcomes[place]);
+        let good = match passed {
+            Some(passed) => self.made_for(passed)?.or_else(|| self.at(passed.at)),
+            None => None,
+        };
+        let before = self.before(first);
+        let after = self.after(first.at);
+        let bad = self.at(first.at).filter(|bad| Some(bad) != before.as_ref());
+        let bad = bad.filter(|bad| Some(bad) != good.as_ref()).or_else(|| after.clone());
+        Ok(FailingCheck {
+            latest: latest.clone(),
+            since: first.at,
+            since_prompt: first.prompt.clone(),
+            times: one.times,
+            is_check: one.is_check,
+            passed_at: passed.map(|passed| passed.at),
+            taken_back: after.is_some_and(|after| !self.leads_here(&after)),
+            good,
+            bad: self.made_for(first)?.or(bad),
+            before,
+        })
     }
 
     /// Whether the workspace goes on from a checkpoint, or from one after it.

@@ -20,7 +20,6 @@
 //   keys(does, {key: run, …})         several keys that `?` shows in one line
 //   onShow(fn)                    once the view is in the document
 //   onLeave(fn)                   when the view is left
-//   workspace   the workspace's id, or null for the one that the server was started in
 // }
 //
 // While a view loads, the one before stays. An error that `load` throws is shown with what to do.
@@ -61,7 +60,6 @@ async function show({ keepPlace = false } = {}) {
     params: { id: route.id },
     query: route.query,
     signal: ending.signal,
-    workspace: route.query.workspace || null,
     navigate,
     setQuery: (query) => { setQuery(query); next.route = current(); },
     reload: () => (shown === next ? show({ keepPlace: true }) : undefined),

@@ -86,6 +86,8 @@ fn the_timeline_leads_to_what_broke_the_tests_and_back_to_before_it() {
     browser.until_view("timeline");
     browser.until_text(".tl-row.now", "everything is saved");
     browser.until("nothing fails", "!document.querySelector('.failing')");
+    // What happened stays visible on the way that was left.
+    assert!(row(&browser, "Rename the module").contains("✗ 2 failed"));
     // The session had ended: it waits where it was set back to, and is not at work.
     assert!(!browser.text(".tl-row.now").contains("at work"), "{}", browser.text(".tl-row.now"));
     browser.open("sessions");

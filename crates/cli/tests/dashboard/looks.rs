@@ -135,6 +135,36 @@ fn an_empty_workspace_says_what_to_type() {
     }
 }
 
+/// Between a phone and a wide screen, the panel takes its room from the list.
+#[test]
+fn titles_are_whole_beside_the_panel_and_each_row_has_its_way_back() {
+    let title = "Make the error say which file could not be read.";
+    let world = World::new();
+    world.save("first");
+    world.write("a.txt", "changed\n");
+    world.save(title);
+    let server = Server::start(&world);
+    let Some(browser) = Browser::start(&server.address) else { return };
+    for width in [1100, 1180, 1250, 1321, 1440] {
+        browser.size(width, 800);
+        browser.open("timeline");
+        browser.until_text(".tl-row", title);
+        let cut = browser.value(
+            "[...document.querySelectorAll('.tl-title a')]
+                .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.innerText)",
+        );
+        assert_eq!(cut, Value::Array(Vec::new()), "at {width}");
+        browser.click_on(".tl-row .tl-title a", title);
+        browser.until(
+            "the selected row shows its button",
+            "getComputedStyle(document.querySelector('.tl-row[aria-current] .tl-act')).opacity === '1'",
+        );
+        browser.click_on(".tl-row[aria-current] .tl-act button", "Back to before this");
+        browser.until_view("restore");
+    }
+    browser.assert_calm("timeline");
+}
+
 /// The source of axe-core; none where it was not fetched.
 #[track_caller]
 fn axe() -> Option<String> {
