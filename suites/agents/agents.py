@@ -16,6 +16,9 @@ from dialects.chat import Chat
 from dialects.gemini import Gemini as GeminiApi
 from dialects.responses import Responses
 
+#: So many seconds an agent may take for a prompt, on a machine with much else to do.
+PATIENCE = 400
+STARTED = []
 #: What follows in Codex's settings was trusted by the suite.
 TRUSTED = "# Hooks that are trusted"
 
@@ -49,11 +52,13 @@ class Agent:
 
     def start(self, prompt, resume=None):
         """Starts an agent for one prompt; the caller waits for it, or kills it."""
-        return subprocess.Popen(
+        agent = subprocess.Popen(
             self.once(prompt, resume), cwd=self.world.project, env=self.environment(), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        STARTED.append(agent)
+        return agent
 
     def ask(self, prompt, resume=None):
         """Runs an agent for one prompt. Returns what it calls its session."""
@@ -62,18 +67,13 @@ class Agent:
     def end(self, agent):
         """Waits for an agent that was started. Returns what it calls its session."""
         try:
-            out, err = agent.communicate(timeout=180)
+            out, err = agent.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            self.kill(agent)
+            kill(agent)
             raise
         if agent.returncode != 0:
             raise RuntimeError(f"the agent failed with {agent.returncode}: {out}\n{err}")
         return self.session(out)
-
-    def kill(self, agent):
-        """Ends an agent without a word: the program that npm installs, and what it started."""
-        os.killpg(agent.pid, signal.SIGKILL)
-        agent.communicate()
 
     def session(self, out):
         """What the agent calls its session, from what it printed: JSON, or a line of it for each
@@ -285,6 +285,20 @@ class Opencode(Agent):
         # It puts quotes around an argument with spaces, and then they are part of the prompt.
         back = ["--session", resume] if resume else []
         return [self.program, "run", "--format", "json", *back, *prompt.split()]
+
+
+def kill(agent):
+    """Ends an agent without a word: the program that npm installs, and what it started."""
+    os.killpg(agent.pid, signal.SIGKILL)
+    agent.communicate()
+
+
+def kill_all():
+    """Ends the agents that a case started and did not wait for."""
+    while STARTED:
+        agent = STARTED.pop()
+        if agent.poll() is None:
+            kill(agent)
 
 
 AGENTS = [Claude, Codex, Gemini, Opencode]

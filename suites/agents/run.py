@@ -37,7 +37,7 @@ class Stage:
         self.agent.trust_hooks()
 
     def until(self, holds, what):
-        end = time.monotonic() + 90
+        end = time.monotonic() + agents.PATIENCE
         while not holds():
             assert time.monotonic() < end, f"waited in vain until {what}"
             time.sleep(0.05)
@@ -61,6 +61,7 @@ def play(case, kind, options, folder):
     try:
         case(stage)
     finally:
+        agents.kill_all()
         seen = [f"== {one.step}\n{one.text}\n" for one in stage.model.requests]
         (folder / "requests.txt").write_text("\n".join(seen))
     world.rest()

@@ -6,7 +6,7 @@ import subprocess
 import time
 import uuid
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 class Terminal:

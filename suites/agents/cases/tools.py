@@ -6,8 +6,8 @@ from cases import case
 @case(
     build=[
         {"do": [("find-mcp-tools", "save", "record", "restore", "recall")]},
-        {"do": [("mcp", "record", {"kind": "hypothesis", "text": "src is not needed"})]},
         {"do": [("mcp", "save", {"message": "it works", "tags": ["green"]})]},
+        {"do": [("mcp", "record", {"kind": "hypothesis", "text": "src is not needed"})]},
         {"do": [("shell", "rm -r src && echo broken > README.md")]},
         {"do": [("mcp", "restore", {"checkpoint": "$saved"})]},
         {"do": [("mcp", "restore", {"checkpoint": "$saved", "plan": "$plan"})]},
@@ -26,6 +26,7 @@ def an_agent_goes_back_by_tools_alone(stage):
     _, _, plan, restore, recall = (call.result for call in calls)
     assert "Nothing was changed yet" in plan, plan
     assert "read these again" in restore and "src/words.py" in restore, restore
+    # What was learnt since the checkpoint is not forgotten.
     assert "src is not needed" in recall, recall
     # A restore does not end the session that asks for it.
     (run,) = world.sessions(session)

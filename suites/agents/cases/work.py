@@ -1,5 +1,6 @@
 """Cases: an agent works, and what Rappel holds is what happened."""
 
+import agents
 import checks
 from cases import case
 from model import SUMMARY
@@ -181,7 +182,7 @@ def an_agent_that_is_killed(stage):
     world, agent = stage.world, stage.agent
     running = agent.start("Do something slow. (script: slow)")
     stage.until(lambda: (world.project / "begun").exists(), "the command has begun")
-    agent.kill(running)
+    agents.kill(running)
     checks.prompts_are_checkpoints(stage, ["Do something slow."])
     held = world.checkpoints()[-1]
     assert world.holds(held, "README.md") and world.holds(held, "half.txt") == "half\n", held
@@ -196,24 +197,31 @@ def an_agent_that_is_killed(stage):
     assert second["parent"] == first["id"] and first["status"] == "failed"
 
 
+# Each waits for the other: they are at work at the same time.
+AFTER_ONE = "until [ -e one.txt ]; do sleep 0.1; done"
+AFTER_TWO = "until [ -e two.txt ]; do sleep 0.1; done"
+
+
 @case(
     one=[
-        {"do": [("shell", "echo 1 >> one.txt; sleep 1")]},
-        {"do": [("shell", "echo 2 >> one.txt; sleep 1")]},
+        {"do": [("shell", f"{AFTER_TWO}; echo 1 >> one.txt")]},
         {"do": [("write", "one-more.txt", "one\n")]},
         {"say": "One is done."},
     ],
     two=[
-        {"do": [("shell", "echo 1 >> two.txt; sleep 1")]},
-        {"do": [("shell", "echo 2 >> two.txt; sleep 1")]},
+        {"do": [("shell", "echo 1 >> two.txt")]},
+        {"do": [("shell", f"{AFTER_ONE}; echo 2 >> two.txt")]},
         {"do": [("failing", "false")]},
         {"say": "Two is done."},
     ],
 )
 def two_agents_in_one_folder(stage):
     world, agent = stage.world, stage.agent
-    running = [agent.start(f"Work as {name}. (script: {name})") for name in ("one", "two")]
-    one, two = (agent.end(process) for process in running)
+    first = agent.start("Work as one. (script: one)")
+    # In a new home, an agent does not bear another one beside it before it has set itself up.
+    stage.until(lambda: stage.model.played.get("one"), "the first one is at work")
+    second = agent.start("Work as two. (script: two)")
+    one, two = agent.end(first), agent.end(second)
     assert len(world.checkpoints("prompt")) == 2
     checks.journal_is_what_happened(stage, one, "one")
     checks.journal_is_what_happened(stage, two, "two")
@@ -228,11 +236,11 @@ def two_agents_in_one_folder(stage):
 @case(
     one=[
         {"do": [("write", "one.txt", "one\n")]},
-        {"do": [("shell", "rm docs/notes.txt; sleep 1")]},
+        {"do": [("shell", f"rm docs/notes.txt; {AFTER_TWO}")]},
         {"say": "One is done."},
     ],
     two=[
-        {"do": [("shell", "echo 1 >> two.txt; sleep 1")]},
+        {"do": [("shell", f"{AFTER_ONE}; echo 1 >> two.txt")]},
         {"do": [("failing", "false")]},
         {"do": [("shell", "rm README.md")]},
         {"say": "Two is done."},

@@ -51,7 +51,8 @@ class Responses(Dialect):
             case "read":
                 return "exec_command", {"cmd": f"cat {arguments[0]}"}
             case "shell" | "failing":
-                return "exec_command", {"cmd": arguments[0]}
+                # It would answer after ten seconds, with the command still running.
+                return "exec_command", {"cmd": arguments[0], "yield_time_ms": 30_000}
             case "subagent":
                 return "multi_agent_v1/spawn_agent", {"message": arguments[0]}
             case "await-subagent":
