@@ -15,6 +15,10 @@ use super::{Item, Out, Session, ThoughtKind, Tokens};
 /// How many messages are remembered. Only the newest ones are written again.
 const MESSAGES: usize = 256;
 
+/// So begins what a user types for a command file of ours. It has run before the model is asked to
+/// repeat its answer, and is no prompt.
+const OWN_COMMAND: &str = "/rappel:";
+
 /// What is remembered between two lines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
@@ -225,6 +229,9 @@ fn prompt(value: &Value, message: &mut Message, out: &mut Out<'_>) {
     let typed = value.get("displayContent").filter(|typed| !typed.is_null());
     let said = typed.or_else(|| value.get("content")).map(parts).unwrap_or_default();
     let said = without_hooks(&said);
+    if said.starts_with(OWN_COMMAND) {
+        return;
+    }
     if !message.said && !said.trim().is_empty() {
         message.said = true;
         let text = out.clip(&said);
