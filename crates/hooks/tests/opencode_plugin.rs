@@ -217,7 +217,7 @@ fn what_the_model_should_know_gets_to_it() {
 
 #[test]
 fn an_answered_prompt_is_shown_and_kept_from_the_model() {
-    let place = Place::new("cat > /dev/null; echo '{\"reply\": \"two\\nlines\"}'");
+    let place = Place::new(r#"cat > /dev/null; printf '%s' '{"reply": "two\nlines"}'"#);
     let command = json!(["command.execute.before", {"command": "rappel/list", "sessionID": "ses_main", "arguments": "5"}, {}]);
     let other = json!(["command.execute.before", {"command": "review", "sessionID": "ses_main", "arguments": ""}, {}]);
     let steps = json!([message("rappel list"), command, other]);
