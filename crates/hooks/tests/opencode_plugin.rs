@@ -127,13 +127,13 @@ fn a_program_that_is_missing_or_fails_is_passed_over() {
 
 #[test]
 fn a_program_that_does_not_end_is_not_waited_for() {
-    let place = Place::new("cat > /dev/null; exec sleep 600 < /dev/null");
+    // It ends with the test's folder.
+    let place = Place::new("cat > /dev/null; while [ -d \"${TOLD%/*}\" ]; do sleep 0.1; done");
     let [before, after] = bash("ses_main");
+    // Without a limit this would not come back.
     let Some(lines) = place.play("tui", &json!([before, after])) else { return };
+    assert_eq!(lines.len(), 2);
     assert!(lines.iter().all(|line| line["thrown"].is_null()), "{lines:#?}");
-    // The second call has less time. Without a limit it would be ten minutes.
-    let total: u64 = lines.iter().map(|line| line["ms"].as_u64().unwrap()).sum();
-    assert!(total < 60_000, "{lines:#?}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn what_the_model_should_know_gets_to_it() {
 
 #[test]
 fn an_answered_prompt_is_shown_and_kept_from_the_model() {
-    let place = Place::new("cat > /dev/null; echo '{\"reply\": \"two\\nlines\"}'");
+    let place = Place::new(r#"cat > /dev/null; printf '%s' '{"reply": "two\nlines"}'"#);
     let command = json!(["command.execute.before", {"command": "rappel/list", "sessionID": "ses_main", "arguments": "5"}, {}]);
     let other = json!(["command.execute.before", {"command": "review", "sessionID": "ses_main", "arguments": ""}, {}]);
     let steps = json!([message("rappel list"), command, other]);

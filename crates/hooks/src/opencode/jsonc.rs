@@ -101,7 +101,8 @@ pub fn add(
         true => {
             let value = serde_json::to_string_pretty(&value).unwrap_or_default();
             let lead = format!("{}{indentation}{unit}", newline(text));
-            let value = value.replace("  ", &unit).replace('\n', &lead);
+            let value = value.lines().map(|line| indented(line, &unit)).collect::<Vec<_>>();
+            let value = value.join(&lead);
             let comma = if is_empty { "" } else { "," };
             let close = match is_open {
                 true => String::new(),
@@ -144,6 +145,12 @@ pub fn remove(text: &str, object_name: &str, name: &str) -> Result<String, Unfit
     let mut new = text.to_owned();
     new.replace_range(gone, "");
     Ok(new)
+}
+
+/// A line that is indented by two blanks a level, indented by something else.
+fn indented(line: &str, unit: &str) -> String {
+    let rest = line.trim_start_matches(' ');
+    format!("{}{rest}", unit.repeat((line.len() - rest.len()) / 2))
 }
 
 fn newline(text: &str) -> &'static str {
@@ -221,7 +228,11 @@ mod tests {
             assert_eq!(comments(&without), comments(text), "{without}");
         }
         let (added, _) = add(CONFIG, "mcp", "rappel", &value).unwrap();
-        assert!(added.contains("\t\"mcp\": {\n\t\t\"rappel\": {\n\t\t\t\"command\": ["), "{added}");
+        assert!(added.contains("\t\"mcp\": {\n\t\t\"rappel\": {\n\t\t\t\""), "{added}");
+        assert!(added.contains("\n\t\t\t\"type\": \"local\""), "{added}");
+        let spaced = json!({"command": ["/a  b/rappel", "mcp"]});
+        let (added, _) = add(CONFIG, "mcp", "rappel", &spaced).unwrap();
+        assert_eq!(get(&added, "mcp", "rappel").unwrap(), Some(spaced));
     }
 
     #[test]
