@@ -245,7 +245,7 @@ class Opencode(Agent):
     """opencode."""
 
     name = "opencode"
-    registered = "home/.config/opencode/opencode.json"
+    registered = "project/.opencode/opencode.json"
     package = "opencode-ai"
     version = "1.18.33"
     lacks = Agent.lacks | {
