@@ -34,6 +34,7 @@ class Agent:
     repeats = False
 
     def __init__(self, install, world, url):
+        self.install = install
         self.program = str(install / "node_modules/.bin" / self.name)
         self.world = world
         self.url = url
@@ -244,7 +245,7 @@ class Opencode(Agent):
     """opencode."""
 
     name = "opencode"
-    registered = "home/.config/opencode/opencode.json"
+    registered = "project/.opencode/opencode.json"
     package = "opencode-ai"
     version = "1.18.33"
     lacks = Agent.lacks | {
@@ -261,6 +262,8 @@ class Opencode(Agent):
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_SHARE": "1",
+            # Beside a plugin, it installs a package of its own.
+            "npm_config_cache": str(self.install / "npm-cache"),
         }
 
     def set_up(self):

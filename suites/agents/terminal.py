@@ -6,7 +6,7 @@ import subprocess
 import time
 import uuid
 
-PATIENCE = 120
+PATIENCE = 300
 
 
 class Terminal:
