@@ -506,18 +506,7 @@ fn session_above(vendor: &Vendor, rappel: &Rappel) -> Result<Option<SessionId>> 
     let Some(process) = ancestors::nearest(is_agent).and_then(rappel::process_id) else {
         return Ok(None);
     };
-    let mut own = rappel.sessions()?;
-    own.retain(|one| {
-        let is_its = one.provider.as_deref() == Some(vendor.name) && one.process == Some(process);
-        is_its && one.status.is_live()
-    });
-    // Its subagents are in the same process.
-    let ids: Vec<SessionId> = own.iter().map(|one| one.id.clone()).collect();
-    own.retain(|one| one.parent.as_ref().is_none_or(|parent| !ids.contains(parent)));
-    match &own[..] {
-        [one] => Ok(Some(one.id.clone())),
-        _ => Ok(None),
-    }
+    Ok(rappel.session_of_process(vendor.name, process)?)
 }
 
 /// The home that the environment names.

@@ -1,8 +1,9 @@
 //! Which session a process belongs to that an agent started, where nothing names it.
 
 use rappel_store::held;
-use rappel_types::agents::SessionId;
+use rappel_types::agents::{ProcessId, SessionId};
 
+use crate::agents::{SessionView, process_id};
 use crate::error::Result;
 use crate::rappel::Rappel;
 
@@ -13,21 +14,43 @@ impl Rappel {
     /// The session of this workspace whose agent started this process, directly or through others.
     /// None where that agent has several sessions: its process does not tell which one is meant.
     pub fn session_above(&self, pid: u32) -> Result<Option<SessionId>> {
-        let mut agents = Vec::new();
+        let live = self.with_processes()?;
+        let nearest = ancestors(pid)
+            .filter_map(process_id)
+            .find(|process| live.iter().any(|view| view.process == Some(*process)));
+        Ok(nearest.and_then(|process| only_one(&live, process)))
+    }
+
+    /// The session of an agent's process, where it has but one here.
+    pub fn session_of_process(
+        &self,
+        provider: &str,
+        process: ProcessId,
+    ) -> Result<Option<SessionId>> {
+        let mut live = self.with_processes()?;
+        live.retain(|view| view.provider.as_deref() == Some(provider));
+        Ok(only_one(&live, process))
+    }
+
+    /// The sessions that go on and whose process is known.
+    fn with_processes(&self) -> Result<Vec<SessionView>> {
+        let mut live = Vec::new();
         for id in self.live_session_ids()? {
             let Ok(id) = id.parse::<SessionId>() else { continue };
-            let view = self.session_as_it_stands(&id)?;
-            agents.extend(view.process.map(|process| (process.pid, id)));
+            live.push(self.session_as_it_stands(&id)?);
         }
-        for above in ancestors(pid) {
-            let of_it: Vec<_> = agents.iter().filter(|(agent, _)| *agent == above).collect();
-            match of_it[..] {
-                [] => {}
-                [(_, id)] => return Ok(Some(id.clone())),
-                _ => return Ok(None),
-            }
-        }
-        Ok(None)
+        live.retain(|view| view.process.is_some());
+        Ok(live)
+    }
+}
+
+/// The session of a process, unless it has several. Its subagents are in the same process.
+fn only_one(live: &[SessionView], process: ProcessId) -> Option<SessionId> {
+    let its: Vec<_> = live.iter().filter(|view| view.process == Some(process)).collect();
+    let is_below = |view: &SessionView| its.iter().any(|one| view.parent.as_ref() == Some(&one.id));
+    match its.iter().filter(|view| !is_below(view)).collect::<Vec<_>>()[..] {
+        [one] => Some(one.id.clone()),
+        _ => None,
     }
 }
 

@@ -102,9 +102,8 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
             let error = text(&payload.output, "error").unwrap_or("it failed").to_owned();
             Moment::AfterCall(call(payload)?, Outcome { error: Some(error), ..Outcome::default() })
         }
-        "event.session.idle" if sub => Moment::SubagentEnd,
+        "event.session.idle" | "event.session.deleted" if sub => Moment::SubagentEnd,
         "event.session.idle" => Moment::Idle { background: false },
-        "event.session.deleted" if sub => Moment::SubagentEnd,
         "event.session.deleted" | "rappel.disposed" => Moment::SessionEnd { cleared: false },
         other => return Err(PayloadError::Unknown(other.to_owned())),
     })
