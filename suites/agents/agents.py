@@ -136,7 +136,7 @@ class Codex(Agent):
     """Codex."""
 
     name = "codex"
-    registered = "home/.codex/config.toml"
+    registered = "project/.codex/config.toml"
     package = "@openai/codex"
     version = "0.166.0"
     lacks = frozenset({"background", "worktrees"})

@@ -22,7 +22,11 @@ class Terminal:
         self.tmux("set", "-g", "remain-on-exit", "on")
 
     def __enter__(self):
-        self.wait(lambda: self.agent.ready in self.screen(), "the agent takes prompts")
+        try:
+            self.wait(lambda: self.agent.ready in self.screen(), "the agent takes prompts")
+        except AssertionError:
+            self.__exit__()
+            raise
         self.settle()
         return self
 
