@@ -46,15 +46,16 @@ fn entry(number: u64, kind: Kind, checkpoint: u8, birth: u64, pack: u64) -> Entr
             workspace: WorkspaceId(1 + u64::from(checkpoint % 2)),
             sequence: u64::from(checkpoint),
             created_at: rappel_types::Timestamp::from_millis(i64::from(checkpoint)),
-            trigger: if checkpoint % 3 == 0 { "thought-completed" } else { "manual" }.into(),
-            holds_files: checkpoint % 3 != 0,
+            trigger: if checkpoint.is_multiple_of(3) { "thought-completed" } else { "manual" }
+                .into(),
+            holds_files: !checkpoint.is_multiple_of(3),
             parent: None,
             description: None,
             session: None,
             tags: vec!["made".into()],
             positions: Vec::new(),
         })),
-        Kind::Label if number % 2 == 0 => {
+        Kind::Label if number.is_multiple_of(2) => {
             let json = r#"{"version": 1, "add": ["given"], "remove": ["made"]}"#.into();
             Body::Document { key: name, json }
         }
@@ -115,7 +116,7 @@ proptest::proptest! {
                         .rev()
                         .filter(|one| {
                             1 + u64::from(one % 2) == workspace
-                                && (one % 3 == 0) == folded
+                                && one.is_multiple_of(3) == folded
                                 && newest(0, *one).is_some()
                                 && newest(0, *one) >= newest(1, *one)
                         })
@@ -133,7 +134,7 @@ proptest::proptest! {
                                 let of = known.iter().filter(|one| {
                                     one.0 == 2 && u64::from(one.1) == *checkpoint
                                 });
-                                let labels: Vec<_> = of.map(|one| (one.2, one.4 % 2 == 0)).collect();
+                                let labels: Vec<_> = of.map(|one| (one.2, one.4.is_multiple_of(2))).collect();
                                 has(tag, &labels)
                             })
                             .collect();
