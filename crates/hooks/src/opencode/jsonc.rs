@@ -80,8 +80,14 @@ pub fn add(
     value: &Value,
 ) -> Result<(String, Edits), Unfit> {
     let document = document(text)?;
+    let is_blank = |text: &str| text.trim_start_matches('\u{feff}').trim().is_empty();
+    // There is no object to add to, and the comments may be of any kind.
+    if is_blank(&without_comments(text)) && !is_blank(text) {
+        let problem = "an object is expected here, and there are only comments".to_owned();
+        return Err(document.unfit(&(0..0), problem));
+    }
     // A blank document became one with an empty object.
-    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+    if is_blank(text) {
         let new = serde_json::json!({ object_name: { name: value } });
         let new = format!("{}\n", serde_json::to_string_pretty(&new).unwrap_or_default());
         let edits = Edits::replace(0, new.len(), text);
@@ -237,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_refused() {
-        for text in ["[]", "{", "{\"mcp\": 1}", "/* open"] {
+        for text in ["[]", "{", "{\"mcp\": 1}", "/* open", "// only words\n"] {
             assert!(add(text, "mcp", "rappel", &json!({})).is_err(), "{text}");
         }
     }

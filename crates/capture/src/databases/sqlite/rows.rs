@@ -1,6 +1,6 @@
 //! The rows of a table, in the order of their row ids, from any of them on.
 //!
-//! They are read from the B-tree itself, without SQL and without a trace, as [`super::snapshot`]
+//! They are read from the B-tree itself, without SQL and without a trace, as `snapshot`
 //! reads pages. A look at the newest rows of a large table reads a handful of pages.
 //!
 //! Not read: tables without row ids, and virtual ones.
