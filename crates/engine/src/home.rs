@@ -100,12 +100,14 @@ impl Home {
     pub fn token(&self) -> Result<String> {
         let store = open_store(&self.options)?;
         let path = store.home().root().join("token");
+        // Asked before it is read: another server may make it at any moment.
+        let is_there = path.exists();
         if let Some(token) = self.present_token() {
             return Ok(token);
         }
         let secret = ambient::secret().map_err(Error::io("make a token for", &path))?;
         let token = secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        if path.exists() {
+        if is_there {
             // It was cut or spoilt.
             disk::replace(store.disk(), &path, token.as_bytes())?;
             return Ok(token);
