@@ -10,12 +10,13 @@ const CRATES: [&str; 4] = ["types", "store", "capture", "engine"];
 
 /// Strings that look like ours and are not: what begins hashed bytes or a file, the example of a
 /// command in the `rappel.toml` that is written, and how agents are taken up again.
-const ALLOWED: [(&str, &str); 6] = [
+const ALLOWED: [(&str, &str); 7] = [
     ("capture/src/restore/plan.rs", r"rappel plan 1\n"),
     ("engine/src/trust/entry.rs", r"rappel trust entry 1\n"),
     ("engine/src/trust/entry.rs", r"rappel trust 1\n"),
     ("types/src/config.rs", r#"\"--eval\""#),
     ("engine/src/agents/recall.rs", "--resume"),
+    ("engine/src/agents/recall.rs", "--session"),
     ("engine/src/doctor.rs", "--version"),
 ];
 
