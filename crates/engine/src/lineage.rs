@@ -72,24 +72,17 @@ impl Lineage {
     }
 }
 
+/// All lineages of a home, oldest first.
+pub(crate) fn all_in(index: &mut Index) -> rappel_store::Result<Vec<Lineage>> {
+    Ok(workspace::records(index)?.into_iter().filter_map(Lineage::of_record).collect())
+}
+
 /// The lineages of a workspace, oldest first.
 pub(crate) fn lineages_in(
     index: &mut Index,
     of: WorkspaceId,
 ) -> rappel_store::Result<Vec<Lineage>> {
-    let records = workspace::records(index)?.into_iter();
-    Ok(records.filter_map(Lineage::of_record).filter(|lineage| lineage.of == of).collect())
-}
-
-/// All lineages of a home, oldest first.
-pub(crate) fn records_in(index: &mut Index) -> rappel_store::Result<Vec<Lineage>> {
-    Ok(workspace::records(index)?.into_iter().filter_map(Lineage::of_record).collect())
-}
-
-/// The workspace records of all lineages of a home.
-pub(crate) fn all_in(index: &mut Index) -> rappel_store::Result<Vec<WorkspaceId>> {
-    let records = workspace::records(index)?.into_iter();
-    Ok(records.filter_map(Lineage::of_record).map(|lineage| lineage.workspace).collect())
+    Ok(all_in(index)?.into_iter().filter(|lineage| lineage.of == of).collect())
 }
 
 /// Puts the checkpoints of a lineage in the order of their times. They are numbered in the order in
@@ -158,7 +151,7 @@ impl Rappel {
     /// Whether this is a lineage itself, opened by the name of its record.
     fn is_lineage(&self) -> Result<bool> {
         let Some(id) = self.workspace_id() else { return Ok(false) };
-        Ok(self.store.look_up(all_in)?.contains(&id))
+        Ok(self.store.look_up(all_in)?.iter().any(|lineage| lineage.workspace == id))
     }
 
     /// The checkpoints of the lineages of a form that had this id there.

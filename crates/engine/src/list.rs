@@ -201,7 +201,7 @@ impl Rappel {
     /// In one history the order is the sequence, even if the clock stepped back. Those of a lineage
     /// are numbered in the order in which they were imported, so their times count.
     fn histories_listed(&self, filter: &ListFilter) -> Result<Histories> {
-        let lineages = self.store.look_up(lineage::records_in)?;
+        let lineages = self.store.look_up(lineage::all_in)?;
         let is_lineage = |id: WorkspaceId| lineages.iter().any(|lineage| lineage.workspace == id);
         if filter.all_workspaces && !filter.deleted {
             let except = lineages.iter().filter(|_| filter.own).map(|lineage| lineage.workspace);
