@@ -32,8 +32,9 @@ def check(results):
         trees["a session"] = {"class": "session", "columns": {"rappel": results["sessions"]}}
     if results.get("past"):
         trees["a long past"] = {"class": "past", "columns": {"rappel": results["past"]}}
-    for name, rows in (results.get("hooks") or {}).items():
-        trees[f"hooks with {name}"] = {"class": f"hooks_{name}", "columns": {"rappel": rows}}
+    for agent, surroundings in (results.get("hooks") or {}).items():
+        for name, rows in surroundings.items():
+            trees[f"hooks of {agent} with {name}"] = {"class": f"hooks_{name}", "columns": {"rappel": rows}}
     if results.get("at_once"):
         trees["saves at once"] = {"class": "at-once", "columns": {"rappel": results["at_once"]}}
     if results.get("imports"):

@@ -154,7 +154,9 @@ def markdown(results):
         parts.append("## Agents' hooks")
         parts.append("Whole processes in a git work tree with 8,000 files, each told one event that is durable when it ends, in turn with "
                      "`git --no-optional-locks status --porcelain` of the same state. Times of git's time are in brackets.")
-        parts.append(hooks_table(found))
+        for agent, surroundings in found.items():
+            parts.append(f"### {agent}")
+            parts.append(hooks_table(surroundings))
     if rows := results.get("at_once"):
         parts.append("## Saves at once")
         parts.append("Fifty processes save one workspace of 8,000 files at once, after twelve of them were edited. One save and "

@@ -110,6 +110,18 @@ fn a_report_tells_prompt_by_prompt_what_a_night_brought() {
     assert_eq!(second["agents"][0]["session"]["id"], "helper");
     assert_eq!(second["agents"][0]["totals"]["failed"], 1);
 
+    // What fails now, and the ways back.
+    let listed = world.json(&["list", "100"])["checkpoints"].clone();
+    let saved = |words: &str| {
+        let all = listed.as_array().unwrap();
+        all.iter().find(|one| one["description"] == words).unwrap()["id"].clone()
+    };
+    let failing = report["failing"].as_array().unwrap();
+    let texts: Vec<&Value> = failing.iter().map(|one| &one["text"]).collect();
+    assert_eq!(texts, ["unit tests", "cargo test"]);
+    assert!(failing.iter().all(|one| one["before"] == saved("evening")), "{failing:?}");
+    assert_eq!((&first["before"], &second["before"]), (&saved("evening"), &saved("midnight")));
+
     let totals = &report["totals"];
     assert_eq!((&totals["prompts"], &totals["failed"]), (&json!(2), &json!(3)));
     assert_eq!(totals["tokens"]["input"], 107);
@@ -126,6 +138,8 @@ fn text_and_markdown_say_the_same() {
         "1 passed, 1 failed",
         "\"Find out why *login* fails\"",
         "1 new, 1 changed (+3 -2): new.rs, a.txt",
+        "Failing    unit tests, first ",
+        "Go back    rappel restore chk_",
         "cargo test (exit 101)",
         "Edit: x.rs (no)",
         "a race in the cache",

@@ -347,6 +347,34 @@ fn slow_and_idle_clients_hold_nobody_up() {
 }
 
 #[test]
+fn half_a_request_does_not_hold_up_the_end_of_a_server() {
+    use std::io::{Read, Write};
+    let world = world();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = world.command(&["serve", "--port", "0"]);
+    command.env("RAPPEL_LOG", "warn").stderr(log.reopen().unwrap());
+    let server = Server::spawn(command);
+    let head = "POST /api/checkpoints HTTP/1.1\r\nHost: localhost\r\n";
+    let begun = ["Content-", "Content-Length: 20\r\nContent-Type: application/json\r\n\r\n{\"mess"];
+    let mut halves = begun.map(|rest| {
+        let mut stream = server.connect();
+        stream.write_all(format!("{head}{rest}").as_bytes()).unwrap();
+        stream
+    });
+    // A whole one is answered.
+    assert_eq!(server.get("/api/checkpoints").status, 200);
+    assert_eq!(server.stop(), 0);
+    for stream in &mut halves {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(String::from_utf8_lossy(&answer), "");
+    }
+    // It did not wait for them until its patience ended.
+    assert_eq!(std::fs::read_to_string(log.path()).unwrap(), "");
+    assert_eq!(world.json(&["list"])["total"], 0);
+}
+
+#[test]
 fn a_killed_server_hurts_nothing() {
     let world = world();
     let server = Server::start(&world);

@@ -18,6 +18,8 @@ use crate::rappel::Rappel;
 
 /// So many events are read, those of the newest sessions first.
 const EVENTS_MAX: u64 = 20_000;
+/// So many failing checks are told in a report.
+const FAILING_MAX: usize = 100;
 /// So many checkpoints are read to find the one of a prompt.
 const PROMPTS_READ: usize = 20;
 /// A checkpoint of a prompt may be made a little before the prompt is recorded.
@@ -76,12 +78,7 @@ impl Rappel {
     pub fn outcomes(&self, limit: usize) -> Result<Outcomes> {
         let (told, cut) = self.all_outcomes()?;
         let rows = self.rows()?;
-        let mut past = Past::new(self, &rows)?;
-        // What a restore took back happened, but it does not tell how things stand.
-        let standing = told.iter().filter(|(_, stands)| *stands).map(|(one, _)| one.clone());
-        let standing: Vec<Outcome> = standing.collect();
-        let failing = failing(&standing).into_iter().take(limit);
-        let failing: Result<Vec<_>> = failing.map(|one| past.failing(&standing, one)).collect();
+        let failing = self.failing_among(&told, &rows, limit)?;
         let shown = |one: &Outcome| !one.passed || one.kind == OutcomeKind::Verification;
         let newest = told.into_iter().rev().map(|(one, _)| one).filter(shown);
         let mut newest: Vec<Outcome> = newest.collect();
@@ -93,7 +90,28 @@ impl Rappel {
         let outcomes = newest.into_iter().zip(held);
         let outcomes =
             outcomes.map(|(outcome, checkpoint)| HeldOutcome { outcome, checkpoint }).collect();
-        Ok(Outcomes { failing: failing?, outcomes, more })
+        Ok(Outcomes { failing, outcomes, more })
+    }
+
+    /// The checks that fail now, among checkpoints that were read.
+    pub(crate) fn failing_checks(&self, rows: &[CheckpointRow]) -> Result<Vec<FailingCheck>> {
+        let (told, _) = self.all_outcomes()?;
+        let mut failing = self.failing_among(&told, rows, FAILING_MAX)?;
+        failing.retain(|one| one.is_check && !one.taken_back);
+        Ok(failing)
+    }
+
+    fn failing_among(
+        &self,
+        told: &[(Outcome, bool)],
+        rows: &[CheckpointRow],
+        limit: usize,
+    ) -> Result<Vec<FailingCheck>> {
+        // What a restore took back happened, but it does not tell how things stand.
+        let standing = told.iter().filter(|(_, stands)| *stands).map(|(one, _)| one.clone());
+        let standing: Vec<Outcome> = standing.collect();
+        let mut past = Past::new(self, rows)?;
+        failing(&standing).into_iter().take(limit).map(|one| past.failing(&standing, one)).collect()
     }
 
     /// The outcomes of all sessions, oldest first, and whether older ones were left out.

@@ -19,6 +19,7 @@ pub use changed::Changed;
 
 use crate::agents::SessionView;
 use crate::error::{Error, Result};
+use crate::outcomes::FailingCheck;
 use crate::rappel::Rappel;
 
 /// What a session did.
@@ -32,6 +33,9 @@ pub struct Report {
     /// From its beginning to its end, or to the last thing that is known of it.
     pub duration_ms: u64,
     pub totals: Totals,
+    /// The checks of this session and those below it that fail now, with the ways back. A report of
+    /// a session below another one has none.
+    pub failing: Vec<FailingCheck>,
     /// From the first checkpoint to the last.
     pub changed: Option<Changed>,
     pub prompts: Vec<PromptReport>,
@@ -49,6 +53,8 @@ pub struct PromptReport {
     /// What the journal tells.
     #[serde(flatten)]
     pub turn: Turn,
+    /// The checkpoint before it: the way back.
+    pub before: Option<CheckpointId>,
     /// What changed until the next prompt; `null` if no two checkpoints tell.
     pub changed: Option<Changed>,
     /// The most memory that a checkpoint of this time tells of, in bytes.
@@ -96,13 +102,14 @@ impl Rappel {
         };
         // The checkpoints of this workspace tell nothing of a session of another one.
         let here = self.workspace_id().filter(|id| view.workspace.is_none_or(|of| of == *id));
-        let rows = match here {
-            Some(_) => self.rows()?.into_iter().filter(|row| row.holds_files).collect(),
-            None => Vec::new(),
-        };
+        let rows = here.map(|_| self.rows()).transpose()?.unwrap_or_default();
+        let failing = self.failing_checks(&rows)?;
+        let rows = rows.into_iter().filter(|row| row.holds_files).collect();
         let mut past = Past { rappel: self, rows, read: HashMap::new(), unreadable: Vec::new() };
         let mut seen = HashSet::new();
         let mut report = self.report_of(view, &all, &mut seen)?;
+        report.failing =
+            failing.into_iter().filter(|one| seen.contains(&one.latest.session)).collect();
         self.add_changes(&mut report, &mut past)?;
         report.warnings.append(&mut past.unreadable);
         Ok(report)
@@ -127,7 +134,13 @@ impl Rappel {
         };
         let mut prompts: Vec<PromptReport> = turns
             .into_iter()
-            .map(|turn| PromptReport { turn, changed: None, peak_rss: None, agents: Vec::new() })
+            .map(|turn| PromptReport {
+                turn,
+                before: None,
+                changed: None,
+                peak_rss: None,
+                agents: Vec::new(),
+            })
             .collect();
         let mut continued_by = Vec::new();
         // They come newest first.
@@ -161,6 +174,7 @@ impl Rappel {
             outcome,
             duration_ms,
             totals,
+            failing: Vec::new(),
             changed,
             prompts,
             unfinished,
@@ -198,6 +212,7 @@ impl Rappel {
         }
         for (number, one) in report.prompts.iter_mut().enumerate() {
             let (from, to) = (bounds[number], bounds[number + 1]);
+            one.before = from.map(|from| past.rows[from].id.clone());
             let (Some(from), Some(to)) = (from, to) else { continue };
             let to = past.end_of_turn(from, to, one.turn.ended_at, &breaks);
             if from == to {

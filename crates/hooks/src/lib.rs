@@ -25,8 +25,9 @@ pub mod words;
 
 use std::path::{Path, PathBuf};
 
-use rappel::hook::{Answer, Event, Trust};
+use rappel::hook::{Answer, Event, Moment, Trust};
 use rappel_types::agents::ProcessId;
+use serde::de::DeserializeOwned;
 
 use caller::Caller;
 use hook_settings::StatusLine;
@@ -113,4 +114,18 @@ pub enum PayloadError {
     /// It is known, and nothing has to be done: a call of our own tools, which record what they do.
     #[error("there is nothing to do")]
     Nothing,
+}
+
+impl PayloadError {
+    /// Reads a payload, as far as a vendor's module knows it.
+    fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Self> {
+        serde_json::from_slice(bytes).map_err(|error| Self::Malformed(error.to_string()))
+    }
+}
+
+/// Whether most agents have a place for a text for the model. On all other events it would make the
+/// agent go on, or be an error.
+fn carries_context(moment: &Moment) -> bool {
+    use Moment::{AfterCall, BeforeCall, Prompt, SessionStart};
+    matches!(moment, SessionStart(_) | Prompt { .. } | BeforeCall(_) | AfterCall(..))
 }

@@ -7,6 +7,7 @@ use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, Query, Request
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use rappel::Workspace;
+use rappel::types::agents::SessionId;
 use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Reference, RelPath};
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::values::parse;
 
 /// A body may be so long.
 pub const BODY_MAX: usize = 1 << 20;
@@ -67,14 +69,30 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        #[derive(Deserialize)]
-        struct Part {
-            id: String,
-        }
-        let part = Path::<Part>::from_request_parts(parts, state).await;
-        let Path(Part { id }) = part.map_err(|error| Problem::malformed(error.body_text()))?;
-        Ok(Self(reference(&id)?))
+        Ok(Self(reference(&id(parts, state).await?)?))
     }
+}
+
+/// A session that a part of the address names.
+pub struct OfSession(pub SessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfSession {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Ok(Self(parse(&id(parts, state).await?)?))
+    }
+}
+
+/// The part of the address that is called `id`.
+async fn id<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    #[derive(Deserialize)]
+    struct Part {
+        id: String,
+    }
+    let part = Path::<Part>::from_request_parts(parts, state).await;
+    let Path(Part { id }) = part.map_err(|error| Problem::malformed(error.body_text()))?;
+    Ok(id)
 }
 
 /// A body of JSON. No body at all is what `T` says an empty object is.

@@ -17,6 +17,7 @@ mod problem;
 mod routes;
 mod seed;
 mod serve;
+mod under_way;
 mod values;
 
 pub use app::FindInstalled;

@@ -24,6 +24,7 @@ use crate::access::Rules;
 use crate::app::{App, FindInstalled};
 use crate::problem::Problem;
 use crate::routes::about::ServerAnswer;
+use crate::under_way::{self, UnderWay};
 use crate::{assets, describe, peer, routes};
 
 /// So many connections at once; more wait until one ends.
@@ -168,6 +169,7 @@ impl Server {
     /// Serves until `end` is ready.
     pub async fn until(self, end: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Self { listeners, app, rules, .. } = self;
+        let under_way = UnderWay::default();
         let router = describe::router(routes::all())
             .fallback(async || {
                 Problem::unknown("there is no such route").hint("GET /api/openapi.json")
@@ -177,6 +179,7 @@ impl Server {
                 Problem::of(status, "usage", "this route does not take that method")
             })
             .layer(middleware::from_fn_with_state(Arc::new((rules, app.home.clone())), guard))
+            .layer(middleware::from_fn_with_state(under_way.clone(), under_way::count))
             .with_state(app.clone());
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
@@ -201,11 +204,11 @@ impl Server {
                     continue;
                 }
             };
-            let connection = serve_one(stream, there, router.clone());
-            let watched = graceful.watch(connection);
+            let (watcher, router) = (graceful.watcher(), router.clone());
             tokio::spawn(async move {
                 let _permit = permit;
-                if let Err(error) = watched.await {
+                let connection = serve_one(stream, there, router).await;
+                if let Err(error) = watcher.watch(connection).await {
                     tracing::debug!(%error, "a connection broke");
                 }
             });
@@ -213,13 +216,15 @@ impl Server {
         drop(sockets);
         app.jobs.cancel_all();
         app.hub.close();
-        let _ = tokio::time::timeout(END_TIME, async {
-            graceful.shutdown().await;
+        let ended = tokio::time::timeout(END_TIME, async {
+            tokio::select! { () = graceful.shutdown() => {}, () = under_way.settle() => {} }
             while !app.jobs.are_done() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-        })
-        .await;
+        });
+        if ended.await.is_err() {
+            tracing::warn!("some requests were not answered before the end");
+        }
         Ok(())
     }
 }
@@ -250,13 +255,16 @@ async fn next(sockets: &[TcpListener], room: Arc<Semaphore>) -> io::Result<Accep
     Ok((stream, there, permit))
 }
 
-/// One connection. Who is at its other end is looked up once.
-fn serve_one(
+/// One connection. Who is at its other end is looked up once, on a thread of its own: on a machine
+/// with many sockets the kernel's table is long.
+async fn serve_one(
     stream: TcpStream,
     there: SocketAddr,
     router: Router,
 ) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<WithPeer>> {
-    let user = stream.local_addr().ok().and_then(|here| peer::user_of(there, here));
+    let here = stream.local_addr().ok();
+    let user = move || here.and_then(|here| peer::user_of(there, here));
+    let user = tokio::task::spawn_blocking(user).await.ok().flatten();
     let service = TowerToHyperService::new(WithPeer { router, peer: Peer { user } });
     http1::Builder::new()
         .timer(TokioTimer::new())

@@ -21,6 +21,7 @@ pub mod raised;
 pub mod replay;
 pub mod report;
 mod said;
+mod searches;
 mod session;
 mod shown;
 mod state;

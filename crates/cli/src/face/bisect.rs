@@ -46,6 +46,7 @@ pub fn found(found: &Bisected, now: Timestamp, paint: Paint) -> String {
     for line in super::diff::others(diff) {
         fields.add("", line);
     }
+    fields.add("Go back", format!("rappel restore {} (to the last good one)", found.last_good));
     text.push_str(&fields.lines());
     text
 }

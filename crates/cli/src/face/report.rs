@@ -2,10 +2,10 @@
 
 use rappel::types::agents::TokenCount;
 use rappel::types::agents::report::FailedCall;
-use rappel::{Changed, DatabaseDiff, GitDiff, PromptReport, Report};
+use rappel::{Changed, DatabaseDiff, FailingCheck, GitDiff, PromptReport, Report};
 use rappel_types::duration::format_duration;
 use rappel_types::size::format_size;
-use rappel_types::{Timestamp, time};
+use rappel_types::{CheckpointId, Timestamp, time};
 
 use super::{Fields, change_word, count, git, shorten, tally, thousands};
 use crate::output::{Paint, clean};
@@ -105,6 +105,12 @@ fn head(report: &Report, now: Timestamp) -> Lines {
     if verified.iter().any(|(number, _)| *number > 0) {
         lines.push(("Verified", tally(&verified, "")));
     }
+    for check in report.failing.iter().take(NAMED) {
+        lines.push(("Failing", failing(check, now)));
+        let before = check.before.as_ref().map(|id| (id, "before it failed"));
+        let back = check.good.as_ref().map(|id| (id, "when it passed")).or(before);
+        lines.extend(back.map(|(id, when)| ("Go back", go_back(id, when))));
+    }
     if totals.ruled_out > 0 {
         lines.push(("Ruled out", count(totals.ruled_out, "hypothesis", "hypotheses")));
     }
@@ -180,7 +186,31 @@ fn lines(one: &PromptReport) -> Lines {
     }
     lines.extend(tokens(turn.tokens));
     lines.extend(one.peak_rss.map(|bytes| ("Memory", format_size(bytes))));
+    if one.changed.is_some() && one.turn.prompt.is_some() {
+        let back = one.before.as_ref().map(|id| ("Go back", go_back(id, "before this prompt")));
+        lines.extend(back);
+    }
     lines
+}
+
+/// A check that fails now, and since when.
+fn failing(check: &FailingCheck, now: Timestamp) -> String {
+    let mut said = one_line(&check.latest.text);
+    if let Some(code) = check.latest.exit_code {
+        said.push_str(&format!(" (exit {code})"));
+    }
+    said.push_str(&format!(", first {}", time::age(now, check.since)));
+    if let Some(prompt) = &check.since_prompt {
+        said.push_str(&format!(" in \"{}\"", one_line(prompt)));
+    }
+    if let Some(passed) = check.passed_at {
+        said.push_str(&format!("; last passed {}", time::age(now, passed)));
+    }
+    said
+}
+
+fn go_back(to: &CheckpointId, when: &str) -> String {
+    format!("rappel restore {to} (to {when})")
 }
 
 fn named(lines: &mut Lines, label: &'static str, said: Vec<String>) {

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::NAME;
-use crate::PayloadError;
 use crate::shell::verdict;
+use crate::{PayloadError, carries_context};
 
 /// What this version reads of a payload. Whatever else is in it is passed over.
 #[derive(Deserialize)]
@@ -49,8 +49,7 @@ struct Payload {
 
 /// Reads what a hook was given. `process` is the agent's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
-    let payload: Payload = serde_json::from_slice(bytes)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let payload: Payload = PayloadError::parse(bytes)?;
     if payload.session_id.is_empty() {
         return Err(PayloadError::Malformed("session_id is empty".into()));
     }
@@ -67,12 +66,6 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
         silent_compaction: false,
         moment,
     })
-}
-
-/// On all other events a text would make the agent go on, or be an error.
-fn carries_context(moment: &Moment) -> bool {
-    use Moment::{AfterCall, BeforeCall, Prompt, SessionStart};
-    matches!(moment, SessionStart(_) | Prompt { .. } | BeforeCall(_) | AfterCall(..))
 }
 
 fn moment(payload: &Payload) -> Result<Moment, PayloadError> {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{NAME, patch, rollout};
-use crate::PayloadError;
 use crate::shell::verdict;
+use crate::{PayloadError, carries_context};
 
 /// What the model calls the tools of our own server.
 const OWN_TOOLS: &str = "mcp__rappel__";
@@ -43,8 +43,7 @@ struct Payload {
 
 /// Reads what a hook was given. `process` is the agent's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
-    let payload: Payload = serde_json::from_slice(bytes)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let payload: Payload = PayloadError::parse(bytes)?;
     if payload.session_id.is_empty() {
         return Err(PayloadError::Malformed("session_id is empty".into()));
     }
@@ -61,11 +60,6 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
         silent_compaction: false,
         moment,
     })
-}
-
-fn carries_context(moment: &Moment) -> bool {
-    use Moment::{AfterCall, BeforeCall, Prompt, SessionStart};
-    matches!(moment, SessionStart(_) | Prompt { .. } | BeforeCall(_) | AfterCall(..))
 }
 
 fn moment(payload: &Payload) -> Result<Moment, PayloadError> {

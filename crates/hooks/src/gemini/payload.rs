@@ -44,8 +44,7 @@ struct Payload {
 
 /// Reads what a hook was given. `process` is the agent's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
-    let payload: Payload = serde_json::from_slice(bytes)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let payload: Payload = PayloadError::parse(bytes)?;
     if payload.session_id.is_empty() {
         return Err(PayloadError::Malformed("session_id is empty".into()));
     }

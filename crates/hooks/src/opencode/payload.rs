@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::NAME;
-use crate::PayloadError;
 use crate::codex::patch;
 use crate::shell::verdict;
+use crate::{PayloadError, carries_context};
 
 /// What this version reads of a payload. Whatever else is in it is passed over.
 #[derive(Deserialize)]
@@ -39,8 +39,7 @@ struct Payload {
 
 /// Reads what the plugin gave. `process` is opencode's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
-    let payload: Payload = serde_json::from_slice(bytes)
-        .map_err(|error| PayloadError::Malformed(error.to_string()))?;
+    let payload: Payload = PayloadError::parse(bytes)?;
     let moment = moment(&payload)?;
     let named = payload.session.clone().or_else(|| payload.own_session());
     let Some(session) = named.filter(|session| !session.is_empty()) else {
@@ -59,12 +58,6 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
         silent_compaction: false,
         moment,
     })
-}
-
-/// Whether the plugin has a place for a text for the model.
-fn carries_context(moment: &Moment) -> bool {
-    use Moment::{AfterCall, BeforeCall, Prompt, SessionStart};
-    matches!(moment, SessionStart(_) | Prompt { .. } | BeforeCall(_) | AfterCall(..))
 }
 
 impl Payload {

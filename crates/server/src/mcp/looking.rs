@@ -291,10 +291,20 @@ pub fn report(input: input::Report, call: &Call) -> Replied {
         totals.verifications_passed,
         totals.verifications_failed
     );
+    for check in &report.failing {
+        text.push_str(&format!("\nFailing since {}: {:?}", check.since, check.latest.text));
+        let known = [("passed at", &check.good), ("before it failed:", &check.before)];
+        for (what, id) in known.into_iter().filter_map(|(what, id)| Some((what, id.as_ref()?))) {
+            text.push_str(&format!(", {what} {id}"));
+        }
+    }
     for (number, prompt) in report.prompts.iter().enumerate() {
         let said = prompt.turn.prompt.as_deref().unwrap_or("(before the first prompt)");
         let short: String = said.chars().take(200).collect();
         text.push_str(&format!("\n{}. {}", number + 1, short.replace('\n', " ")));
+        if let Some(before) = &prompt.before {
+            text.push_str(&format!(" (before it: {before})"));
+        }
         if let Some(changed) = &prompt.changed {
             text.push_str(&format!("\n   {}", word(changed)));
         }

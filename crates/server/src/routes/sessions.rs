@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::looking::ITEMS;
 use crate::app::{Answer, App, json};
 use crate::describe::{Endpoint, on_get, on_post};
-use crate::extract::{Asked, At, Sent, reference};
+use crate::extract::{Asked, At, OfSession, Sent, reference};
 use crate::problem::Problem;
 use crate::values::parse;
 
@@ -116,9 +116,8 @@ async fn start(
 async fn show(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
 ) -> Answer<SessionView> {
-    let id: SessionId = parse(&id)?;
     app.answer(workspace, move |rappel| Ok(rappel.session(&id)?)).await
 }
 
@@ -136,10 +135,9 @@ struct StatusBody {
 async fn set_status(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
     Sent(body): Sent<StatusBody>,
 ) -> Answer<Value> {
-    let id: SessionId = parse(&id)?;
     app.answer(workspace, move |rappel| {
         let recorded = match body.status {
             SessionStatus::Paused => rappel.pause_session(&id)?,
@@ -164,10 +162,9 @@ struct EventBody {
 async fn record(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
     Sent(mut body): Sent<EventBody>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    let id: SessionId = parse(&id)?;
     body.rest.insert("kind".into(), body.kind.into());
     let line = Value::from(body.rest).to_string();
     let event = NewEvent::parse(&line).map_err(|error| Problem::malformed(error.to_string()))?;
@@ -190,9 +187,8 @@ struct Recalled {
 async fn recall(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
 ) -> Answer<Recalled> {
-    let id: SessionId = parse(&id)?;
     app.answer(workspace, move |rappel| {
         let brief = rappel.recall(&id)?;
         let text = brief.to_text(DEFAULT_MAX);
@@ -204,9 +200,8 @@ async fn recall(
 async fn report(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
 ) -> Answer<Report> {
-    let id: SessionId = parse(&id)?;
     app.answer(workspace, move |rappel| Ok(rappel.report(Some(&id))?)).await
 }
 
@@ -256,9 +251,8 @@ struct HypothesisPoint {
 async fn course(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
 ) -> Answer<Course> {
-    let id: SessionId = parse(&id)?;
     app.answer(workspace, move |rappel| {
         let view = rappel.session(&id)?;
         let last = rappel.state_now(&id, 0)?.position.event;
@@ -335,10 +329,9 @@ struct ReplaySteps {
 async fn steps(
     State(app): State<App>,
     At(workspace): At,
-    Path(id): Path<String>,
+    OfSession(id): OfSession,
     Asked(query): Asked<StepsQuery>,
 ) -> Answer<ReplaySteps> {
-    let id: SessionId = parse(&id)?;
     let named = query.checkpoint.map(|text| reference(&text)).transpose()?;
     app.answer(workspace, move |rappel| {
         let reference = match named {

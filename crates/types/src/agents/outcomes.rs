@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::event::{Body, Event, payload};
 use super::report::{called, cut, cut_some};
+use super::searches::found_nothing;
 use super::session::SessionId;
 use crate::Timestamp;
 
@@ -196,14 +197,15 @@ impl<'a> Fold<'a> {
     /// A command that a tool ran is told twice; the command knows its exit code.
     fn command(&mut self, event: &Event, command: &payload::Command) {
         let Some(code) = command.exit_code else { return };
-        let (text, passed) = (cut(&command.command), code == 0);
+        let is_search = found_nothing(&command.command, code);
+        let (text, passed) = (cut(&command.command), code == 0 || is_search);
         let error = command.stderr_preview.lines().last().map(cut).filter(|_| !passed);
         let last = self.found.last_mut();
         let same = |one: &&mut Outcome| one.text == text && one.exit_code.is_none();
         if let Some(call) = last.filter(|one| one.tool.is_some()).filter(same) {
             call.exit_code = Some(code);
-            call.passed &= passed;
-            call.error = call.error.take().or(error);
+            call.passed = is_search || call.passed && passed;
+            call.error = call.error.take().or(error).filter(|_| !call.passed);
             return;
         }
         let kind = OutcomeKind::Command;
@@ -262,6 +264,16 @@ mod tests {
         ]);
         assert_eq!(found.len(), 3);
         assert!(failing(&found).is_empty(), "a call of another tool is no check");
+    }
+
+    #[test]
+    fn a_search_that_found_nothing_did_not_fail() {
+        let found = told(&[
+            r#"{"kind": "tool", "tool": "Bash", "input": {"command": "grep x a"}, "error": "1"}"#,
+            r#"{"kind": "command", "command": "grep x a", "exit_code": 1}"#,
+            r#"{"kind": "command", "command": "rg y", "exit_code": 1}"#,
+        ]);
+        assert!(found.iter().all(|one| one.passed && one.error.is_none()), "{found:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::event::{Body, Event, payload};
+use super::searches::found_nothing;
 use super::state::{HypothesisStatus, TokenCount};
 use crate::{CheckpointId, Timestamp};
 
@@ -210,13 +211,19 @@ impl Fold {
     }
 }
 
-/// A command that a tool ran is told twice; the command knows its exit code.
+/// A command that a tool ran is told twice; the command knows its exit code. A search that found
+/// nothing did not fail, whatever its tool told.
 fn command_ended(turn: &mut Turn, command: &payload::Command, at: Timestamp) {
     let Some(code) = command.exit_code.filter(|code| *code != 0) else { return };
     let text = cut(&command.command);
-    let same = |call: &&mut FailedCall| call.text == text && call.exit_code.is_none();
-    if let Some(call) = turn.failed.iter_mut().rev().find(same) {
-        call.exit_code = Some(code);
+    let same = |call: &FailedCall| call.text == text && call.exit_code.is_none();
+    let told = turn.failed.iter().rposition(same);
+    if found_nothing(&command.command, code) {
+        told.map(|at| turn.failed.remove(at));
+        return;
+    }
+    if let Some(at) = told {
+        turn.failed[at].exit_code = Some(code);
         return;
     }
     let error = command.stderr_preview.lines().last().map(cut);
