@@ -2,7 +2,7 @@
 //! if nobody else changed them in between.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -66,14 +66,22 @@ pub const PRIVATE: u32 = 0o600;
 /// How often a file is read again that another program changed.
 const TRIES: usize = 5;
 
+/// Opens a file to read it. A pipe would be waited for without end, and a device has no end: only
+/// what is a file once it is open will do.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a file")),
+    }
+}
+
 /// A file's text; nothing if there is no file.
 pub fn read(path: &Path) -> Result<Option<String>> {
-    // A pipe would be waited for without end, and a device has no end.
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return Err(FileError::io("read", path)(io::Error::other("it is not a file")));
-    }
-    match fs::read(path) {
-        Ok(bytes) => match String::from_utf8(bytes) {
+    let mut bytes = Vec::new();
+    match open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
             Err(_) => Err(FileError::NotText { path: path.to_owned() }),
         },
@@ -156,7 +164,7 @@ pub fn remove_litter(path: &Path) {
         let is_free = || {
             let path = entry.path();
             // A link has no lock of its own, and is there for a moment only.
-            path.is_symlink() || File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+            path.is_symlink() || open(&path).is_ok_and(|file| file.try_lock().is_ok())
         };
         if is_ours && is_free() {
             let _ = fs::remove_file(entry.path());
@@ -189,11 +197,21 @@ fn sync_folder(path: &Path) -> Result<()> {
     sync.map_err(FileError::io("sync", path))
 }
 
-/// Makes a folder, with those above it. Returns the ones that were not there, outermost first.
-pub fn make_folder(path: &Path) -> Result<Vec<PathBuf>> {
+/// Of a folder and those above it, the ones that are not there, outermost first. What is there and
+/// is no folder is in the way.
+pub fn missing_folders(path: &Path) -> Result<Vec<PathBuf>> {
     let missing = path.ancestors().take_while(|folder| !folder.is_dir());
     let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
     missing.reverse();
+    match missing.first().filter(|folder| folder.symlink_metadata().is_ok()) {
+        Some(other) => Err(FileError::io("create", other)(io::ErrorKind::AlreadyExists.into())),
+        None => Ok(missing),
+    }
+}
+
+/// Makes a folder, with those above it. Returns the ones that were not there, outermost first.
+pub fn make_folder(path: &Path) -> Result<Vec<PathBuf>> {
+    let missing = missing_folders(path)?;
     for folder in &missing {
         match fs::create_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}

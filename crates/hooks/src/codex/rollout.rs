@@ -1,21 +1,19 @@
 //! The end of a rollout: how a call ended. Codex's hooks are not told the exit code of a command,
 //! and its rollout has it by the time the hook is called.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde_json::Value;
+
+use crate::files;
 
 /// So much of a rollout's end is looked at: the outputs of a few calls.
 const TAIL: u64 = 512 << 10;
 
 /// The exit code of a call; nothing where the end of the rollout does not have it.
 pub fn exit_code(rollout: &Path, call: &str) -> Option<i32> {
-    let mut file = File::open(rollout).ok().filter(|file| {
-        // A pipe would be waited for.
-        file.metadata().is_ok_and(|meta| meta.is_file())
-    })?;
+    let mut file = files::open(rollout).ok()?;
     let size = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(size.saturating_sub(TAIL))).ok()?;
     let mut bytes = Vec::new();
