@@ -1,7 +1,7 @@
 //! A JSON document of the user's, edited as text.
 //!
-//! Only what is asked for changes: order, indentation, line ends, numbers and unknown keys of
-//! everything else stay as they are, byte for byte. Each edit remembers its reverse.
+//! Only what is asked for changes: order, indentation, line ends, numbers, comments and unknown keys
+//! of everything else stay as they are, byte for byte. Each edit remembers its reverse.
 
 use std::fmt;
 use std::ops::Range;
@@ -58,10 +58,79 @@ impl Edits {
     }
 }
 
+/// What a document may have besides JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Syntax {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// Comments.
+    Comments,
+    /// Comments, and a comma before a closing bracket.
+    CommentsAndCommas,
+}
+
+impl Syntax {
+    /// A text as plain JSON: with blanks instead of what JSON does not have, and all else at the
+    /// same place.
+    pub fn plain(self, text: &str) -> String {
+        if self == Self::Plain {
+            return text.to_owned();
+        }
+        let mut bytes = text.as_bytes().to_vec();
+        let mut comma = None;
+        let mut at = 0;
+        while at < bytes.len() {
+            if let Some(comment) = comment_at(text, at) {
+                at = comment.end;
+                let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+                bytes[comment].iter_mut().filter(|byte| !is_line_end(byte)).for_each(|b| *b = b' ');
+                continue;
+            }
+            match bytes[at] {
+                b'"' => {
+                    comma = None;
+                    at += 1;
+                    while at < bytes.len() && bytes[at] != b'"' {
+                        at += if bytes[at] == b'\\' { 2 } else { 1 };
+                    }
+                }
+                b',' => comma = Some(at),
+                b'}' | b']' => {
+                    if let Some(comma) = comma.take().filter(|_| self == Self::CommentsAndCommas) {
+                        bytes[comma] = b' ';
+                    }
+                }
+                byte if !byte.is_ascii_whitespace() => comma = None,
+                _ => {}
+            }
+            at += 1;
+        }
+        // Whole comments became blanks, so what is left is text.
+        String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+    }
+}
+
+/// The comment that begins at a place. That of a line ends before the line's end.
+fn comment_at(text: &str, at: usize) -> Option<Range<usize>> {
+    let rest = &text.as_bytes()[at..];
+    let length = if rest.starts_with(b"//") {
+        rest.iter().position(|byte| *byte == b'\n')
+    } else if rest.starts_with(b"/*") {
+        rest[2..].windows(2).position(|pair| pair == b"*/").map(|length| length + 4)
+    } else {
+        return None;
+    };
+    Some(at..at + length.unwrap_or(rest.len()))
+}
+
 /// A document that is being edited.
 #[derive(Debug, Clone)]
 pub struct Document {
     text: String,
+    /// The same as plain JSON, see [`Syntax::plain`].
+    plain: String,
+    syntax: Syntax,
     reverse: Vec<Edit>,
 }
 
@@ -77,13 +146,23 @@ pub struct Member {
 impl Document {
     /// A document, which has to be one JSON object, or blank.
     pub fn new(text: String) -> Result<Self, Unfit> {
-        let mut document = Self { text, reverse: Vec::new() };
+        Self::with(text, Syntax::Plain)
+    }
+
+    /// The same in another syntax.
+    pub fn with(text: String, syntax: Syntax) -> Result<Self, Unfit> {
+        let plain = syntax.plain(&text);
+        let mut document = Self { text, plain, syntax, reverse: Vec::new() };
         let body = document.body();
-        if document.text[body.clone()].trim().is_empty() {
+        let given = document.text[body.clone()].trim();
+        if given.is_empty() {
             document.replace(body, "{}\n");
+        } else if document.plain[body.clone()].trim().is_empty() {
+            let line_end = if document.text.ends_with('\n') { "" } else { "\n" };
+            document.replace(body.end..body.end, &format!("{line_end}{{}}\n"));
         }
         if let Err(error) =
-            serde_json::from_str::<serde::de::IgnoredAny>(&document.text[document.body()])
+            serde_json::from_str::<serde::de::IgnoredAny>(&document.plain[document.body()])
         {
             return Err(Unfit { line: error.line(), problem: format!("this is no JSON: {error}") });
         }
@@ -93,7 +172,7 @@ impl Document {
 
     /// The text, and what brings back the one it was.
     pub fn finish(self) -> (String, Edits) {
-        let Self { text, mut reverse } = self;
+        let Self { text, mut reverse, .. } = self;
         reverse.reverse();
         (text, Edits(reverse))
     }
@@ -106,14 +185,14 @@ impl Document {
     /// Where the document's value is.
     pub fn root(&self) -> Range<usize> {
         let body = self.body();
-        let text = &self.text[body.clone()];
+        let text = &self.plain[body.clone()];
         let start = body.start + (text.len() - text.trim_start().len());
         start..body.start + text.trim_end().len()
     }
 
     /// Where the value ends that begins at a place.
     pub fn value_from(&self, start: usize) -> Range<usize> {
-        let mut values = serde_json::Deserializer::from_str(&self.text[start..]).into_iter();
+        let mut values = serde_json::Deserializer::from_str(&self.plain[start..]).into_iter();
         let _: Option<Result<serde::de::IgnoredAny, _>> = values.next();
         start..start + values.byte_offset()
     }
@@ -125,7 +204,7 @@ impl Document {
 
     /// The members of the object at a place.
     pub fn members(&self, place: &Range<usize>) -> Result<Vec<Member>, Unfit> {
-        let part = &self.text[place.clone()];
+        let part = &self.plain[place.clone()];
         let Ok(Members(found)) = serde_json::from_str(part) else {
             return Err(self.unfit(place, "an object is expected here".to_owned()));
         };
@@ -148,7 +227,7 @@ impl Document {
 
     /// The items of the list at a place.
     pub fn items(&self, place: &Range<usize>) -> Result<Vec<Range<usize>>, Unfit> {
-        let part = &self.text[place.clone()];
+        let part = &self.plain[place.clone()];
         match serde_json::from_str(part) {
             Ok(Items(found)) => Ok(found.into_iter().map(|raw| self.place(raw)).collect()),
             Err(_) => Err(self.unfit(place, "a list is expected here".to_owned())),
@@ -157,7 +236,7 @@ impl Document {
 
     /// The value at a place, as a value.
     pub fn value(&self, place: &Range<usize>) -> serde_json::Value {
-        serde_json::from_str(&self.text[place.clone()]).unwrap_or_default()
+        serde_json::from_str(&self.plain[place.clone()]).unwrap_or_default()
     }
 
     /// Adds a member to the end of the object at a place.
@@ -182,17 +261,60 @@ impl Document {
         Ok(())
     }
 
-    /// Takes the member or item with that number out of the object or list at a place.
+    /// Takes the member or item with that number out of the object or list at a place. Comments
+    /// around it stay.
     pub fn remove(&mut self, place: &Range<usize>, number: usize) -> Result<(), Unfit> {
         let parts = self.parts(place, self.values(place)?);
         let Some(part) = parts.get(number) else { return Ok(()) };
-        let gone = match (number.checked_sub(1), parts.get(number + 1)) {
-            (Some(before), _) => parts[before].end..part.end,
-            (None, Some(next)) => part.start..next.start,
-            (None, None) => place.start + 1..place.end - 1,
+        let before = number.checked_sub(1).map(|before| parts[before].end);
+        let next = parts.get(number + 1).map(|next| next.start);
+        let gone = match (before, next) {
+            (Some(before), _) => before..part.end,
+            (None, Some(next)) => part.start..next,
+            (None, None) => inner(place),
         };
-        self.replace(gone, "");
+        if self.is_plain(&gone) {
+            self.replace(gone, "");
+            return Ok(());
+        }
+        let from = before.unwrap_or(place.start + 1);
+        let comma = self.comma_in(part.end..next.unwrap_or(place.end - 1));
+        let end = comma.map_or(part.end, |comma| comma + 1);
+        let mut kept = self.text[from..part.start].to_owned();
+        // Of the two commas around it, one goes.
+        if comma.is_none()
+            && let Some(comma) = self.comma_in(from..part.start)
+        {
+            kept.remove(comma - from);
+        }
+        // What follows the comment of a line is on another one.
+        let ends_line = self.text[end..].trim_start_matches([' ', '\t']).starts_with(['\n', '\r']);
+        if ends_line || !kept.contains("//") {
+            kept.truncate(kept.trim_end().len());
+        }
+        kept.push_str(&self.text[part.end..comma.unwrap_or(part.end)]);
+        self.replace(from..end, &kept);
         Ok(())
+    }
+
+    /// Replaces all that is between the brackets of the object or list at a place.
+    pub fn set_inner(&mut self, place: &Range<usize>, text: &str) {
+        self.replace(inner(place), text);
+    }
+
+    /// What is between the brackets of the object or list at a place, if that is blank.
+    pub fn blank_inner(&self, place: &Range<usize>) -> Option<&str> {
+        let is_container = self.plain[place.clone()].starts_with(['{', '[']);
+        let blanks = is_container.then(|| &self.text[inner(place)]);
+        blanks.filter(|text| text.trim().is_empty())
+    }
+
+    /// Whether nothing but the part with that number is in the object or list at a place, no comment
+    /// either.
+    pub fn is_alone(&self, place: &Range<usize>, number: usize) -> Result<bool, Unfit> {
+        let parts = self.parts(place, self.values(place)?);
+        let Some(part) = parts.get(number).filter(|_| parts.len() == 1) else { return Ok(false) };
+        Ok(self.is_plain(&(place.start..part.start)) && self.is_plain(&(part.end..place.end)))
     }
 
     fn add<V: Serialize>(
@@ -209,23 +331,78 @@ impl Document {
                 close = format!("{}{}", style.newline, self.indentation(place.start));
                 lead = format!("{close}{}", style.unit);
             }
-            let text = format!("{lead}{}{close}", style.part(value, name, &lead));
-            return self.replace(place.start + 1..place.end - 1, &text);
+            let part = style.part(value, name, &lead);
+            let inner = inner(place);
+            // Comments stay, after it.
+            return match self.is_plain(&inner) {
+                true => self.replace(inner, &format!("{lead}{part}{close}")),
+                false => self.replace(inner.start..inner.start, &format!("{lead}{part}")),
+            };
         };
         let before = parts.len().checked_sub(2).map_or(place.start, |before| parts[before].end);
-        // As the last one is set off from the one before it, or from the bracket.
-        let lead = self.text[before..last.start].trim_start_matches(['{', '[', ',']).to_owned();
-        let lead = match lead.trim().is_empty() {
-            true => lead,
+        let lead = self.lead(before..last.start);
+        let part = style.part(value, name, &lead);
+        let rest = last.end..place.end - 1;
+        let comma = self.comma_in(rest.clone());
+        let after = comma.map_or(last.end, |comma| comma + 1);
+        // A comment on the line of the last one is about that.
+        let line_end = self.line_end_in(after..rest.end).filter(|_| lead.contains('\n'));
+        let at = line_end.filter(|end| !self.is_plain(&(after..*end))).unwrap_or(after);
+        match comma {
+            Some(_) => self.replace(at..at, &format!("{lead}{part},")),
+            None if at == after => self.replace(at..at, &format!(",{lead}{part}")),
+            None => {
+                self.replace(at..at, &format!("{lead}{part}"));
+                self.replace(after..after, ",");
+            }
+        }
+    }
+
+    /// What a part is set off with from the one before it, or from the bracket.
+    fn lead(&self, between: Range<usize>) -> String {
+        let lead = self.plain[between.clone()].trim_start_matches(['{', '[', ',']);
+        let lead = match (self.is_plain(&between), lead.rfind('\n')) {
+            (true, _) => lead,
+            (false, Some(line)) => &lead[line - usize::from(lead[..line].ends_with('\r'))..],
+            (false, None) => " ",
+        };
+        match lead.trim().is_empty() {
+            true => lead.to_owned(),
             // `{"a": 1 ,"b": 2}`
             false => String::new(),
-        };
-        let text = format!(",{lead}{}", style.part(value, name, &lead));
-        self.replace(last.end..last.end, &text);
+        }
+    }
+
+    /// Whether a part of the text is plain JSON.
+    fn is_plain(&self, range: &Range<usize>) -> bool {
+        self.text[range.clone()] == self.plain[range.clone()]
+    }
+
+    /// The comma in what stands between parts.
+    fn comma_in(&self, between: Range<usize>) -> Option<usize> {
+        self.outside_comments(between, b',')
+    }
+
+    /// The end of the first line in what stands between parts.
+    fn line_end_in(&self, between: Range<usize>) -> Option<usize> {
+        let end = self.outside_comments(between.clone(), b'\n')?;
+        Some(end - usize::from(self.text[between.start..end].ends_with('\r')))
+    }
+
+    fn outside_comments(&self, between: Range<usize>, wanted: u8) -> Option<usize> {
+        let mut at = between.start;
+        while at < between.end {
+            match comment_at(&self.text, at).filter(|_| self.syntax != Syntax::Plain) {
+                Some(comment) => at = comment.end,
+                None if self.text.as_bytes()[at] == wanted => return Some(at),
+                None => at += 1,
+            }
+        }
+        None
     }
 
     fn values(&self, place: &Range<usize>) -> Result<Vec<Range<usize>>, Unfit> {
-        match self.text[place.clone()].starts_with('{') {
+        match self.plain[place.clone()].starts_with('{') {
             true => Ok(self.members(place)?.into_iter().map(|member| member.value).collect()),
             false => self.items(place),
         }
@@ -235,7 +412,7 @@ impl Document {
     fn parts(&self, place: &Range<usize>, values: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let mut from = place.start + 1;
         let part = |value: Range<usize>| {
-            let between = &self.text[from..value.end];
+            let between = &self.plain[from..value.end];
             let skipped = between.trim_start_matches([',', ' ', '\t', '\r', '\n']);
             let start = value.end - skipped.len();
             from = value.end;
@@ -254,7 +431,7 @@ impl Document {
     /// How this document is laid out.
     fn style(&self) -> Style {
         let root = self.root();
-        let inner = &self.text[root.start + 1..root.end - 1];
+        let inner = &self.plain[root.start + 1..root.end - 1];
         let lead: String = inner.chars().take_while(|c| c.is_whitespace()).collect();
         let newline = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
         let unit = lead.rsplit_once('\n').map(|(_, unit)| unit).filter(|unit| !unit.is_empty());
@@ -271,7 +448,7 @@ impl Document {
     }
 
     fn place(&self, raw: &RawValue) -> Range<usize> {
-        let start = raw.get().as_ptr().addr() - self.text.as_ptr().addr();
+        let start = raw.get().as_ptr().addr() - self.plain.as_ptr().addr();
         start..start + raw.get().len()
     }
 
@@ -279,12 +456,18 @@ impl Document {
         let insert = self.text[range.clone()].to_owned();
         self.reverse.push(Edit { at: range.start, remove: with.len(), insert });
         self.text.replace_range(range, with);
+        self.plain = self.syntax.plain(&self.text);
     }
 
     /// An error about what is at a place.
     pub fn unfit(&self, place: &Range<usize>, problem: String) -> Unfit {
         Unfit { line: self.text[..place.start].matches('\n').count() + 1, problem }
     }
+}
+
+/// What is between the brackets of the object or list at a place.
+fn inner(place: &Range<usize>) -> Range<usize> {
+    place.start + 1..place.end - 1
 }
 
 struct Style {

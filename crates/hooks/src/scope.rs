@@ -1,11 +1,11 @@
 //! For whom an agent's settings count.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::words;
 
 /// Where a settings file counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// In this workspace, for this user.
@@ -26,6 +26,15 @@ impl Scope {
             Self::Local => "local",
             Self::Shared => "shared",
             Self::User => "user",
+        }
+    }
+
+    /// The flag of `rappel integrate` that means it, with a blank before it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Local => "",
+            Self::Shared => " --shared",
+            Self::User => " --user",
         }
     }
 

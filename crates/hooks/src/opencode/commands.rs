@@ -21,8 +21,8 @@ pub fn file(slash: &Slash, _: &Caller, _: &str) -> String {
         "description: {about}\n\
          ---\n\
          The user typed the command `/rappel/{}`. Rappel's plugin for opencode answers it without a model, so this \
-         text means that the plugin is not active. Tell the user in one sentence to run `rappel integrate opencode` \
-         in a terminal and to start opencode again. Call no tool.$99\n",
+         text means that the plugin is not active. Tell the user in one sentence to run `rappel status` in a \
+         terminal, which says what to do, and to start opencode again. Call no tool.$99\n",
         slash.name
     );
     owned::sealed("---\n", &rest)

@@ -4,54 +4,12 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::json_text::{Document, Edits, Unfit};
+use crate::json_text::{Document, Edits, Syntax, Unfit};
 
 /// The same text with blanks instead of comments and of commas before a closing bracket. All else is
 /// at the same place.
 pub fn without_comments(text: &str) -> String {
-    let mut bytes = text.as_bytes().to_vec();
-    let mut at = 0;
-    let mut comma = None;
-    let blank = |bytes: &mut Vec<u8>, range: Range<usize>| {
-        for byte in bytes[range].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')) {
-            *byte = b' ';
-        }
-    };
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        let end = |found: Option<usize>| found.map_or(bytes.len(), |length| at + length);
-        if rest.starts_with(b"//") {
-            let end = end(rest.iter().position(|byte| *byte == b'\n'));
-            blank(&mut bytes, at..end);
-            at = end;
-        } else if rest.starts_with(b"/*") {
-            let close = rest[2..].windows(2).position(|pair| pair == b"*/");
-            let end = end(close.map(|length| length + 4));
-            blank(&mut bytes, at..end);
-            at = end;
-        } else if rest[0] == b'"' {
-            comma = None;
-            at += 1;
-            while at < bytes.len() && bytes[at] != b'"' {
-                at += if bytes[at] == b'\\' { 2 } else { 1 };
-            }
-            at += 1;
-        } else {
-            match rest[0] {
-                b',' => comma = Some(at),
-                b'}' | b']' => {
-                    if let Some(comma) = comma.take() {
-                        bytes[comma] = b' ';
-                    }
-                }
-                byte if !byte.is_ascii_whitespace() => comma = None,
-                _ => {}
-            }
-            at += 1;
-        }
-    }
-    // Whole comments became blanks, so what is left is text.
-    String::from_utf8(bytes).unwrap_or_default()
+    Syntax::CommentsAndCommas.plain(text)
 }
 
 fn document(text: &str) -> Result<Document, Unfit> {
@@ -101,9 +59,12 @@ pub fn add(
     let at = place.start + 1;
     let inner = &text[at..place.end - 1];
     let is_open = inner.contains('\n');
+    // Beside a comment there is no line to end.
+    let is_empty_line = is_empty && inner.trim().is_empty();
     let indentation = indentation(text, place.start);
     let unit = unit(text);
-    let member = match is_open || is_empty {
+    let member = match is_open || is_empty_line {
+        _ if is_empty && !is_open && !is_empty_line => format!(" {}: {value}", Value::from(name)),
         true => {
             let value = serde_json::to_string_pretty(&value).unwrap_or_default();
             let lead = format!("{}{indentation}{unit}", newline(text));
@@ -123,7 +84,7 @@ pub fn add(
     Ok((new, Edits::replace(at, member.len(), "")))
 }
 
-/// Takes a member out of an object at the top. What is empty then stays.
+/// Takes a member out of an object at the top. An object that is empty then stays.
 pub fn remove(text: &str, object_name: &str, name: &str) -> Result<String, Unfit> {
     let document = document(text)?;
     let Some(object) = object(&document, object_name)? else { return Ok(text.to_owned()) };
@@ -148,8 +109,11 @@ pub fn remove(text: &str, object_name: &str, name: &str) -> Result<String, Unfit
     // The line that it stood on goes too.
     let line = text[..gone.start].len() - text[..gone.start].trim_end().len();
     gone.start -= line;
+    let inner = object.start + 1..object.end - 1;
+    let is_alone = text[inner.start..gone.start].trim().is_empty()
+        && text[gone.end..inner.end].trim().is_empty();
     let mut new = text.to_owned();
-    new.replace_range(gone, "");
+    new.replace_range(if is_alone { inner } else { gone }, "");
     Ok(new)
 }
 
@@ -208,6 +172,7 @@ mod tests {
             "{\"a\": 1}",
             "{\r\n  \"a\": [1, 2],\r\n}\r\n",
             "{\n  \"mcp\": {}\n}\n",
+            "{\n  \"mcp\": { /* none */ }\n}\n",
             "{\n  \"mcp\": {\n    // none yet\n  }\n}\n",
             "{\"mcp\": {\"x\": {}}}",
         ];
@@ -230,8 +195,17 @@ mod tests {
                 one == other
             };
             assert!(is_same(&without, text), "{text} became {without}");
+            // An object that was there is as it was, but for blanks between its brackets.
+            if text.contains("mcp") {
+                let bare = |text: &str| text.replace([' ', '\t', '\r', '\n'], "");
+                assert_eq!(bare(&without), bare(text));
+            }
             let comments = |text: &str| text.matches("//").count();
             assert_eq!(comments(&without), comments(text), "{without}");
+        }
+        for text in ["{\"mcp\": { /* none */ }}", "{\n  \"mcp\": {}\n}\n"] {
+            let (added, _) = add(text, "mcp", "rappel", &value).unwrap();
+            assert_eq!(remove(&added, "mcp", "rappel").unwrap(), text);
         }
         let (added, _) = add(CONFIG, "mcp", "rappel", &value).unwrap();
         assert!(added.contains("\t\"mcp\": {\n\t\t\"rappel\": {\n\t\t\t\""), "{added}");
