@@ -15,8 +15,6 @@ mod hostile;
 mod http;
 #[path = "dashboard/looks.rs"]
 mod looks;
-#[path = "dashboard/newcomer.rs"]
-mod newcomer;
 mod support;
 #[path = "dashboard/ways.rs"]
 mod ways;

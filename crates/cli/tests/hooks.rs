@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::agent::{Agent, SESSION};
+use support::scene::Scene;
 
 fn triggers(checkpoints: &[Value]) -> Vec<&str> {
     checkpoints.iter().map(|one| one["trigger"].as_str().unwrap()).collect()
@@ -401,20 +402,32 @@ fn a_prompt_is_undone_and_its_words_come_back() {
         (agent.world.read("x"), agent.world.read("a.txt")),
         ("x\n".into(), "one\ntwo\nthree\n".into())
     );
-    // Again: further back.
+    // The conversation of the same prompt. The agent is at work, so it stays, and the way to set it
+    // back is told.
     let output = undo(&["--conversation"]);
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(words.contains("add x") && words.contains("claude --resume"), "{words}");
-    // The agent is at work, so its conversation stays, and the way to set it back is told.
+    assert!(output.status.success(), "{output:?}");
+    assert!(words.contains("tidy up") && words.contains("claude --resume"), "{words}");
     assert!(words.contains("--only agents"), "{words}");
+    assert_eq!(agent.world.read("x"), "x\n");
+    let prompts = agent.checkpoints().into_iter().filter(|one| one["trigger"] == "prompt");
+    let id = prompts.last().unwrap()["id"].as_str().unwrap().to_owned();
+    let session = format!("claude:{SESSION}");
+    let back = ["restore", &id, "--only", "agents", "--conversation", &session, "--confirm"];
+    let busy = agent.world.command(&back).output().unwrap();
+    assert_eq!(busy.status.code(), Some(5), "{busy:?}");
+    // Again: further back.
+    let output = undo(&[]);
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(words.contains("add x"), "{words}");
     assert!(!agent.world.project.path("x").exists());
     // The one that ended is known by the same name as the one that goes on.
     agent.tell(&agent.payload("SessionEnd", json!({"reason": "other"})));
     agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
-    // Nobody's prompt: those that there are.
+    // In a shell of the user's: there is one session, and all its prompts are undone.
     let nobody = agent.world.command(&["undo", "--prompt"]).output().unwrap();
-    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("tidy up"), "{nobody:?}");
+    assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("undone already"), "{nobody:?}");
     ask("p3", "once more");
     agent.world.write("y", "y\n");
     done("c4");
@@ -430,10 +443,152 @@ fn a_prompt_is_undone_and_its_words_come_back() {
     let mut other = agent.payload("UserPromptSubmit", json!({"prompt": "mine", "prompt_id": "o1"}));
     other["session_id"] = "another".into();
     agent.tell(&other);
+    // Nobody's prompt: those that there are.
+    let nobody = agent.world.command(&["undo", "--prompt"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("tidy up"), "{nobody:?}");
     let output = undo(&[]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(undo(&["--confirm"]).status.success());
     assert!(!agent.world.project.path("y").exists());
+}
+
+#[test]
+fn a_prompt_that_changed_nothing_is_not_passed_over() {
+    let agent = Agent::new();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let ask = |id: &str, text: &str| {
+        agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": text, "prompt_id": id})));
+    };
+    ask("p1", "add x");
+    agent.world.write("x", "x\n");
+    let call = json!({"tool_name": "Bash", "tool_use_id": "c", "tool_input": {"command": "x"}});
+    agent.tell(&agent.payload("PostToolUse", call));
+    ask("p2", "what is x?");
+    agent.tell(&agent.payload("Stop", json!({})));
+    let undo = |more: &[&str]| {
+        let output = agent.world.command(&[&["undo", "--prompt"], more].concat()).output().unwrap();
+        let words = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).into_owned();
+        (output.status.code(), words)
+    };
+    let (code, words) = undo(&[]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("your last prompt, \"what is x?\", changed nothing"), "{words}");
+    assert!(words.contains("is \"add x\"") && words.contains("1 file)"), "{words}");
+    assert_eq!(agent.world.read("x"), "x\n");
+    // The way to what was perhaps meant.
+    let restore = words.split("rappel restore ").nth(1).unwrap().trim();
+    let plan = agent.json(&["restore", restore, "--dry-run"]);
+    assert_eq!(plan["summary"]["files"]["delete"], 1, "{plan}");
+    // What only git's rules hide is named too.
+    ask("p3", "make it");
+    agent.world.write(".gitignore", "*.o\n");
+    agent.git(&["add", ".gitignore"]);
+    agent.git(&["commit", "-q", "-m", "rules"]);
+    agent.world.write("a.o", "made\n");
+    ask("p4", "clean it");
+    let call = json!({"tool_name": "Bash", "tool_use_id": "d",
+        "tool_input": {"command": "rm a.o"}});
+    agent.tell(&agent.payload("PreToolUse", call.clone()));
+    agent.world.remove("a.o");
+    agent.tell(&agent.payload("PostToolUse", call));
+    let (code, words) = undo(&[]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("changed only files that git ignores"), "{words}");
+    assert!(words.contains("--path a.o"), "{words}");
+}
+
+#[test]
+fn the_history_of_a_file_names_the_call_that_changed_it() {
+    let agent = Agent::new();
+    agent.world.write("loose.txt", "loose\n");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let run = |id: &str, command: &str, act: &dyn Fn()| {
+        let call =
+            json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": command}});
+        agent.tell(&agent.payload("PreToolUse", call.clone()));
+        act();
+        agent.tell(&agent.payload("PostToolUse", call));
+    };
+    run("c1", "sed -i s/one/1/ a.txt", &|| agent.world.write("a.txt", "1\n"));
+    run("c2", "ls", &|| {});
+    run("c3", "git reset --hard -q && git clean -fdq", &|| {
+        agent.world.remove("a.txt");
+        agent.world.remove("loose.txt");
+    });
+    run("c4", "cat a.txt", &|| {});
+    let told = |path: &str| {
+        let log = agent.json(&["log", path]);
+        let changes = log["changes"].as_array().unwrap().clone();
+        let calls = |one: &Value| -> Vec<String> {
+            let events = one["events"].as_array().unwrap().iter();
+            events.map(|event| event["id"].as_str().unwrap().to_owned()).collect()
+        };
+        changes
+            .iter()
+            .map(|one| (one["change"].as_str().unwrap().to_owned(), calls(one)))
+            .collect::<Vec<_>>()
+    };
+    let deleted = ("deleted".to_owned(), vec!["c3".to_owned()]);
+    assert_eq!(told("a.txt")[..2], [deleted.clone(), ("modified".into(), vec!["c1".into()])]);
+    assert_eq!(told("loose.txt")[0], deleted);
+}
+
+#[test]
+fn an_agent_without_hooks_is_at_work_only_while_its_transcript_grows() {
+    use rappel::ambient::{Clock, SystemClock};
+    let scene = Scene::new();
+    scene.json(&["integrate", "claude"]);
+    let root = scene.world.project.root().canonicalize().unwrap();
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = root.to_str().unwrap().chars().map(plain).collect();
+    let folder = scene.world.project.outside().join("user/.claude/projects").join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let work = |session: &str, minutes_ago: i64| {
+        let at = SystemClock.now().as_millis() - minutes_ago * 60_000;
+        let line = json!({
+            "parentUuid": null, "uuid": "u0", "isSidechain": false, "cwd": root.to_str().unwrap(),
+            "sessionId": session, "type": "user",
+            "timestamp": rappel::types::Timestamp::from_millis(at).to_string(),
+            "message": {"role": "user", "content": "look"},
+        });
+        std::fs::write(folder.join(format!("{session}.jsonl")), format!("{line}\n")).unwrap();
+        scene.json(&["save", session]);
+        // One that is silent is an exit code of its own.
+        let status = scene.run(&["status", "--json"]).stdout;
+        let status: Value = serde_json::from_slice(&status).unwrap();
+        status["integrations"][0]["state"].clone()
+    };
+    let session = |id: &str| scene.json(&["session", "show", id])["session"].clone();
+    assert_eq!(work("old", 11), "installed");
+    let old = session("claude:old");
+    assert_eq!((&old["status"], old["ended_at"].is_string()), (&"completed".into(), true), "{old}");
+    assert_eq!(work("new", 0), "silent");
+    assert_eq!(session("claude:new")["status"], "running");
+}
+
+#[test]
+fn the_beginning_of_a_sessions_id_names_it() {
+    let agent = Agent::new();
+    let start = agent.payload("SessionStart", json!({"source": "startup"}));
+    agent.tell(&start);
+    let show = |id: &str| agent.world.command(&["session", "show", id, "--json"]).output().unwrap();
+    assert!(show("claude:0000").status.success());
+    assert_eq!(agent.json(&["list", "--session", "claude:0000"])["total"], 1);
+    assert!(agent.json(&["report", "claude:0000"])["session"]["id"].is_string());
+    // A later run of the same session is the same one.
+    agent.tell(&agent.payload("SessionEnd", json!({"reason": "other"})));
+    agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
+    assert_eq!(agent.session("claude:0000")["id"], format!("claude:{SESSION}.2"));
+    assert_eq!(agent.session(&format!("claude:{SESSION}"))["status"], "completed");
+    let mut other = start;
+    other["session_id"] = "00000000-other".into();
+    agent.tell(&other);
+    let several = show("claude:0000");
+    assert_eq!(several.status.code(), Some(2), "{several:?}");
+    let words = String::from_utf8_lossy(&several.stderr).into_owned();
+    assert!(words.contains("claude:00000000-other") && words.contains(SESSION), "{words}");
+    assert_eq!(show("claude:1").status.code(), Some(3));
 }
 
 #[test]

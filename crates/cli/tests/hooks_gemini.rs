@@ -167,6 +167,90 @@ fn what_hooks_and_the_session_file_tell_is_told_once() {
     }
 }
 
+/// Adds a prompt and its answer to the session file.
+fn goes_on(agent: &Agent, number: u32, prompt: &str) {
+    let folder = agent.world.project.outside().join("user/.gemini/tmp/project");
+    let path = folder.join("chats/session-2026-11-16T19-59-00000000.jsonl");
+    let at = SystemClock.now().to_string();
+    let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+    if text.is_empty() {
+        std::fs::create_dir_all(folder.join("chats")).unwrap();
+        let root = agent.world.project.root().to_str().unwrap();
+        std::fs::write(folder.join(".project_root"), root).unwrap();
+        let head = json!({"sessionId": SESSION, "projectHash": "x", "startTime": at,
+            "kind": "main"});
+        text.push_str(&format!("{head}\n"));
+    }
+    let asked = json!({"id": format!("m{number}"), "timestamp": at, "type": "user",
+        "content": [{"text": prompt}]});
+    let said = json!({"id": format!("a{number}"), "timestamp": at, "type": "gemini",
+        "content": format!("Answer {number}.")});
+    std::fs::write(&path, format!("{text}{asked}\n{said}\n")).unwrap();
+}
+
+fn conversation(agent: &Agent) -> String {
+    let folder = agent.world.project.outside().join("user/.gemini/tmp/project");
+    std::fs::read_to_string(folder.join("chats/session-2026-11-16T19-59-00000000.jsonl")).unwrap()
+}
+
+#[test]
+fn a_conversation_goes_back_after_its_files_and_is_told_as_one_restore() {
+    use std::os::unix::fs::PermissionsExt;
+    let agent = Agent::called("gemini");
+    let first = agent.json(&["save", "before any session"])["id"].as_str().unwrap().to_owned();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let ask = |text: &str| agent.tell(&agent.payload("BeforeAgent", json!({"prompt": text})));
+    ask("add x");
+    agent.world.write("x", "x\n");
+    goes_on(&agent, 1, "add x");
+    let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": "make"}});
+    agent.tell(&agent.payload("AfterTool", call.clone()));
+    ask("spoil it");
+    agent.world.write("a.txt", "spoilt\n");
+    goes_on(&agent, 2, "spoil it");
+    agent.tell(&agent.payload("AfterTool", call));
+    agent.tell(&agent.payload("SessionEnd", json!({"reason": "exit"})));
+    agent.rest();
+    let file = agent.world.project.outside().join("user/.gemini/tmp/project/chats");
+    let file = file.join("session-2026-11-16T19-59-00000000.jsonl");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let session = format!("gemini:{SESSION}");
+
+    // A checkpoint that does not hold the session is no way back for its conversation.
+    let wrong = ["restore", &first, "--only", "agents", "--conversation", &session, "--confirm"];
+    let wrong = agent.world.command(&wrong).output().unwrap();
+    let words = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert_eq!(wrong.status.code(), Some(3), "{words}");
+    let held = agent.checkpoints().pop().unwrap()["id"].as_str().unwrap().to_owned();
+    assert!(words.contains("does not hold session") && words.contains(&held), "{words}");
+
+    let undo = |more: &[&str]| {
+        let output = agent.world.command(&[&["undo", "--prompt"], more].concat()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    undo(&[]);
+    assert_eq!(agent.world.read("a.txt"), "one\ntwo\nthree\n");
+    assert!(conversation(&agent).contains("Answer 2."));
+    let words = undo(&["--conversation"]);
+    assert!(words.contains("spoil it"), "{words}");
+    assert!(
+        conversation(&agent).contains("Answer 1.") && !conversation(&agent).contains("Answer 2.")
+    );
+    assert_eq!(agent.world.read("x"), "x\n");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "the agent's own");
+
+    // It waits, and goes on as the same session.
+    let waits = agent.session(&session);
+    assert_eq!((&waits["status"], &waits["process"]), (&"paused".into(), &Value::Null));
+    let told = agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
+    assert_eq!(agent.session(&session)["status"], "running");
+    let words = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(words.contains("a.txt") && !words.contains("was not set back"), "{words}");
+    assert_eq!(words.matches("Rappel took a step back").count(), 1, "{words}");
+}
+
 #[test]
 fn what_was_known_comes_back_after_a_summary_that_nobody_announced() {
     let agent = Agent::called("gemini");

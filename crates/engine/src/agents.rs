@@ -11,6 +11,7 @@ mod board;
 mod calls;
 mod capture;
 mod connected;
+mod conversation;
 mod find;
 mod folders;
 mod imported;

@@ -167,10 +167,12 @@ impl Rappel {
 
     /// The checkpoints that a filter means, and the events for which it means them.
     pub(crate) fn find_listed(&self, filter: &ListFilter) -> Result<(Listing, Vec<FoundEvent>)> {
-        if let Some(session) = &filter.session
-            && !self.store.look_up(|index| index.knows_session(session))?
+        if let Some(named) = &filter.session
+            && !self.store.look_up(|index| index.knows_session(named))?
         {
-            return Err(self.no_session(session));
+            let id = named.parse().map_err(|_| self.no_session(named))?;
+            let session = Some(self.find_session(&id)?.to_string());
+            return self.find_listed(&ListFilter { session, ..filter.clone() });
         }
         let histories = self.histories_listed(filter)?;
         let mut unreadable = Vec::new();

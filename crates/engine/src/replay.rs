@@ -95,7 +95,8 @@ impl Rappel {
     pub fn replay(&self, reference: &Reference, session: Option<&SessionId>) -> Result<Replay<'_>> {
         let row = self.resolve_remembered(reference)?;
         let checkpoint = self.view(&row)?;
-        let part = session_of(&checkpoint.manifest, session)?;
+        let session = session.map(|named| self.find_session_or_itself(named)).transpose()?;
+        let part = session_of(&checkpoint.manifest, session.as_ref())?;
         let events = match part {
             Some(part) => self.events_to(&part.id, part.position, 0)?,
             None => Vec::new(),

@@ -92,7 +92,7 @@ impl Rappel {
     pub fn report(&self, named: Option<&SessionId>) -> Result<Report> {
         let all = self.sessions()?;
         let view = match named {
-            Some(named) => self.session(named)?,
+            Some(named) => self.session(&self.find_session(named)?)?,
             None => all.iter().find(|view| is_top_level(view, &all)).cloned().ok_or_else(|| {
                 Error::NotThere {
                     message: "no session was recorded in this workspace".into(),

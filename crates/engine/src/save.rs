@@ -66,14 +66,14 @@ impl Rappel {
     /// and a save by hand waits a moment for tool calls that are running.
     pub fn save_asked_for(&self, options: &SaveOptions) -> Result<Saved> {
         check_tags(&options.tags)?;
-        if let Some(session) = &options.session {
-            match session.parse() {
-                Ok(session) => self.session(&session)?,
-                Err(_) => return Err(self.no_session(session)),
-            };
+        let mut session = None;
+        if let Some(named) = &options.session {
+            let id = named.parse().map_err(|_| self.no_session(named))?;
+            session = Some(self.find_session(&id)?.to_string());
         }
         let by_hand = (options.trigger() == Trigger::Manual).then_some(WAIT);
-        let options = SaveOptions { wait: options.wait.or(by_hand), ..options.clone() };
+        let wait = options.wait.or(by_hand);
+        let options = SaveOptions { session, wait, ..options.clone() };
         self.save(&options)
     }
 

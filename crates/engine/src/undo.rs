@@ -159,7 +159,7 @@ impl Rappel {
                 return Ok(step);
             }
         }
-        Ok(Self::step_to(&self.nearest_that_differs(|_| true)?, after))
+        Ok(Self::step_to(&self.nearest_that_differs()?, after))
     }
 
     /// The checkpoints that `undo` and `redo` may go to by what was restored: those of restores
@@ -221,12 +221,9 @@ impl Rappel {
         Ok(!plan.is_empty() || !plan.conflicts.is_empty())
     }
 
-    /// The nearest checkpoint on the way back from where the workspace stands that holds anything
-    /// else than there is now, of those that are meant.
-    fn nearest_that_differs(
-        &self,
-        is_meant: impl Fn(&CheckpointRow) -> bool,
-    ) -> Result<CheckpointRow> {
+    /// The checkpoint with files that the workspace stands at: the newest one, or what was restored
+    /// since.
+    fn position(&self) -> Result<Option<CheckpointRow>> {
         let id = self.require_known()?;
         let (position, newest) = self.store.look_up(|index| {
             let newest = index.newest(id)?;
@@ -236,22 +233,25 @@ impl Rappel {
             Some(position) => self.store.checkpoint(&position)?,
             None => None,
         };
-        let here = position.filter(|row| row.workspace == id).or(newest);
-        let holds_files = |row: &CheckpointRow| row.holds_files;
+        match position.filter(|row| row.workspace == id).or(newest) {
+            Some(here) if !here.holds_files => self.ancestor(&here, |row| row.holds_files),
+            here => Ok(here),
+        }
+    }
+
+    /// The nearest checkpoint on the way back from where the workspace stands that holds anything
+    /// else than there is now.
+    fn nearest_that_differs(&self) -> Result<CheckpointRow> {
         let mut now = self.now_of_everything()?;
-        let mut next = match here {
-            Some(here) if !here.holds_files => self.ancestor(&here, holds_files)?,
-            here => here,
-        };
+        let mut next = self.position()?;
         while let Some(row) = next {
             // What rules keep out of a restore may differ for good.
-            if is_meant(&row)
-                && self.differs(&self.store.manifest(&row)?, &mut now)?
-                && self.would_change(&row.id)?
+            if self.differs(&self.store.manifest(&row)?, &mut now)?
+                && self.would_change(&row.id, &RestoreOptions::default())?
             {
                 return Ok(row);
             }
-            next = self.ancestor(&row, holds_files)?;
+            next = self.ancestor(&row, |row| row.holds_files)?;
         }
         Err(Error::Nothing {
             message: "there is nothing further back to go to".into(),
@@ -259,8 +259,8 @@ impl Rappel {
         })
     }
 
-    fn would_change(&self, to: &CheckpointId) -> Result<bool> {
-        let plan = self.plan_restore(&exactly(to), &RestoreOptions::default())?.full_plan;
+    fn would_change(&self, to: &CheckpointId, options: &RestoreOptions) -> Result<bool> {
+        let plan = self.plan_restore(&exactly(to), options)?.full_plan;
         Ok(!plan.is_empty() || !plan.conflicts.is_empty())
     }
 
@@ -530,6 +530,11 @@ impl Rappel {
 /// Just this checkpoint.
 fn exactly(id: &CheckpointId) -> Reference {
     Reference::new(Base::Id(id.clone()))
+}
+
+/// Everything but agents: their sessions go on even where nothing else changes.
+fn without_agents() -> RestoreOptions {
+    RestoreOptions { skip: [Facet::Agents].into(), ..RestoreOptions::default() }
 }
 
 /// Whether a difference is only about a folder being there or its mode: nothing anybody typed.

@@ -186,6 +186,53 @@ fn events_are_told_with_their_session() {
     }
 }
 
+#[test]
+fn a_prompt_that_is_typed_while_opencode_works_begins_when_it_is_turned_to() {
+    let place = Place::new(NOTE);
+    let event = |kind: &str, properties: Value| json!(["event", {"event": {"type": kind, "properties": properties}}]);
+    let busy = json!({"sessionID": "ses_main", "status": {"type": "busy"}});
+    let turned =
+        json!({"info": {"role": "assistant", "sessionID": "ses_main", "parentID": "msg_1"}});
+    let [before, after] = bash("ses_main");
+    let [later, _] = bash("ses_main");
+    let steps = json!([
+        event("session.status", busy.clone()),
+        message("and then this"),
+        before,
+        after,
+        event("message.updated", turned),
+        later,
+        // One that nobody turns to is told when the work ends; one for Rappel at once.
+        message("and that"),
+        message("rappel list"),
+        event("session.idle", json!({"sessionID": "ses_main"})),
+    ]);
+    if place.play("tui", &steps).is_none() {
+        return;
+    }
+    let told = place.told();
+    let short: Vec<String> = told
+        .iter()
+        .filter(|it| it["event"] != "rappel.resumed")
+        .map(|it| {
+            let text = it["output"]["parts"][0]["text"].as_str().unwrap_or_default();
+            format!("{} {text}", it["event"].as_str().unwrap()).trim_end().to_owned()
+        })
+        .collect();
+    assert_eq!(
+        short,
+        [
+            "tool.execute.before",
+            "tool.execute.after",
+            "chat.message and then this",
+            "tool.execute.before",
+            "chat.message rappel list",
+            "chat.message and that",
+            "event.session.idle",
+        ]
+    );
+}
+
 fn plugin_event(payload: &Value) -> Result<rappel::hook::Event, rappel_hooks::PayloadError> {
     (rappel_hooks::opencode::VENDOR.event)(payload.to_string().as_bytes(), None)
 }

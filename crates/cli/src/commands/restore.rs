@@ -192,14 +192,18 @@ pub fn run(args: &Args, context: &Context) -> Result {
 fn go(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let mut options = args.how.options(context, rappel.root())?;
-    if let Some(session) = &args.conversation {
-        let view = rappel.session(session)?;
-        match undo::keeps_conversations(&view) {
-            true => context.output.warning(undo::CONVERSATION_STAYS),
-            false => options.rewound.extend(view.assistant_session_id),
+    let Some(mut reference) = args.reference.clone() else { return Err(which(&rappel, context)) };
+    if let Some(named) = &args.conversation {
+        let view = rappel.session(&rappel.find_session(named)?)?;
+        rappel.require_conversation(&reference, &view.id, &options)?;
+        if undo::keeps_conversations(&view) {
+            context.output.warning(undo::CONVERSATION_STAYS);
+        } else if rappel.is_in_conversation(&view)? && !args.how.dry_run {
+            return Err(undo::still_at_work(&view));
+        } else {
+            options.rewound.extend(view.assistant_session_id);
         }
     }
-    let Some(mut reference) = args.reference.clone() else { return Err(which(&rappel, context)) };
     if let Some(folder) = &args.how.to {
         return copy_out(&reference, &options, folder, &rappel, context);
     }

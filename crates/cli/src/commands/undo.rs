@@ -1,13 +1,13 @@
 //! `rappel undo`.
 
 use rappel::answers::UndoAnswer;
-use rappel::{Rappel, RestoreReport, SessionView, Step};
+use rappel::{ErrorKind, Rappel, RestoreReport, SessionView, Step};
 use rappel_types::Facet;
 use rappel_types::agents::SessionId;
 
 use super::restore::{self, How};
 use super::{lost_hooks, patch};
-use crate::errors::Result;
+use crate::errors::{Failure, Result};
 use crate::face;
 use crate::output::clean_lines;
 use crate::process::{self, Context};
@@ -19,8 +19,8 @@ use crate::progress;
 /// without asking. Otherwise undo restores the nearest earlier checkpoint that differs from now, and
 /// asks first. Another undo goes further back; `rappel redo` goes forward.
 ///
-/// --prompt goes back to before your last prompt to an agent. The agent's conversation stays as it
-/// is, unless you add --conversation.
+/// --prompt goes back to before your last prompt to an agent. If that prompt changed nothing, neither
+/// does this. The agent's conversation stays as it is, unless you add --conversation.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(after_help = "\
@@ -70,23 +70,24 @@ pub fn run(args: &Args, context: &Context) -> Result {
 fn undo_prompt(args: &Args, context: &Context) -> Result {
     let rappel = context.open()?;
     let asking = context.asking_session(args.session.as_ref(), &rappel)?;
+    let session = rappel.session_prompted(asking.as_ref())?;
+    let stays = args.conversation && keeps_conversations(&rappel.session(&session)?);
+    let conversation = args.conversation && !stays;
     let undone =
-        progress::watch(context, "Comparing", || rappel.next_undo_prompt(asking.as_ref()))?;
+        progress::watch(context, "Comparing", || rappel.next_undo_prompt(&session, conversation))?;
     let view = rappel.session(&undone.session)?;
-    let at_work = is_at_work(&rappel, &view)?;
+    let at_work = rappel.is_in_conversation(&view)?;
     let mut step = args.step.clone();
     // What the agent has in memory it would write over whatever is put back.
-    let stays = args.conversation && keeps_conversations(&view);
     if (!args.conversation || at_work || stays) && step.how.only.is_empty() {
         step.how.skip.push(Facet::Agents);
     }
     if let Some(other) = &undone.other {
         context.output.warning(&format!("session {other} has worked here since"));
     }
-    let conversation = if args.conversation { " --conversation" } else { "" };
-    let words = format!("undo --prompt{conversation} --session {}", undone.session);
-    let name =
-        view.assistant_session_id.as_ref().filter(|_| args.conversation && !at_work && !stays);
+    let flag = if args.conversation { " --conversation" } else { "" };
+    let words = format!("undo --prompt{flag} --session {}", undone.session);
+    let name = view.assistant_session_id.as_ref().filter(|_| conversation && !at_work);
     let rewound: Vec<String> = name.cloned().into_iter().collect();
     let exit = take_words(("undo", &words), &undone.step, &step, rewound, &rappel, context)?;
     if context.output.json || context.output.quiet {
@@ -116,7 +117,7 @@ fn undo_prompt(args: &Args, context: &Context) -> Result {
             writeln!(out, "  {}", command.join(" "))?;
         }
         if args.conversation && at_work && view.provider.as_deref() == Some("codex") {
-            writeln!(out, "Codex keeps a session for about a minute after you have left it.")?;
+            writeln!(out, "{CODEX_KEEPS}")?;
         }
         Ok(())
     })?;
@@ -129,19 +130,22 @@ opencode keeps its conversations in a database that Rappel does not change, so t
 To go on from before that prompt, type /fork in opencode and choose the prompt. Or go on here: with your
 next prompt the model is told what was undone.";
 
+/// What the user is told of Codex's server.
+const CODEX_KEEPS: &str = "Codex keeps a session for about a minute after you have left it.";
+
 /// Whether a session's agent keeps its conversations where nothing of ours sets them back.
 pub(super) fn keeps_conversations(view: &SessionView) -> bool {
     view.provider.as_deref() == Some("opencode")
 }
 
-/// Whether an agent has the conversation of a session in its memory.
-fn is_at_work(rappel: &Rappel, view: &SessionView) -> Result<bool> {
-    let (Some(provider), Some(name)) = (&view.provider, &view.assistant_session_id) else {
-        return Ok(false);
+/// That a conversation cannot be set back while its agent would write over it.
+pub(super) fn still_at_work(view: &SessionView) -> Failure {
+    let hint = match view.provider.as_deref() {
+        Some("codex") => format!("leave it first. {CODEX_KEEPS}"),
+        _ => "leave it first, then try again".into(),
     };
-    let Some(run) = rappel.session_called(provider, name)? else { return Ok(false) };
-    let run = rappel.session(&run)?;
-    Ok(run.process.is_some() && !run.process_gone)
+    let message = format!("the agent of session {} is still at work", view.id);
+    Failure { kind: ErrorKind::Busy, message, hint: Some(hint) }
 }
 
 /// Carries out an undo or redo and says which, and to what moment.

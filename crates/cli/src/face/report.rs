@@ -92,7 +92,12 @@ fn head(report: &Report, now: Timestamp) -> Lines {
         (outcome, Some(at)) => {
             ("Ended", format!("{outcome}, {}, after {lasted}{reason}", time::age(now, at)))
         }
-        (_, None) => ("Running", format!("for {lasted} so far")),
+        (_, None) => {
+            // The journal ends with the last thing that happened, and the session goes on.
+            let begun = view.started_at.and_then(|at| u64::try_from(now.millis_since(at)).ok());
+            let lasted = begun.map_or(lasted, format_duration);
+            ("Running", format!("for {lasted} so far"))
+        }
     }];
     let mut did = vec![
         count(totals.prompts, "prompt", "prompts"),

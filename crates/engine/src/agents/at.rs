@@ -70,6 +70,8 @@ impl Rappel {
 
     /// The same with at most so many items of each long list, the newest.
     pub fn query_at_most(&self, query: &TemporalQuery, most: u64) -> Result<StateAt> {
+        let session = query.session.as_ref().map(|named| self.find_session_or_itself(named));
+        let query = &TemporalQuery { session: session.transpose()?, ..query.clone() };
         let named = query.session.as_ref().or(query.preferred.as_ref());
         match query {
             TemporalQuery { now: true, tag_filter: None, .. } => {

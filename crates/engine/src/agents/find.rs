@@ -49,7 +49,7 @@ pub struct FoundEvent {
     /// The checkpoint that was the first to hold it, of those that were asked for.
     pub checkpoint: Option<String>,
     #[serde(skip)]
-    fork: u32,
+    pub(crate) fork: u32,
 }
 
 impl Rappel {

@@ -15,7 +15,7 @@ use rappel_store::beneath::{Kind, Root};
 use rappel_store::{content, disk, held, tree};
 use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Content, Node, ObjectId, RelPath};
+use rappel_types::{Advice, CheckpointId, Content, Node, ObjectId, RelPath};
 
 use super::{AgentsPlanned, AgentsWish};
 use crate::error::{Error, Result};
@@ -61,8 +61,7 @@ impl Rappel {
             let line = match one.decision {
                 Decision::Same => continue,
                 Decision::LeaveItGrew => {
-                    "left as it is (it only grew since; its session is set back all the same)"
-                        .to_owned()
+                    "not changed (it only grew since): the agent remembers all of it".to_owned()
                 }
                 Decision::PutBack(_) if !is_replaceable(one) => {
                     let said = "cannot be put back: a link or folder stands there";
@@ -74,6 +73,13 @@ impl Rappel {
                     room += if let Node::File { size, .. } = &one.node { *size } else { 0 };
                     if let Some(reason) = barred(&place, room) {
                         planned.conflicts.push(conflict(one, &reason));
+                    }
+                    if wish.rewound.iter().any(|name| is_of_session(one, name))
+                        && self.is_being_written(one)
+                    {
+                        let reason = "its agent still has it open, and lets go of it about a minute \
+                                      after you have left";
+                        planned.conflicts.push(conflict(one, reason).with(vec![Advice::TryAgain]));
                     }
                     format!("put back ({})", why.as_str())
                 }
@@ -91,6 +97,13 @@ impl Rappel {
             planned.transcripts = back;
         }
         Ok(())
+    }
+
+    /// Whether a process has a transcript open for writing: it would go on with what was displaced.
+    fn is_being_written(&self, one: &Planned) -> bool {
+        let root = Root::open(&one.root, self.options.disk.clone());
+        let stat = root.and_then(|root| root.stat(&one.path)).ok().flatten();
+        stat.is_some_and(|meta| is_open_for_writing(meta.identity))
     }
 
     /// What of a tree stands where it did.
@@ -217,13 +230,19 @@ impl Rappel {
         }
         let Node::File { mode, size, content } = &one.node else { return Ok(None) };
         Self::make_folders(&root, &one.path)?;
+        let stands = root.stat(&one.path)?;
         let mut file = root.create_file(&slot, *mode)?;
         let written = content::write_to(self.source(), content, *size, &mut file);
+        // The agent chose who may read it.
+        let written = match &stands {
+            Some(meta) => written.and_then(|()| file.set_mode(meta.mode)),
+            None => written,
+        };
         if let Err(error) = written.and_then(|()| file.sync()) {
             let _ = root.unlink(&slot);
             return Err(error.into());
         }
-        match root.stat(&one.path)? {
+        match stands {
             Some(_) => drop(root.exchange(&slot, &one.path, &aside)?),
             None => root.rename_noreplace(&slot, &one.path)?,
         }
@@ -244,8 +263,12 @@ impl Rappel {
         held: &[ObjectId],
     ) -> Result<Option<String>> {
         let Some(meta) = root.stat(left)? else { return Ok(None) };
-        let kept =
-            || Some(format!("what stood there is kept at {}", root.display(Some(left)).display()));
+        let kept = || {
+            Some(format!(
+                "what its agent wrote there is kept at {}",
+                root.display(Some(left)).display()
+            ))
+        };
         if meta.kind != Kind::File {
             return Ok(kept());
         }

@@ -130,7 +130,7 @@ impl Rappel {
             if !went_on && stands_at(&forks, SessionPosition { fork, event: last }, position) {
                 continue;
             }
-            let view = self.session(&part.id)?;
+            let view = self.session_as_recorded(&part.id)?;
             // A checkpoint of one workspace does not move another one's agents.
             if view.workspace.is_some_and(|of| of != target.workspace.id) {
                 continue;

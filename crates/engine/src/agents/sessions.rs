@@ -18,6 +18,10 @@ use crate::lineage::Lineage;
 use crate::rappel::Rappel;
 use crate::run::RunLock;
 
+/// A session that is known from its transcript alone is shown as ended when that was silent for so
+/// long. Nothing is written: it goes on where its transcript does.
+const QUIET_MS: i64 = 10 * 60 * 1000;
+
 /// How a session begins.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -70,9 +74,12 @@ pub struct SessionView {
 
 impl SessionView {
     fn of(state: SessionState, events: u64, end_reason: Option<String>) -> Self {
+        let set_back_to = state.restored_to.filter(|_| state.status == SessionStatus::Paused);
+        // One that was set back waits for a new process; the one that it had tells nothing of it.
+        let process = state.process.filter(|_| set_back_to.is_none());
         Self {
-            set_back_to: state.restored_to.filter(|_| state.status == SessionStatus::Paused),
-            process_gone: state.status.is_live() && state.process.is_some_and(is_gone),
+            set_back_to,
+            process_gone: state.status.is_live() && process.is_some_and(is_gone),
             end_reason: end_reason.filter(|_| !state.status.is_live()),
             id: state.session,
             status: state.status,
@@ -82,7 +89,7 @@ impl SessionView {
             assistant_session_id: state.assistant_session_id,
             parent: state.parent,
             workspace: state.workspace,
-            process: state.process,
+            process,
             from_transcript: state.from_transcript,
             started_at: state.started_at,
             ended_at: state.ended_at,
@@ -218,19 +225,38 @@ impl Rappel {
 
     /// The same, where nobody asks what a session without a task is about.
     pub(crate) fn session_as_it_stands(&self, session: &SessionId) -> Result<SessionView> {
+        let mut view = self.session_as_recorded(session)?;
+        if let Some(ended) = self.ended_unheard(&view)? {
+            view.status = SessionStatus::Completed;
+            view.ended_at = Some(ended);
+        }
+        Ok(view)
+    }
+
+    /// The same as its journal has it: one that nobody records runs there until its transcript was
+    /// silent for a day.
+    pub(crate) fn session_as_recorded(&self, session: &SessionId) -> Result<SessionView> {
         let id = session.as_str();
         let (rows, events) = self
             .store
             .look_up(|index| Ok((index.session_events(Some(id))?, index.last_event(id)?)))?;
         let Some(events) = events else { return Err(self.no_session(id)) };
         let mut state = SessionState::new(session.clone());
-        let (mut end_reason, mut exit) = (None, None);
+        let (mut end_reason, mut exit, mut ends) = (None, None, Vec::new());
         // One that cannot be read tells nothing of how the session stands.
         for event in rows.iter().filter_map(|row| parse(row).ok()) {
             state.apply(&event);
-            if let Body::SessionEnded(end) = event.body {
-                end_reason = end.reason;
-                exit = end.exit;
+            match event.body {
+                Body::SessionEnded(end) => {
+                    ends.push((event.number, event.at));
+                    (end_reason, exit) = (end.reason, end.exit);
+                }
+                // Events between these are not looked at: the end that counts again is among them.
+                Body::Restored(restored) if !restored.status.is_live() => {
+                    let end = ends.iter().rfind(|(number, _)| *number <= restored.to);
+                    state.ended_at = end.map(|(_, at)| *at);
+                }
+                _ => {}
             }
         }
         let mut view = SessionView::of(state, events, end_reason);
@@ -244,6 +270,69 @@ impl Rappel {
             };
         }
         Ok(view)
+    }
+
+    /// When a session ended that nobody records, as far as that can be told: a subagent with its
+    /// parent, any other with the last line of a transcript that no longer grows.
+    fn ended_unheard(&self, view: &SessionView) -> Result<Option<Timestamp>> {
+        if !view.from_transcript || view.process.is_some() || view.status != SessionStatus::Running
+        {
+            return Ok(None);
+        }
+        let last = self.store.look_up(|index| index.event(view.id.as_str(), view.events))?;
+        let latest = last.map(|row| Timestamp::from_millis(row.at));
+        if latest.is_some_and(|at| self.now().millis_since(at) > QUIET_MS) {
+            return Ok(latest);
+        }
+        let Some(parent) = view.parent.as_ref().filter(|parent| **parent != view.id) else {
+            return Ok(None);
+        };
+        let parent = match self.session_as_it_stands(parent) {
+            Err(Error::NoSession { .. }) => return Ok(None),
+            other => other?,
+        };
+        let ended = parent.ended_at.filter(|_| !parent.status.is_live());
+        Ok(ended.map(|ended| latest.map_or(ended, |latest| latest.min(ended))))
+    }
+
+    /// The session that a user names: by its id, or by a beginning of it that no other one has.
+    /// Where all that begin so are runs of one agent's session, the newest is meant.
+    pub fn find_session(&self, named: &SessionId) -> Result<SessionId> {
+        let text = named.as_str();
+        if self.store.look_up(|index| index.last_event(text))?.is_some() {
+            return Ok(named.clone());
+        }
+        let mut found: Vec<SessionView> = Vec::new();
+        let own = self.workspace_id().into_iter();
+        let imported = self.lineages()?.into_iter().map(|lineage| lineage.workspace);
+        for workspace in own.chain(imported) {
+            let ids = self.store.look_up(|index| index.sessions(&workspace.to_string()))?;
+            for id in ids.iter().filter(|id| id.starts_with(text)) {
+                let Ok(id) = id.parse() else { continue };
+                found.push(self.session_as_it_stands(&id)?);
+            }
+        }
+        found.sort_by_key(|view| (view.started_at, view.id.clone()));
+        let Some(newest) = found.last() else { return Err(self.no_session(text)) };
+        let called = |view: &SessionView| {
+            view.assistant_session_id.clone().unwrap_or_else(|| view.id.to_string())
+        };
+        if found.iter().all(|view| called(view) == called(newest)) {
+            return Ok(newest.id.clone());
+        }
+        let ids: Vec<String> = found.iter().map(|view| format!("  {}", view.id)).collect();
+        Err(Error::Usage {
+            message: format!("several sessions begin with {text}:\n{}", ids.join("\n")),
+            advice: vec![Advice::NameSession],
+        })
+    }
+
+    /// The same where a session may be meant whose journal is not here.
+    pub(crate) fn find_session_or_itself(&self, named: &SessionId) -> Result<SessionId> {
+        match self.find_session(named) {
+            Err(Error::NoSession { .. }) => Ok(named.clone()),
+            other => other,
+        }
     }
 
     /// That there is no such session, with the one of this workspace that was most likely meant.
@@ -264,7 +353,7 @@ impl Rappel {
     /// is meant rather than those that are known from their transcripts alone.
     pub fn session_meant(&self, named: Option<&SessionId>) -> Result<SessionView> {
         if let Some(named) = named {
-            return self.session(named);
+            return self.session(&self.find_session(named)?);
         }
         let mut running = self.sessions()?;
         running.retain(|view| view.status.is_live());
@@ -307,7 +396,7 @@ impl Rappel {
     /// other began. Where none runs, the newest that no other began.
     pub fn session_asked_about(&self, named: Option<&SessionId>) -> Result<SessionView> {
         if let Some(named) = named {
-            return self.session(named);
+            return self.session(&self.find_session(named)?);
         }
         let rank = |view: &SessionView| (view.status.is_live(), view.parent.is_none());
         // They come newest first; of equals the first counts.

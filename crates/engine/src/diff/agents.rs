@@ -81,8 +81,8 @@ impl Rappel {
             }
         }
         if let Some(only) = only {
-            self.session(only)?;
-            sessions.retain(|session| session == only);
+            let only = self.find_session(only)?;
+            sessions.retain(|session| *session == only);
         }
         let mut compared = AgentsCompared::default();
         for session in sessions {

@@ -181,6 +181,7 @@ impl Rappel {
             let Ok(id) = id.parse() else { continue };
             let view = self.session(&id)?;
             if view.from_transcript
+                && view.status.is_live()
                 && view.parent.is_none()
                 && view.provider.as_deref() == Some(agent)
                 && self.load_live(&id)?.state.latest_at > heard

@@ -42,7 +42,9 @@ impl Rappel {
         parent: Option<SessionId>,
     ) -> Result<SessionId> {
         if let Some(live) = self.live_session(&event.provider, name)? {
-            if live.from_transcript || (live.process.is_none() && event.process.is_some()) {
+            let waits = live.set_back_to.is_some();
+            if live.from_transcript || waits || (live.process.is_none() && event.process.is_some())
+            {
                 self.resume_session(&live.id, event.process)?;
             }
             return Ok(live.id);
@@ -163,7 +165,9 @@ impl Rappel {
         for id in self.live_session_ids()? {
             let Ok(id) = id.parse::<SessionId>() else { continue };
             let view = self.session_as_it_stands(&id)?;
-            if view.assistant_session_id.is_none() || view.from_transcript {
+            // One that was set back had ended before, and waits to be taken up.
+            let waits = view.set_back_to.is_some();
+            if view.assistant_session_id.is_none() || view.from_transcript || waits {
                 continue;
             }
             let reason = match view.process {

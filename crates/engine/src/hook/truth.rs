@@ -28,17 +28,32 @@ impl Rappel {
         let told = runs.iter().map(|run| Memory::read(self, &run.id).restore).max();
         let began = runs.first().and_then(|run| run.started_at);
         let rows = self.store.look_up(|index| index.documents(Kind::Undo, Some(&key)))?;
-        let mut texts = Vec::new();
-        for row in rows.iter().filter(|row| Some(row.birth) > told) {
+        let mut restores: Vec<(u64, Undo)> = Vec::new();
+        for row in &rows {
             let Ok(restore) = serde_json::from_str::<Undo>(&row.json) else { continue };
             if began.is_some_and(|began| restore.at < began) {
                 continue;
             }
+            // Files and conversation may go back one after the other: both are one restore then.
+            match restores.last_mut().filter(|(_, before)| before.to == restore.to) {
+                Some((birth, before)) => {
+                    *birth = row.birth;
+                    join(before, restore);
+                }
+                None => restores.push((row.birth, restore)),
+            }
+        }
+        restores.retain(|(birth, _)| Some(*birth) > told);
+        // Where the conversation went back last, nothing that it told before is left in it.
+        let set_back = restores.iter().rposition(|(_, restore)| restore.transcripts);
+        let mut texts = Vec::new();
+        for (place, (_, restore)) in restores.iter().enumerate() {
             let target = self.store.checkpoint(&restore.to)?.map(|row| self.view(&row));
             let target = target.and_then(Result::ok).map(|checkpoint| checkpoint.manifest);
             let name = target.as_ref().and_then(|manifest| manifest.description.clone());
             let made = target.map(|manifest| manifest.created_at);
-            texts.push(tell(&restore, name.as_deref(), made));
+            let is_told = set_back.is_none_or(|last| place > last);
+            texts.push(tell(restore, name.as_deref(), made, is_told));
         }
         memory.restore = newest.birth;
         memory.write(self, session);
@@ -48,7 +63,19 @@ impl Rappel {
     }
 }
 
-fn tell(restore: &Undo, name: Option<&str>, made: Option<Timestamp>) -> String {
+/// Adds a later restore of the same checkpoint to an earlier one.
+fn join(before: &mut Undo, later: Undo) {
+    before.at = later.at;
+    before.facets.extend(later.facets);
+    let more = later.paths.into_iter().filter(|path| !before.paths.contains(path));
+    before.paths.extend(more.collect::<Vec<_>>());
+    before.git.extend(later.git);
+    before.databases.extend(later.databases);
+    before.transcripts |= later.transcripts;
+}
+
+/// What a restore changed. `is_told` says that the conversation still tells of what it took back.
+fn tell(restore: &Undo, name: Option<&str>, made: Option<Timestamp>, is_told: bool) -> String {
     let what = match restore.kind {
         UndoKind::Restore => "restored the workspace",
         UndoKind::Undo => "took a step back (undo) in the workspace",
@@ -90,7 +117,7 @@ fn tell(restore: &Undo, name: Option<&str>, made: Option<Timestamp>) -> String {
     if !left.is_empty() {
         lines.push(format!("Not restored: {}.", left.join(", ")));
     }
-    if !restore.transcripts {
+    if is_told && !restore.transcripts {
         lines.push(
             "This conversation was not set back: it tells of things that were undone.".into(),
         );

@@ -92,7 +92,12 @@ impl Rappel {
     }
 
     /// The tree of files that a step left.
-    fn files_left(&self, step: &Undo, from: &Manifest, to: &Manifest) -> Result<Option<ObjectId>> {
+    pub(super) fn files_left(
+        &self,
+        step: &Undo,
+        from: &Manifest,
+        to: &Manifest,
+    ) -> Result<Option<ObjectId>> {
         let Some(files) = &from.files else { return Ok(None) };
         let there = to.files.as_ref().map(|to| tree::Lookup::new(self.source(), to.tree));
         let left = |path: &RelPath| -> Result<Option<Node>> {

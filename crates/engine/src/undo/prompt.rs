@@ -1,13 +1,14 @@
 //! `undo --prompt`: to before the last thing that the user asked for.
 
+use rappel_store::document::Undo;
 use rappel_store::index::CheckpointRow;
-use rappel_types::Advice;
+use rappel_store::record::Kind;
 use rappel_types::agents::{Body, SessionId};
-use rappel_types::{CheckpointId, Manifest, RelPath, Timestamp, Trigger};
+use rappel_types::{Advice, CheckpointId, Manifest, RelPath, Timestamp, Trigger, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Step;
+use super::{Now, Step, exactly, without_agents};
 use crate::agents::parse_event;
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
@@ -43,36 +44,23 @@ pub struct IgnoredFiles {
 }
 
 impl Rappel {
-    /// What `undo --prompt` would do: to before the last prompt of a session that changed anything.
-    /// Asks if another session worked here since.
-    pub fn next_undo_prompt(&self, session: Option<&SessionId>) -> Result<PromptStep> {
+    /// What `undo --prompt` would do: to before the last prompt of a session that was not taken back
+    /// yet. Asks if another session worked here since.
+    ///
+    /// A prompt that changed nothing is an error, and no earlier prompt is meant instead. With
+    /// `conversation` it is a step like any other, and so is a prompt whose files alone were taken
+    /// back.
+    pub fn next_undo_prompt(&self, session: &SessionId, conversation: bool) -> Result<PromptStep> {
         self.refuse_if_unfinished()?;
-        let Some(session) = session else { return Err(self.whose_prompt()?) };
         let session = &self.newest_run_of(session)?;
         let line = self.line_of(session)?;
-        let of_line = |row: &CheckpointRow| -> Result<Option<Manifest>> {
-            if row.trigger != Trigger::Prompt.as_str() {
-                return Ok(None);
-            }
-            let manifest = self.store.manifest(row)?;
-            let named = manifest.session_id.as_deref();
-            let is_meant = named.is_some_and(|named| line.iter().any(|id| id.as_str() == named));
-            Ok(is_meant.then_some(manifest))
+        let Some(row) = self.last_prompt(&line, conversation)? else {
+            return Err(self.none_left(session, &line)?);
         };
-        // One that cannot be read is nothing to go back to.
-        let row = self.nearest_that_differs(|row| of_line(row).is_ok_and(|found| found.is_some()));
-        let row = match row {
-            Err(Error::Nothing { .. }) => {
-                let last = self.rows()?.into_iter().rev();
-                let last = last.into_iter().find(|row| of_line(row).is_ok_and(|it| it.is_some()));
-                let ignored = match last {
-                    Some(last) => self.ignored_since(&last)?,
-                    None => Vec::new(),
-                };
-                return Err(nothing_left(session, &ignored));
-            }
-            other => other?,
-        };
+        let mut now = self.now_of_everything()?;
+        if !conversation && !self.would_take_back(&row, &mut now)? {
+            return Err(self.changed_nothing(&row, &line, &mut now)?);
+        }
         let manifest = self.view(&row)?.manifest;
         let other = self.other_since(&row, &line)?;
         let title = manifest.description.clone().unwrap_or_default();
@@ -86,6 +74,176 @@ impl Rappel {
         let session = session.unwrap_or_else(|| line[0].clone());
         let ignored = self.ignored_since(&row)?;
         Ok(PromptStep { step, session, prompt, other, ignored })
+    }
+
+    /// The session whose prompt is meant: the one that is named, else the only one that was given
+    /// prompts here lately.
+    pub fn session_prompted(&self, named: Option<&SessionId>) -> Result<SessionId> {
+        if let Some(named) = named {
+            return self.find_session(named);
+        }
+        let lately = self.prompts_lately()?;
+        let mut sessions: Vec<SessionId> = Vec::new();
+        for (session, ..) in &lately {
+            let Ok(id) = session.parse::<SessionId>() else { continue };
+            let newest = self.newest_run_of(&id).unwrap_or(id);
+            if !sessions.contains(&newest) {
+                sessions.push(newest);
+            }
+        }
+        match (&sessions[..], lately.first()) {
+            ([only], _) => Ok(only.clone()),
+            (_, None) => Err(Error::Nothing {
+                message: "no prompt was saved here yet".into(),
+                advice: Vec::new(),
+            }),
+            (_, Some((newest, ..))) => {
+                let line = |(session, title, at): &(String, String, Timestamp)| {
+                    format!("  {session}  {title:?}  ({at})")
+                };
+                let offered: Vec<String> = lately.iter().map(line).collect();
+                Err(Error::Usage {
+                    message: format!(
+                        "whose prompt is meant? The last ones are:\n{}",
+                        offered.join("\n")
+                    ),
+                    advice: vec![Advice::UndoPrompt { session: newest.clone() }],
+                })
+            }
+        }
+    }
+
+    /// The last prompts, newest first: the session of each, how it begins, and when it was given.
+    fn prompts_lately(&self) -> Result<Vec<(String, String, Timestamp)>> {
+        let mut found = Vec::new();
+        for row in self.rows()?.iter().rev().filter(|row| is_prompt(row)) {
+            let Ok(Checkpoint { manifest, .. }) = self.view(row) else { continue };
+            let title = manifest.description.unwrap_or_default();
+            let session = manifest.session_id.unwrap_or_default();
+            found.push((session, title, Timestamp::from_millis(row.created_at)));
+            if found.len() == OFFERED {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a checkpoint was made for a prompt of one of these sessions. One that cannot be read
+    /// is nothing to go back to.
+    fn is_prompt_of(&self, row: &CheckpointRow, line: &[SessionId]) -> bool {
+        is_prompt(row)
+            && self.store.manifest(row).is_ok_and(|manifest| {
+                let named = manifest.session_id.as_deref();
+                named.is_some_and(|named| line.iter().any(|id| id.as_str() == named))
+            })
+    }
+
+    /// The last prompt of these sessions that was not taken back, on the way back from where the
+    /// workspace stands.
+    fn last_prompt(&self, line: &[SessionId], conversation: bool) -> Result<Option<CheckpointRow>> {
+        let key = self.require_known()?.to_string();
+        let steps = self.store.look_up(|index| index.documents(Kind::Undo, Some(&key)))?;
+        let mut next = self.position()?;
+        // What came after it on this way was made before that commit.
+        let mut until = u64::MAX;
+        while let Some(row) = next {
+            if self.is_prompt_of(&row, line) {
+                let since = steps.iter().filter(|step| step.birth > row.birth);
+                let since = since.filter(|step| step.birth < until);
+                let since = since.filter_map(|step| serde_json::from_str(&step.json).ok());
+                let went: Vec<Undo> = since.filter(|step: &Undo| step.to == row.id).collect();
+                if !self.was_taken_back(&row, &went, conversation)? {
+                    return Ok(Some(row));
+                }
+            }
+            until = row.birth;
+            next = self.ancestor(&row, |row| row.holds_files)?;
+        }
+        Ok(None)
+    }
+
+    /// Whether one of the steps that went to a prompt's checkpoint took back all of its files, and,
+    /// if that is asked, one its conversation.
+    fn was_taken_back(
+        &self,
+        row: &CheckpointRow,
+        went: &[Undo],
+        conversation: bool,
+    ) -> Result<bool> {
+        if went.is_empty() || (conversation && !went.iter().any(|step| step.transcripts)) {
+            return Ok(false);
+        }
+        let to = self.store.manifest(row)?;
+        for step in went {
+            let Some(from) = self.store.checkpoint(&step.from)? else { continue };
+            let left = self.files_left(step, &self.store.manifest(&from)?, &to)?;
+            if left == to.files.as_ref().map(|files| files.tree) {
+                return Ok(true);
+            }
+        }
+        // What rules keep out of a restore may differ for good.
+        Ok(!self.would_take_back(row, &mut self.now_of_everything()?)?)
+    }
+
+    /// Whether going to a prompt's checkpoint would change anything but agents.
+    fn would_take_back(&self, row: &CheckpointRow, now: &mut Now<'_>) -> Result<bool> {
+        Ok(self.differs(&self.store.manifest(row)?, now)?
+            && self.would_change(&row.id, &without_agents())?)
+    }
+
+    /// That the last prompt changed nothing, with the one before it that did.
+    fn changed_nothing(
+        &self,
+        last: &CheckpointRow,
+        line: &[SessionId],
+        now: &mut Now<'_>,
+    ) -> Result<Error> {
+        let title = |row: &CheckpointRow| -> Result<String> {
+            Ok(self.view(row)?.manifest.description.unwrap_or_default())
+        };
+        let said = format!("your last prompt, {:?}, changed", title(last)?);
+        if let Some(one) = self.ignored_since(last)?.first() {
+            let message = format!("{said} only files that git ignores");
+            return Ok(Error::Nothing { message, advice: vec![one.advice()] });
+        }
+        let mut earlier = Some(last.clone());
+        while let Some(row) = earlier {
+            earlier = self.ancestor(&row, |row| row.holds_files)?;
+            let Some(row) = &earlier else { break };
+            if !self.is_prompt_of(row, line) || !self.would_take_back(row, now)? {
+                continue;
+            }
+            let files = self.plan_restore(&exactly(&row.id), &without_agents())?.summary.files;
+            let count = files.create + files.overwrite + files.delete;
+            let files = if count == 1 { "file" } else { "files" };
+            let age = time::age(self.now(), Timestamp::from_millis(row.created_at));
+            let message = format!(
+                "{said} nothing. The one before it that did is {:?} ({age}, {count} {files})",
+                title(row)?
+            );
+            let checkpoint = row.id.to_string();
+            let advice = vec![Advice::Restore { checkpoint, paths: Vec::new() }];
+            return Ok(Error::Nothing { message, advice });
+        }
+        let message = format!("{said} nothing, and no prompt before it did");
+        Ok(Error::Nothing { message, advice: Vec::new() })
+    }
+
+    /// That all prompts of a session were taken back, with the way to files that git ignores.
+    fn none_left(&self, session: &SessionId, line: &[SessionId]) -> Result<Error> {
+        let rows = self.rows()?;
+        let Some(last) = rows.iter().rev().find(|row| self.is_prompt_of(row, line)) else {
+            let message = format!("no prompt of session {session} was saved here");
+            return Ok(Error::Nothing { message, advice: Vec::new() });
+        };
+        let message = format!("every prompt of session {session} is undone already");
+        Ok(match self.ignored_since(last)?.first() {
+            Some(one) => Error::Nothing {
+                message: format!("{message}. Files that git ignores did not come back"),
+                advice: vec![one.advice()],
+            },
+            None => Error::Nothing { message, advice: Vec::new() },
+        })
     }
 
     /// The files that git ignores and that commands have destroyed, or edits overwritten, since a
@@ -150,45 +308,16 @@ impl Rappel {
             _ => None,
         }))
     }
+}
 
-    /// That it must be said whose prompt is meant, with those that there are.
-    fn whose_prompt(&self) -> Result<Error> {
-        let (mut offered, mut newest) = (Vec::new(), String::new());
-        for row in self.rows()?.iter().rev() {
-            if row.trigger != Trigger::Prompt.as_str() {
-                continue;
-            }
-            let Ok(Checkpoint { manifest, .. }) = self.view(row) else { continue };
-            let session = manifest.session_id.unwrap_or_default();
-            if newest.is_empty() {
-                newest.clone_from(&session);
-            }
-            let title = manifest.description.unwrap_or_default();
-            let at = Timestamp::from_millis(row.created_at);
-            offered.push(format!("  {session}  {title:?}  ({at})"));
-            if offered.len() == OFFERED {
-                break;
-            }
-        }
-        if offered.is_empty() {
-            return Ok(Error::Nothing {
-                message: "no prompt was saved here yet".into(),
-                advice: Vec::new(),
-            });
-        }
-        Ok(Error::Usage {
-            message: format!("whose prompt is meant? The last ones are:\n{}", offered.join("\n")),
-            advice: vec![Advice::UndoPrompt { session: newest }],
-        })
+impl IgnoredFiles {
+    /// How they come back.
+    fn advice(&self) -> Advice {
+        let paths = self.paths.iter().map(ToString::to_string).collect();
+        Advice::Restore { checkpoint: self.checkpoint.to_string(), paths }
     }
 }
 
-/// That no prompt's files differ, with the way to those that git ignores.
-fn nothing_left(session: &SessionId, ignored: &[IgnoredFiles]) -> Error {
-    let message = format!("no prompt of session {session} has changed anything that is left");
-    let Some(one) = ignored.first() else { return Error::Nothing { message, advice: Vec::new() } };
-    let message = format!("{message}, but for files that git ignores");
-    let paths: Vec<String> = one.paths.iter().map(ToString::to_string).collect();
-    let checkpoint = one.checkpoint.to_string();
-    Error::Nothing { message, advice: vec![Advice::Restore { checkpoint, paths }] }
+fn is_prompt(row: &CheckpointRow) -> bool {
+    row.trigger == Trigger::Prompt.as_str()
 }

@@ -46,6 +46,11 @@ impl Agents {
         saved.checkpoint
     }
 
+    /// The clock shows a minute after the last line of the conversation.
+    fn still_at_work(&self) {
+        self.world.clock.advance(-9 * 60 * 1000);
+    }
+
     /// Saves a minute later, and returns the id.
     fn save_later(&self) -> String {
         self.world.clock.advance(61_000);
@@ -458,6 +463,7 @@ fn what_somebody_records_too_is_told_once() {
 fn a_session_that_is_recorded_is_meant_rather_than_one_that_was_seen() {
     let agents = Agents::new();
     agents.write(&file(), &agents.conversation());
+    agents.still_at_work();
     agents.save();
     let rappel = agents.open();
     assert_eq!(rappel.session_meant(None).unwrap().id, id(&own()));
@@ -483,6 +489,53 @@ fn a_subagent_is_a_session_below_its_own() {
     let view = agents.open().session(&id("claude:a1b2c3d")).unwrap();
     assert_eq!(view.parent, Some(id(&own())));
     assert_eq!(agents.state("claude:a1b2c3d").thought_chain.len(), 1);
+}
+
+#[test]
+fn a_session_that_nobody_records_ends_with_its_last_line_or_its_parent() {
+    let agents = Agents::new();
+    agents.write(&file(), &agents.conversation());
+    let mut lines = [agents.prompt(0, 2, "Find it")];
+    for line in &mut lines {
+        line["isSidechain"] = true.into();
+        line["agentId"] = "a1b2c3d".into();
+    }
+    agents.write(&format!("{SESSION}/subagents/agent-a1b2c3d.jsonl"), &lines);
+    agents.still_at_work();
+    agents.save();
+    let how = |session: &str| {
+        let view = agents.open().session(&id(session)).unwrap();
+        (view.status, view.ended_at.map(|at| at.to_string()))
+    };
+    assert_eq!(how(&own()), (SessionStatus::Running, None));
+    assert_eq!(how("claude:a1b2c3d"), (SessionStatus::Running, None));
+
+    // Its parent is ended by a person; a subagent does not outlive that.
+    agents.open().end_session(&id(&own()), SessionStatus::Completed, None).unwrap();
+    let (status, ended) = how("claude:a1b2c3d");
+    assert_eq!(
+        (status, ended.as_deref()),
+        (SessionStatus::Completed, Some("2026-11-15T14:20:02.000Z"))
+    );
+
+    // Another one that nobody ends: it is over when its transcript does not grow.
+    let other = "7f3c1d52-0a4e-4b7e-9a55-3f2d8c1b0e02";
+    let mut lines = agents.conversation();
+    for line in &mut lines {
+        line["sessionId"] = other.into();
+    }
+    agents.write(&format!("{other}.jsonl"), &lines);
+    agents.save_later();
+    let other = format!("claude:{other}");
+    assert_eq!(how(&other), (SessionStatus::Running, None));
+    agents.world.clock.advance(10 * 60 * 1000);
+    let (status, ended) = how(&other);
+    assert_eq!(
+        (status, ended.as_deref()),
+        (SessionStatus::Completed, Some("2026-11-15T14:20:03.000Z"))
+    );
+    // It was never written down, so that it may go on.
+    assert!(agents.state(&other).status.is_live());
 }
 
 #[test]

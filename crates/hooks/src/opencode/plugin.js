@@ -21,6 +21,8 @@ const SHORT = 3000
 const READERS =
   /^(read|grep|glob|list|ls|webfetch|websearch|codesearch|todowrite|todoread|skill|question|lsp|task|plan_enter|plan_exit|invalid|rappel_.*)$/
 const COMMAND = /^rappel[/:](.*)$/
+// What may be typed for Rappel itself.
+const TYPED = /^\s*[/$]?rappel\b/
 
 /** An error that opencode shows: the prompt was answered here, and the model is not asked. */
 class Answered extends Error {}
@@ -45,6 +47,12 @@ export const Rappel = async ({ client, directory, worktree }) => {
   const recalls = new Map()
   /** Calls that were announced and have not ended. */
   const calls = new Map()
+  /** The sessions in which opencode is at work. */
+  const busy = new Set()
+  /** Prompts that were typed meanwhile, by session, the oldest first. */
+  const queued = new Map()
+  /** What is told of those that opencode has turned to. */
+  const turns = new Map()
   let slow = false
 
   const isRun = process.argv.slice(2).find((word) => !word.startsWith("-")) === "run"
@@ -174,11 +182,39 @@ export const Rappel = async ({ client, directory, worktree }) => {
     return true
   }
 
+  /** Tells of a prompt; what the model should be told with it. */
+  async function prompted(about, input, output) {
+    const id = input.sessionID
+    const begun = await start(id, "resumed")
+    const answer = await tell("chat.message", about, input, output)
+    if (answer.reply) return await reply(id, answer.reply)
+    notify(answer)
+    starts.set(id, {})
+    return [begun.context, answer.context].filter(Boolean).join("\n\n")
+  }
+
+  /** opencode turns to a prompt that was typed while it was at work, and with it to all before; or to all. */
+  function turnTo(id, message) {
+    const waiting = queued.get(id) ?? []
+    const last = message ? waiting.findIndex((one) => one.output.message?.id === message) : waiting.length - 1
+    for (const { about, input, output } of waiting.splice(0, last + 1)) {
+      const told = (turns.get(id) ?? Promise.resolve()).then(() => prompted(about, input, output))
+      // Its message has been taken already.
+      turns.set(id, told.then((text) => text && recalls.set(id, text)).catch(() => {}))
+    }
+    return turns.get(id)
+  }
+
   const hooks = {
     event: async ({ event }) => {
       const { type, properties } = event
       const id = properties?.sessionID ?? properties?.info?.id
       if (type === "session.created" || type === "session.updated") know(properties.info)
+      if (type === "session.status" && properties.status?.type !== "idle") busy.add(id)
+      if (type === "session.idle" || (type === "session.status" && properties.status?.type === "idle")) {
+        busy.delete(id)
+        await turnTo(id)
+      }
       if (type === "session.created" && !properties.info?.parentID) await start(id, "new")
       else if (type === "session.created" || type === "session.idle") {
         notify(await tell(`event.${type}`, await whose(id), event, null))
@@ -189,6 +225,9 @@ export const Rappel = async ({ client, directory, worktree }) => {
         const about = await whose(id)
         starts.delete(id)
         await tell("event.session.deleted", about, event, null)
+      } else if (type === "message.updated") {
+        const { info } = properties
+        if (info?.role === "assistant" && info.parentID) turnTo(info.sessionID, info.parentID)
       } else if (type === "message.part.updated") {
         const { part } = properties
         if (part?.type !== "tool" || part.state?.status !== "error" || !calls.delete(part.callID)) return
@@ -204,12 +243,13 @@ export const Rappel = async ({ client, directory, worktree }) => {
       if (parts.length > 0 && parts.every((part) => part.ignored)) return
       const about = await whose(id)
       if (about.subagent) return
-      const begun = await start(id, "resumed")
-      const answer = await tell("chat.message", about, input, output)
-      if (answer.reply) return await reply(id, answer.reply)
-      notify(answer)
-      const told = [begun.context, answer.context].filter(Boolean).join("\n\n")
-      starts.set(id, {})
+      // The work of the prompt before it still goes on: this one begins when opencode turns to it.
+      if (busy.has(id) && !parts.some((part) => TYPED.test(part.text ?? ""))) {
+        if (!queued.has(id)) queued.set(id, [])
+        queued.get(id).push({ about, input, output })
+        return
+      }
+      const told = await prompted(about, input, output)
       if (told && !addTo(parts, message, told)) recalls.set(id, told)
     },
 
@@ -224,6 +264,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
     "tool.execute.before": async (input, output) => {
       if (READERS.test(input.tool)) return
       const about = await whose(input.sessionID)
+      await turns.get(about.session)
       calls.set(input.callID, "")
       const answer = await tell("tool.execute.before", about, input, output)
       notify(answer)
