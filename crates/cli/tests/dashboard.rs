@@ -15,6 +15,8 @@ mod hostile;
 mod http;
 #[path = "dashboard/looks.rs"]
 mod looks;
+#[path = "dashboard/newcomer.rs"]
+mod newcomer;
 mod support;
 #[path = "dashboard/ways.rs"]
 mod ways;

@@ -1,6 +1,7 @@
 // Advice of the engine in this page's words. The server's own words name routes, which help programs.
 
 import { href } from './route.js';
+import { capital } from './ui.js';
 
 const RECOVER = ['Finish the unfinished restore, or take it back', 'rappel recover'];
 const VERIFY = ['Check all that is stored', 'rappel verify'];
@@ -41,7 +42,7 @@ const ADVICE = {
 /** A piece of advice as {text, typed, place}; null where this page has no words for it. */
 export function advice(one) {
   const own = {
-    plain: () => [one.text.charAt(0).toUpperCase() + one.text.slice(1).replace(/\.$/, '')],
+    plain: () => [capital(one.text.replace(/\.$/, ''))],
     'did-you-mean': () => [`Did you mean ${one.names.join(' or ')}?`],
     undelete: () => ['Bring it back', `rappel undelete ${one.id}`],
     unpin: () => ['Unpin it first', one.checkpoint && `rappel unpin ${one.checkpoint}`],

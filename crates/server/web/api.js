@@ -2,6 +2,7 @@
 
 import { sentences } from './advice.js';
 import { token, workspace } from './route.js';
+import { capital } from './ui.js';
 
 /** Why a call failed: kind, message, hint, advice (as data), status. Status 0: no server answered. */
 export class ApiError extends Error {
@@ -56,7 +57,7 @@ async function problem(answer) {
   const hint = answer.status === 401
     ? 'Open the address that `rappel serve` printed: it ends in #token=….'
     : advise(told);
-  return new ApiError({ kind, message: sentence(message), hint, advice: told.advice, status: answer.status });
+  return new ApiError({ kind, message: capital(message), hint, advice: told.advice, status: answer.status });
 }
 
 /** Advice in this page's words; else the server's, unless they name routes. */
@@ -64,36 +65,16 @@ function advise({ advice = [], hint = null }) {
   return sentences(advice) ?? (hint && !/\/api\/|POST |GET |send \{/.test(hint) ? hint : null);
 }
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-
 /** get('/api/status', {query}, {signal}) answers the JSON. */
 export async function get(path, query = {}, { signal } = {}) {
   return (await send('GET', url(path, query), { signal })).json();
 }
 
-/** A page of a list: {items, total, next}. */
-export async function page(path, query = {}, { signal } = {}) {
-  const answer = await send('GET', url(path, query), { signal });
-  const total = Number(answer.headers.get('rappel-total') ?? 0);
-  return { items: await answer.json(), total, next: answer.headers.get('rappel-next') };
-}
-
-export async function post(path, body = {}, { query = {}, signal } = {}) {
-  return (await send('POST', url(path, query), { body, signal })).json();
-}
-
-export async function patch(path, body = {}) {
-  return (await send('PATCH', url(path), { body })).json();
-}
-
-export async function del(path, query = {}) {
-  return (await send('DELETE', url(path, query))).json();
-}
-
+export const post = async (path, body = {}, { signal } = {}) => (await send('POST', url(path), { body, signal })).json();
+export const patch = async (path, body) => (await send('PATCH', url(path), { body })).json();
+export const del = async (path) => (await send('DELETE', url(path))).json();
 /** The text of a file in a checkpoint. */
-export async function text(path, { signal } = {}) {
-  return (await send('GET', url(path), { signal })).text();
-}
+export const text = async (path) => (await send('GET', url(path))).text();
 
 /** Saves an answer as a file. A link would not do: it cannot carry the token. */
 export async function download(path, query = {}, name = '') {
@@ -124,15 +105,14 @@ export async function job(path, body = {}, onProgress = () => {}) {
   if (now.state === 'done') return now.result;
   const told = now.error ?? {};
   const message = told.message ?? (now.state === 'cancelled' ? 'It was cancelled. Nothing changed.' : 'It failed.');
-  throw new ApiError({ kind: told.kind, message: sentence(message), hint: advise(told), advice: told.advice, status: 409 });
+  throw new ApiError({ kind: told.kind, message: capital(message), hint: advise(told), advice: told.advice, status: 409 });
 }
 
 /**
  * Follows the events of the home: onEvent(name, data), onState('live' | 'waiting'). It reconnects
- * and misses nothing. (EventSource cannot send a token, hence fetch.) Answers a function that ends it.
+ * and misses nothing. (EventSource cannot send a token, hence fetch.)
  */
-export function events(onEvent, onState = () => {}) {
-  const ending = new AbortController();
+export async function events(onEvent, onState) {
   let last = null;
   let wait = 500;
   let known = false; // whether there was a connection before this one
@@ -146,7 +126,7 @@ export function events(onEvent, onState = () => {}) {
   const once = async () => {
     now = new AbortController();
     const more = last ? { 'Last-Event-ID': last, Accept: 'text/event-stream' } : {};
-    const answer = await fetch('/api/events', { headers: headers(more), signal: AbortSignal.any([ending.signal, now.signal]) });
+    const answer = await fetch('/api/events', { headers: headers(more), signal: now.signal });
     if (!answer.ok) throw await problem(answer);
     onState('live');
     // Before the first event there is no place to go on from.
@@ -163,18 +143,14 @@ export function events(onEvent, onState = () => {}) {
       for (const part of parts) last = tell(part, onEvent) ?? last;
     }
   };
-  (async () => {
-    while (!ending.signal.aborted) {
-      await visible();
-      try { await once(); } catch { /* the next attempt tells */ }
-      if (ending.signal.aborted) return;
-      if (document.hidden) continue;
-      onState('waiting');
-      await new Promise((done) => setTimeout(done, wait));
-      wait = Math.min(wait * 2, 10_000);
-    }
-  })();
-  return () => ending.abort();
+  for (;;) {
+    await visible();
+    try { await once(); } catch { /* the next attempt tells */ }
+    if (document.hidden) continue;
+    onState('waiting');
+    await new Promise((done) => setTimeout(done, wait));
+    wait = Math.min(wait * 2, 10_000);
+  }
 }
 
 function tell(block, onEvent) {

@@ -1,44 +1,37 @@
 // The shell: routing, the header, keys, live events.
 //
-// A view is a file views/NAME.js with
+// A view is a file views/NAME.js. It exports {title(params, query), async load(ctx), css}: the words
+// of the tab, the whole view with its <h1>, and whether there is a views/NAME.css. In ctx are
 //
-//   export default {
-//     title(params, query) -> text                for the browser's tab
-//     async load(ctx) -> HTMLElement              the whole view; its first child holds the <h1>
-//     css: true                                   if there is a views/NAME.css
-//   }
-//
-// ctx = {
-//   params      {id}: what follows the name in the route, '' if nothing does
-//   query       {key: text}: what follows the `?`
-//   signal      ends when the view is left; pass it to api calls
-//   navigate(route, {replace})    goes elsewhere; make routes with href() of route.js
-//   setQuery({key: value})        changes the address, not the view (for filters and scrubbers)
-//   reload()                      loads the view again in place; the scroll position stays
-//   on(name, fn(data, name))      live events while the view is shown; '*' is every event
-//   keys({key: {does, run(event)}})   keys while the view is shown; `does` is shown by `?`
+//   params, query     what follows the name in the route ({id}) and the `?`
+//   signal            ends when the view is left; pass it to api calls
+//   navigate(route)   goes elsewhere; make routes with href() of route.js
+//   setQuery(query)   changes the address, not the view
+//   reload()          loads the view again in place
+//   reloadSoon(ms)    the same a little later, once for many events
+//   on(names, fn(data, name))         live events, with spaces; '*' is every event
+//   keys({key: {does, run(event)}})   keys, and what `?` says of them
 //   keys(does, {key: run, …})         several keys that `?` shows in one line
-//   onShow(fn)                    once the view is in the document
-//   onLeave(fn)                   when the view is left
-// }
+//   onShow(fn), onLeave(fn)
 //
 // While a view loads, the one before stays. An error that `load` throws is shown with what to do.
 
 import * as api from './api.js';
 import { current, href, navigate, setQuery, takeToken } from './route.js';
 import { dialog, failure, fill, h } from './ui.js';
+import { loadSessions } from './words.js';
 
-/** Route name -> file, tab in the header, key after `g`. */
+/** Route name -> its tab in the header, the key after `g`; `file` if it is called otherwise. */
 const VIEWS = {
-  runs: { file: 'runs', tab: 'Runs', key: 'r' },
-  timeline: { file: 'timeline', tab: 'Timeline', key: 't' },
-  sessions: { file: 'sessions', tab: 'Sessions', key: 's' },
-  health: { file: 'health', tab: 'Health', key: 'h' },
-  checkpoint: { file: 'checkpoint', under: 'timeline', name: 'Checkpoint' },
-  compare: { file: 'compare', under: 'timeline', name: 'Compare' },
-  restore: { file: 'restore', under: 'timeline', name: 'Restore' },
+  runs: { tab: 'Runs', key: 'r' },
+  timeline: { tab: 'Timeline', key: 't' },
+  sessions: { tab: 'Sessions', key: 's' },
+  health: { tab: 'Health', key: 'h' },
+  checkpoint: { under: 'timeline', name: 'Checkpoint' },
+  compare: { under: 'timeline', name: 'Compare' },
+  restore: { under: 'timeline', name: 'Restore' },
   session: { file: 'sessions', under: 'sessions', name: 'Session' },
-  replay: { file: 'replay', under: 'sessions', name: 'Session' },
+  replay: { under: 'sessions', name: 'Session' },
 };
 
 const main = document.getElementById('main');
@@ -61,9 +54,14 @@ async function show({ keepPlace = false } = {}) {
     query: route.query,
     signal: ending.signal,
     navigate,
-    setQuery: (query) => { setQuery(query); next.route = current(); },
+    setQuery: (query) => {
+      if (current().text !== next.route.text) return; // the user is on the way elsewhere
+      setQuery(query);
+      next.route = current();
+    },
     reload: () => (shown === next ? show({ keepPlace: true }) : undefined),
-    on: (name, fn) => next.listeners.push([name, fn]),
+    reloadSoon: (ms) => { next.soon ??= setTimeout(ctx.reload, ms); },
+    on: (names, fn) => names.split(' ').forEach((name) => next.listeners.push([name, fn])),
     keys: (more, keys = {}) => Object.assign(next.keys, typeof more === 'object' ? more : shared(more, keys)),
     onShow: (fn) => next.showing.push(fn),
     onLeave: (fn) => next.leaving.push(fn),
@@ -71,7 +69,7 @@ async function show({ keepPlace = false } = {}) {
   let view = null;
   let node;
   try {
-    const { file } = VIEWS[route.name];
+    const { file = route.name } = VIEWS[route.name];
     view = (await import(`./views/${file}.js`)).default;
     const styled = view.css ? style(file) : null;
     node = await view.load(ctx);
@@ -115,13 +113,14 @@ function style(file) {
 
 function leave(view) {
   view.ending.abort();
+  clearTimeout(view.soon);
   for (const fn of view.leaving) fn();
 }
 
 /** Runs when a session crashed, or ended under 24 hours ago; else Timeline. */
 async function start() {
   try {
-    const { sessions } = await api.get('/api/sessions');
+    const sessions = await loadSessions();
     const recent = sessions.some((one) => one.process_gone
       || (one.ended_at && Date.now() - new Date(one.ended_at) < 86_400_000));
     return href(recent ? 'runs' : 'timeline');

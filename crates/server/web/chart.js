@@ -1,7 +1,7 @@
 // Charts, drawn in SVG at the width that they have. Series differ by dash and mark as well as by
 // colour. The height is fixed, so that nothing moves when data arrives.
 
-import { clock, exact, fill, h, svg } from './ui.js';
+import { clock, exact, fill, h, seconds, svg } from './ui.js';
 
 const DASHES = ['', '6 3', '2 3', '9 3 2 3'];
 const MARKS = ['●', '■', '▲', '◆', '○', '□', '△', '◇'];
@@ -48,15 +48,8 @@ function ticks(low, high, count = 4, base = 10) {
 }
 
 /**
- * Lines over time.
- *   series   [{name, points: [{x: ms, y}], step: true}]
- *   x        [from, to] in ms
- *   y        [low, high]
- *   format   y -> text with its unit
- *   label    what the chart shows, for a screen reader
- *   at       a moment in ms: a line is drawn there, and what follows is faint
- *   pick     called with the moment that was clicked
- * The box has `at(ms)` to move the line.
+ * Lines over time: series [{name, points: [{x: ms, y}], step}], x and y their ranges, format(y) with
+ * the unit. What follows the moment `at` is faint; `box.at(ms)` moves it; `pick(ms)` is a click.
  */
 export function lines({ series, x, y, format, label, height = 160, at = null, pick = null, base = 10, area = false }) {
   let moment = at;
@@ -110,13 +103,14 @@ export function lines({ series, x, y, format, label, height = 160, at = null, pi
   return box;
 }
 
-const seconds = (when) => new Date(when).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-
 /** Columns: columns([{name, value, title}], {format, label}). */
 export function columns(items, { format, label, height = 140, base = 2 }) {
   return followed((width) => {
-    const high = Math.max(1, ...items.map((one) => one.value));
-    const values = ticks(0, high, 3, base);
+    const most = Math.max(1, ...items.map((one) => one.value));
+    const values = ticks(0, most, 3, base);
+    // The highest line stands above the highest column.
+    if (values.at(-1) < most) values.push(values.at(-1) + values[1]);
+    const high = values.at(-1);
     const left = room(values, format);
     const py = (v) => height - 20 - (v / high) * (height - 28);
     const root = svg('svg', { width, height, role: 'img', 'aria-label': label },

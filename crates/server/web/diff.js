@@ -1,7 +1,7 @@
 // Diffs: a unified text as lines in one column or two, and lists of changed files.
 
 import * as api from './api.js';
-import { attempt, badge, button, bytes, facts, fill, h, number, plural, segmented } from './ui.js';
+import { attempt, badge, button, bytes, facts, fill, h, number, plural, segmented, table } from './ui.js';
 
 const LINES_FIRST = 400;
 
@@ -28,10 +28,9 @@ function pairs(lines) {
   const rows = [];
   for (let at = 0; at < lines.length;) {
     const line = lines[at];
-    if (line.kind === 'hunk' || line.kind === 'note') { rows.push([line, line]); at += 1; continue; }
-    if (line.kind === 'same') { rows.push([line, line]); at += 1; continue; }
     const run = { del: [], add: [] };
-    while (at < lines.length && (lines[at].kind === 'del' || lines[at].kind === 'add')) { run[lines[at].kind].push(lines[at]); at += 1; }
+    if (!run[line.kind]) { rows.push([line, line]); at += 1; continue; }
+    while (run[lines[at]?.kind]) { run[lines[at].kind].push(lines[at]); at += 1; }
     for (let i = 0; i < Math.max(run.del.length, run.add.length); i += 1) rows.push([run.del[i] ?? null, run.add[i] ?? null]);
   }
   return rows;
@@ -100,13 +99,14 @@ export function names(files, { label = 'Changed files', most = 40, link = null }
   const list = filesOf({ files });
   const row = ({ path, from, change }) => {
     const words = from ? `${from} → ${path}` : path;
-    return h('li', sign(change), link ? h('a', { href: link(path) }, words) : words);
+    return h('li', fileSign(change), link ? h('a', { href: link(path) }, words) : words);
   };
   return h('ul.files.mono', { 'aria-label': label }, list.slice(0, most).map(row),
     list.length > most && h('li.muted', `… and ${plural(list.length - most, 'more file')}`));
 }
 
-function sign(change) {
+/** The sign of a changed file. */
+export function fileSign(change) {
   const [mark, kind, says] = CHANGE[change];
   return h('span.file-mark', { class: kind, title: says, role: 'img', 'aria-label': says }, mark);
 }
@@ -139,7 +139,7 @@ export function counts(diff) {
 function one(file, sides, open) {
   const body = h('div.file-body');
   const box = h('details.file-diff', { 'data-path': file.path },
-    h('summary', sign(file.change),
+    h('summary', fileSign(file.change),
       h('span.mono.path', file.from ? `${file.from} → ${file.path}` : file.path),
       h('span.mono.nowrap.lines', file.added != null && [h('span.good', `+${number(file.added)}`), ' ', h('span.bad', `−${number(file.removed)}`)])), body);
   const draw = () => {
@@ -184,27 +184,28 @@ export async function stored(id, path) {
 /** Where git moved to, for people. */
 export function git(moved) {
   if (!moved) return h('p.muted', 'Git did not move.');
-  const arrow = (pair) => pair && h('span', h('code', String(pair.from ?? 'none').slice(0, 40)), ' → ', h('code', String(pair.to ?? 'none').slice(0, 40)));
+  const name = (value) => h('code', { title: value }, /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 7) : value ?? 'none');
+  const arrow = (pair) => pair && h('span', name(pair.from), ' → ', name(pair.to));
   return h('div.stack',
     facts([['Branch', arrow(moved.branch)], ['Commit', arrow(moved.commit)],
       ['Operation', arrow(moved.operation)], ['Staged', moved.index ? 'the index differs' : null]]),
-    moved.refs.length > 0 && h('ul', moved.refs.slice(0,
-      100).map((ref) => h('li.mono', `${ref.name}: ${(ref.from ?? 'none').slice(0, 10)} → ${(ref.to ?? 'none').slice(0, 10)}`))));
+    moved.refs.length > 0 && h('ul', moved.refs.slice(0, 100).map((ref) => h('li', h('code', ref.name), ': ', arrow(ref)))));
 }
 
 /** Tables of databases with row counts on both sides: [{name, kind, tables: [{table, from, to}]}]. */
-export function databases(list, left = 'Before', right = 'After') {
+export function databases(list, left = 'before', right = 'after') {
+  const difference = ({ from, to, change }) => {
+    if (from == null || to == null) return '';
+    if (from === to) return h('span.muted', change === 'modified' ? 'content differs' : 'same');
+    return h('span', { class: to > from ? 'good' : 'bad' }, `${to > from ? '+' : '−'}${number(Math.abs(to - from))}`);
+  };
   const count = (value) => (value == null ? 'none' : number(value));
   return list.map((one) => h('div.stack',
     h('h3', one.name, ' ', badge(one.kind)),
-    one.tables.length ? h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': `Tables of ${one.name}` }, h('table',
-      h('thead', h('tr', h('th', { scope: 'col' }, 'Table'),
-        h('th.number', { scope: 'col' }, `Rows ${left.toLowerCase()}`),
-        h('th.number', { scope: 'col' }, `Rows ${right.toLowerCase()}`), h('th.number', { scope: 'col' }, 'Difference'))),
-      h('tbody', one.tables.map((row) => {
-        const by = row.from != null && row.to != null ? row.to - row.from : null;
-        return h('tr', h('td.mono', row.table), h('td.number', count(row.from)), h('td.number', count(row.to)),
-          h('td', { class: `number ${by ? (by > 0 ? 'good' : 'bad') : 'muted'}` },
-            by == null ? '' : by === 0 ? (row.change === 'modified' ? 'content differs' : 'same') : `${by > 0 ? '+' : '−'}${number(Math.abs(by))}`));
-      })))) : h('p.muted', 'No table differs in its number of rows.')));
+    one.tables.length ? table([
+      { name: 'Table', class: 'mono', cell: (row) => row.table },
+      { name: `Rows ${left}`, number: true, cell: (row) => count(row.from) },
+      { name: `Rows ${right}`, number: true, cell: (row) => count(row.to) },
+      { name: 'Difference', number: true, cell: difference },
+    ], one.tables, { caption: `Tables of ${one.name}` }) : h('p.muted', 'No table differs in its number of rows.')));
 }

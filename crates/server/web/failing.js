@@ -1,23 +1,63 @@
 // What fails now, since when, and the ways back: the first thing to see after a bad night.
 
 import * as api from './api.js';
-import { href } from './route.js';
-import { badge, h, linked, number, plural, sign as mark, time } from './ui.js';
-import { sessionLink } from './words.js';
+import { comparison, href } from './route.js';
+import { ago, badge, exact, h, linked, moment, number, plural, sign as mark, time } from './ui.js';
+import { loadSessions, sessionLink } from './words.js';
 
 /** So many are shown at once; the rest is folded. */
 const SHOWN = 3;
+/** A check and the command that ran it are told of within so many events. */
+const NEAR = 3;
 
-/** The outcomes of checks and tool calls: {failing, outcomes}. Without them the page still works. */
-export const load = (ctx) => api.get('/api/outcomes', { limit: 1000 }, ctx).catch((error) => {
-  if (error.name === 'AbortError') throw error;
-  return { failing: [], outcomes: [] };
-});
+/**
+ * The outcomes of checks and tool calls: {failing, outcomes}. A check that was told of twice, as a
+ * verification and as the command that ran it, counts once. Without them the page still works.
+ */
+export async function load(ctx) {
+  try {
+    const [told] = await Promise.all([api.get('/api/outcomes', { limit: 1000 }, ctx), loadSessions(ctx)]);
+    return merge(told);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    return { failing: [], outcomes: [] };
+  }
+}
+
+const near = (a, b) => a.session === b.session && a.prompt_at === b.prompt_at && Math.abs(a.event - b.event) <= NEAR;
+const alike = (a, b) => a.text.includes(b.text) || b.text.includes(a.text) || (a.bad === b.bad && a.good === b.good && a.times === b.times);
+const isCheck = (one) => one.kind === 'verification';
+
+function merge({ failing, outcomes }) {
+  const ran = new Map(); // a check -> the command that ran it
+  for (const one of failing.filter(isCheck)) {
+    const run = failing.find((other) => !isCheck(other) && near(one, other) && alike(one, other));
+    if (run) ran.set(one, run);
+  }
+  const commands = [...ran.values()];
+  const named = (one) => {
+    const [text, also] = [one.text, ran.get(one)?.text ?? one.text].sort((a, b) => a.length - b.length);
+    return { ...one, text, also: also === text ? null : also };
+  };
+  const twice = (one) => commands.some((run) => run.session === one.session && run.text === one.text)
+    && outcomes.some((other) => isCheck(other) && near(one, other));
+  return { failing: failing.filter((one) => !commands.includes(one)).map(named), outcomes: outcomes.filter((one) => isCheck(one) || !twice(one)) };
+}
+
+/** Its program is missing: that tells nothing about the work. */
+const isMissing = (one) => one.exit_code === 127 || /command not found/.test(one.error ?? '');
+
+/** The checks that fail now; those of one session, if it is given. */
+export const checks = ({ failing }, session = null) => failing.filter((one) => one.is_check && !one.taken_back
+  && !isMissing(one) && (!session || one.session === session));
 
 /** The sign of an outcome. */
 export const sign = (one) => h('span.sign', {
   class: one.passed ? 'good' : 'bad', role: 'img', 'aria-label': one.passed ? 'passed' : 'failed',
 }, one.passed ? '✓' : '✗');
+
+/** The same as a label. */
+export const passed = (yes) => badge(yes ? '✓ passed' : '✗ failed', yes ? 'good' : 'bad');
 
 /** What a list of outcomes comes to: `✗ 2 failed`, `✓ passed`. Only checks count as passed. */
 export function summary(outcomes = []) {
@@ -28,32 +68,44 @@ export function summary(outcomes = []) {
     failed.length ? 'bad' : 'good', { title: names.join('\n') });
 }
 
-/** A card with what fails now; null if nothing does. */
-export function card({ failing }) {
-  const now = failing.filter((one) => !one.taken_back);
-  const checks = now.filter((one) => one.is_check);
-  if (!checks.length) return null;
-  const others = now.filter((one) => !one.is_check);
-  const [first, rest] = [checks.slice(0, SHOWN), [...checks.slice(SHOWN), ...others]];
-  return h('section.card.verdict.bad.failing', { 'aria-labelledby': 'failing' },
-    h('h2', { id: 'failing' }, `✗ ${plural(checks.length, 'check fails', 'checks fail')} now`),
-    h('ul.items', first.map(row)),
-    rest.length > 0 && h('details',
-      h('summary', `${number(rest.length)} more that failed`), h('ul.items', rest.map(row))));
+/** What a check wrote, without rules of dashes and empty lines. */
+export function output(text) {
+  const said = (text ?? '').split('\n').filter((line) => !/^\s*[-=_*]*…?\s*$/.test(line)).join('\n');
+  return said ? h('pre.output', { tabindex: '0' }, said) : null;
 }
 
-function row(one) {
-  const { before, good, bad } = one;
+/** A card with what fails now; null if nothing does. With `brief`, a line for each. */
+export function card(told, { brief = false } = {}) {
+  const failing = checks(told);
+  const others = told.failing.filter((one) => !one.taken_back && !failing.includes(one));
+  const missing = others.filter((one) => one.is_check);
+  const list = [...failing, ...missing];
+  if (!list.length) return null;
+  const rest = [...list.slice(SHOWN), ...others.filter((one) => !one.is_check)];
+  const rows = (some) => h('ul.items', some.map((one) => row(one, brief)));
+  return h('section.card.verdict.bad.failing', { 'aria-labelledby': 'failing' },
+    h('h2', { id: 'failing' }, failing.length ? `✗ ${plural(failing.length, 'check fails', 'checks fail')} now`
+      : `✗ ${plural(missing.length, 'check')} could not run`),
+    rows(list.slice(0, SHOWN)),
+    rest.length > 0 && h('details', h('summary', `${number(rest.length)} more that failed`), rows(rest)));
+}
+
+function row(one, brief) {
+  const { before, good, bad, since, passed_at: passed, since_prompt: prompt } = one;
   const from = good ?? before;
-  return h('li',
-    h('div.row', mark('✗', 'bad'), h('code.grow.strong', one.text),
-      from && bad && from !== bad && linked(good ? 'What changed since it passed' : 'What changed',
-        href('compare', null, { from, to: bad }), { kind: 'small' }),
-      before && linked('Back to before it failed', href('restore', before, { before: one.text }), { kind: 'small primary' }),
-      good && good !== before && linked('Back to when it passed', href('restore', good), { kind: 'small' })),
-    h('p.muted', 'Fails since ', time(one.since), one.times > 1 && ` (${number(one.times)} times)`,
-      one.passed_at ? [', last passed ', time(one.passed_at)] : ', never passed before',
-      one.since_prompt && ['. Prompt: ', h('q', one.since_prompt.slice(0, 140))], ' ',
-      sessionLink(one.session, { failures: 'yes' })),
-    one.error && h('pre.output', one.error));
+  const missing = isMissing(one);
+  const links = [
+    from && bad && from !== bad && linked(good ? 'What changed since it passed' : 'What changed', comparison(from, bad), { kind: 'small' }),
+    before && linked('Back to before it failed', href('restore', before, { before: one.text }),
+      { kind: missing ? 'small' : 'small primary', title: prompt && `To before the prompt “${prompt.slice(0, 140)}”` }),
+    good && good !== before && linked('Back to when it passed', href('restore', good), { kind: 'small', title: `To the newest checkpoint of ${exact(passed)}` })];
+  const name = [mark('✗', 'bad'), ' ', h('code.strong', one.text), missing && h('span.muted', ' its program is missing')];
+  // Where the words of both times are the same, the clock tells them apart.
+  const when = (at) => [time(at), passed && ago(since) === ago(passed) && [' (', moment(at), ')']];
+  const about = h('p.muted', one.also && [h('code', one.also), '. '], 'Fails since ', when(since), one.times > 1 && ` (${number(one.times)} times)`,
+    passed ? [', last passed ', when(passed)] : ', never passed before',
+    prompt && ['. Prompt: ', h('q', prompt.slice(0, 140))], ' ', sessionLink(one.session, { failures: 'yes' }));
+  return brief
+    ? h('li.row', h('details.grow', h('summary', name, h('span.muted', ' since ', time(since))), about, output(one.error)), links)
+    : h('li', h('div.row', h('span.grow', name), links), about, output(one.error));
 }

@@ -82,10 +82,6 @@ export function graph(beliefs, links, against = new Set()) {
         : `M${a.x} ${a.y}C${a.x} ${a.y + 26} ${b.x} ${b.y - 26} ${b.x} ${b.y}`;
       const bad = link.type === 'contradicts';
       root.append(svg('path', { d: path, class: bad ? 'edge against' : 'edge', 'stroke-dasharray': STYLES[link.type] ?? '' }));
-      const tip = from === upper && !level ? b : to === upper ? a : b;
-      const down = tip === b && !level;
-      if (!bad) root.append(svg('path',
-        { d: down ? `M${tip.x - 5} ${tip.y - 8}L${tip.x} ${tip.y}L${tip.x + 5} ${tip.y - 8}` : `M${tip.x - 5} ${tip.y + 8}L${tip.x} ${tip.y}L${tip.x + 5} ${tip.y + 8}`, class: 'edge' }));
       // The word of a long line stands above the nodes that the line passes.
       const [x, y] = b.y - a.y > 60 ? [a.x + (b.x - a.x) * 0.1, a.y + 22] : [(a.x + b.x) / 2, (a.y + b.y) / 2 + (level ? bend * 0.75 : 0)];
       words.push([x, y, bad ? '✕ contradicts' : link.type, bad]);

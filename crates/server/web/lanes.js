@@ -63,7 +63,8 @@ export function mark(kind, x, y, holdsFiles = true) {
 
 /** What the shapes mean. */
 export function legend() {
+  const row = (shape, says) => h('li', svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, shape), says);
   return h('details.tl-legend', h('summary', 'What the shapes mean'),
-    h('ul', Object.entries(KINDS).map(([kind, { says }]) => h('li', svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark(kind, 8, 8)), says)),
-      h('li', svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, mark('work', 8, 8, false)), 'Hollow: agent state only, no files')));
+    h('ul', Object.entries(KINDS).map(([kind, { says }]) => row(mark(kind, 8, 8), says)),
+      row(mark('work', 8, 8, false), 'Hollow: agent state only, no files')));
 }

@@ -4,10 +4,9 @@ import * as api from './api.js';
 import { filesOf, names } from './diff.js';
 import * as failing from './failing.js';
 import { legend } from './lanes.js';
-import { href } from './route.js';
-import { promptsOf } from './rows.js';
+import { comparison, href } from './route.js';
 import { badge, button, facts, fill, h, idButton, linked, time } from './ui.js';
-import { sessionLink, sessionName, triggerWords } from './words.js';
+import { sessionLink, triggerWords } from './words.js';
 
 /** `list` is the timeline; `node` is filled. */
 export class Panel {
@@ -23,28 +22,28 @@ export class Panel {
     const entry = item.heading ?? item.entry;
     const files = h('div.tl-files', h('p.muted', 'Looking …'));
     const before = list.before(item);
-    const newest = item.kind === 'entry' ? entry : item.entry;
-    const from = item.kind === 'entry' ? entry.parent : item.heading ? item.heading.id : item.oldest.parent;
-    const to = item.kind === 'entry' || !item.group ? entry.id : newestOf(list.entries, item);
+    const [from, to] = item.group ? [item.from, item.to] : [entry.parent, entry.id];
+    const outcomes = list.outcomesOf(item);
+    const one = !entry.spoken;
     fill(this.node,
-      h('h2', list.titleOf(entry)),
-      list.outcomesOf(entry).length > 0 && h('ul.items',
-        list.outcomesOf(entry).slice(0, 8).map((one) => h('li', failing.sign(one), ' ', h('code', one.text), one.error && h('pre.output', one.error)))),
+      h('h2', list.titleOf(item)),
+      outcomes.length > 0 && h('ul.items',
+        outcomes.slice(0, 8).map((each) => h('li', failing.sign(each), ' ', h('code', each.text), failing.output(each.error)))),
       h('div.row',
-        linked('Open', href('checkpoint', entry.id)),
+        one && linked('Open', href('checkpoint', entry.id)),
         before && button('Back to before this', { onclick: () => list.back(item) }),
-        before !== entry.id && h('a.button', { href: href('restore', entry.id), title: 'Go to the state that it holds' }, 'Restore this'),
-        linked('Compare with now', href('compare', null, { from: entry.id, to: 'now' }))),
+        one && before !== entry.id && linked('Restore this', href('restore', entry.id), { title: 'Go to the state that it holds' }),
+        linked('Compare with now', comparison(entry.id))),
       facts([
-        ['Made', time(newest.created_at)],
+        ['Made', time(item.entry.created_at)],
         ['Why', triggerWords(entry.trigger)],
         ['Branch', entry.branch],
-        ['Number', `#${entry.sequence}`],
+        ['Number', one && `#${entry.sequence}`],
         ['Session', entry.session_id && sessionLink(entry.session_id)],
         ['Tags', entry.tags.length ? entry.tags.join(', ') : null],
-        ['Id', idButton(entry.id)],
+        ['Id', one && idButton(entry.id)],
       ]),
-      h('h3', item.kind === 'entry' ? 'Changed since its parent' : 'Changed inside'), files, legend());
+      h('h3', item.group ? 'Changed inside' : 'Changed since its parent'), files, legend());
     this.looking = new AbortController();
     const { signal } = this.looking;
     setTimeout(async () => {
@@ -77,17 +76,10 @@ export class Panel {
       h('p', badge(state, { protected: 'good', degraded: 'warn' }[state] ?? 'bad'), ' ', reasons.slice(0, 2).join('; ')),
       h('h3', 'Unsaved changes'), box,
       h('h3', 'At work'),
-      sessions.length || crashed.length ? h('ul.stack',
-        sessions.map((id) => h('li', sessionLink(id))),
-        crashed.map((one) => h('li', h('a', { href: href('runs') }, sessionName(one.id)), ' ', badge('crashed', 'bad')))) : h('p.muted', 'No agent.'),
+      sessions.length ? h('ul.stack', sessions.map((id) => h('li', sessionLink(id)))) : h('p.muted', 'No agent.'),
+      crashed.length > 0 && [h('h3', 'Crashed'), h('ul.stack', crashed.map(({ id }) => h('li', sessionLink(id, {}, 'runs'))))],
     ];
   }
-}
-
-/** The newest checkpoint inside a group. */
-function newestOf(entries, item) {
-  const prompts = promptsOf(entries);
-  return entries.find((one) => prompts.get(one.id) === item.heading?.id)?.id ?? item.entry.id;
 }
 
 function fileList(diff, from, to) {
@@ -96,8 +88,8 @@ function fileList(diff, from, to) {
   const learnt = diff.agents?.sessions?.[0]?.summary;
   if (!count && !others.length) return h('p.muted', learnt ? `No files. Agents: ${learnt}.` : 'Nothing changed.');
   return [
-    names(diff.files, { most: 20, link: (path) => href('compare', null, { from, to, path }) }),
+    names(diff.files, { most: 20, link: (path) => comparison(from, to, { path }) }),
     others.length > 0 && h('p', `Also: ${others.join(', ')}`),
-    h('a', { href: href('compare', null, { from, to }) }, 'See the lines'),
+    h('a', { href: comparison(from, to) }, 'See the lines'),
   ];
 }

@@ -28,8 +28,8 @@ function decode(part) {
 export const workspace = () => current().query.workspace || null;
 
 /**
- * The address of a route, for `href` and `navigate`: href('checkpoint', id), href('compare', null,
- * {from, to}). It keeps the workspace. Values that are null, undefined or '' are left out.
+ * The address of a route, for `href` and `navigate`: href('checkpoint', id). It keeps the
+ * workspace. Values that are null, undefined or '' are left out.
  */
 export function href(name, id = null, query = {}) {
   const values = { workspace: workspace(), ...query };
@@ -38,6 +38,9 @@ export function href(name, id = null, query = {}) {
   const path = id == null ? `#/${name}` : `#/${name}/${encodeURIComponent(id)}`;
   return search ? `${path}?${search}` : path;
 }
+
+/** The address of a comparison. */
+export const comparison = (from, to = 'now', more = {}) => href('compare', null, { from, to, ...more });
 
 /** Goes to a route: a text as `href` makes it. */
 export function navigate(route, { replace = false } = {}) {

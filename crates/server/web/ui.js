@@ -4,10 +4,9 @@
 const SVG = 'http://www.w3.org/2000/svg';
 
 /**
- * An element: h('p.note.warn', {title: 'more'}, 'text', child, [children], null). The attributes may
- * be left out. One that is null, undefined or false is left out; `onclick` and the like take a
- * function; `style` takes an object (the policy forbids style attributes); `dataset` too. Addresses
- * must be our own: `#…` or `/…`. Data of the server must come as text, never as a bare object.
+ * An element: h('p.note.warn', {title: 'more'}, 'text', child, [children], null). An attribute that
+ * is null or false is left out; `onclick` and the like take a function, `style` and `dataset` an
+ * object. Addresses must be our own: `#…` or `/…`. Data must come as text, never as a bare object.
  */
 export function h(name, ...parts) {
   const [tag, ...classes] = name.split('.');
@@ -65,6 +64,7 @@ export function fill(node, ...children) {
 
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const SECONDS = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const DAY = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
 const YEAR = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 
@@ -91,6 +91,10 @@ export function time(when, attrs = {}) {
 export const exact = (when) => EXACT.format(new Date(when));
 /** The local hour and minute. */
 export const clock = (when) => CLOCK.format(new Date(when));
+/** The same with seconds. */
+export const seconds = (when) => SECONDS.format(new Date(when));
+/** A moment to the second; the whole date on hover. */
+export const moment = (when) => h('time.mono.nowrap', { datetime: when, title: exact(when), 'data-fixed': true }, seconds(when));
 
 setInterval(() => {
   for (const node of document.querySelectorAll('main time[datetime]:not([data-fixed])')) {
@@ -112,14 +116,17 @@ export function bytes(count) {
 export function duration(ms) {
   if (ms == null) return '–';
   if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
-  if (s < 60) return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min${s % 60 ? ` ${s % 60} s` : ''}`;
-  if (s < 86_400) return `${Math.floor(s / 3600)} h${Math.floor((s % 3600) / 60) ? ` ${Math.floor((s % 3600) / 60)} min` : ''}`;
-  return `${Math.floor(s / 86_400)} d${Math.floor((s % 86_400) / 3600) ? ` ${Math.floor((s % 86_400) / 3600)} h` : ''}`;
+  if (s < 60) return `${s} s`;
+  const [unit, name, part, small] = s < 3600 ? [60, 'min', 1, 's'] : s < 86_400 ? [3600, 'h', 60, 'min'] : [86_400, 'd', 3600, 'h'];
+  const rest = Math.floor((s % unit) / part);
+  return `${Math.floor(s / unit)} ${name}${rest ? ` ${rest} ${small}` : ''}`;
 }
 
 export const number = (value) => (value == null ? '–' : Number(value).toLocaleString());
+
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** `1 file`, `3 files`, `2 entries`. */
 export function plural(count, one, many = `${one}s`) {
@@ -225,7 +232,7 @@ export function table(columns, rows, { caption = null } = {}) {
 
 /** Names and values: facts([['Branch', 'main'], …]). Pairs without a value are left out. */
 export function facts(pairs) {
-  return h('dl.facts', pairs.filter((p) => p && p[1] != null && p[1] !== '').map(([name, value]) => h('div', h('dt', name), h('dd', value))));
+  return h('dl.facts', pairs.filter((p) => p?.[1] || p?.[1] === 0).map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 }
 
 /** A part of a page with a heading. */
@@ -238,6 +245,22 @@ export function section(title, ...children) {
 export function head(title, sub = null, ...actions) {
   return h('div.head', h('div', h('h1', title), sub && h('p.sub', sub)), actions.length ? h('div.actions', actions) : null);
 }
+
+/** How far a job is: {node, show(job)}. */
+export function progress(title) {
+  const bar = h('progress', { 'aria-label': title });
+  const words = h('p', { role: 'status' }, 'Starting …');
+  const show = (job) => {
+    const { phase, done = 0, total } = job.progress ?? {};
+    fill(words, `${capital(phase?.replaceAll('-', ' ') ?? 'at work')} … ${total ? `${number(done)} of ${number(total)}` : ''}`);
+    if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute('value');
+  };
+  return { node: h('div.stack', h('strong', title), words, bar), show };
+}
+
+/** A field to search in: search('Filter files', (text) => …). */
+export const search = (label, change, more = {}) => h('input',
+  { type: 'search', placeholder: label, 'aria-label': label, oninput: (event) => change(event.target.value.trim()), ...more });
 
 // ---- Dialogs and notes
 

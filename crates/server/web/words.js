@@ -1,5 +1,6 @@
 // What things are called, and how they look: triggers, facets.
 
+import * as api from './api.js';
 import { href } from './route.js';
 import { clock, h, short } from './ui.js';
 
@@ -69,15 +70,32 @@ export const facetWords = { files: 'Files', git: 'Git', databases: 'Databases', 
 export const facetStates = {
   captured: ['Captured', 'good'],
   absent: ['There was none', ''],
-  'not-asked': ['Not asked for', ''],
   failed: ['Could not be read', 'bad'],
 };
 
+/** The signs of what a session did. */
+export const MARKS = { prompt: '›', thought: '…', tool: '⚙', 'tool-started': '⚙', 'tool-finished': '⚙',
+  command: '$', files: '✎', checkpoint: '◆', hypothesis: '?', 'hypothesis-updated': '?',
+  evidence: '±', belief: '=', verification: '✓', check: '✓', note: '✎', gap: '?', progress: '»' };
+
 /** Where `Back to before this` leads: a checkpoint made before its action is itself the answer. */
 export const isBefore = (trigger) => ['prompt', 'pre-operation', 'pre-restore', 'session-start'].includes(trigger);
+/** Where a restore of a checkpoint leads: `before “Rename it”`, `“first”`. */
+export const placeOf = ({ trigger }, name) => `${isBefore(trigger) && trigger !== 'pre-restore' ? 'before ' : ''}“${name}”`;
+
+const tasks = new Map(); // id of a session -> what it is for
+
+/** The sessions of the workspace. From then on they are called by their tasks. */
+export async function loadSessions(ctx) {
+  const { sessions } = await api.get('/api/sessions', {}, ctx);
+  for (const { id, task } of sessions) if (task) tasks.set(id, task);
+  return sessions;
+}
+
+export const sessionName = (id) => tasks.get(id) ?? shortSession(id);
 
 /** `claude 8f7c1d2e`, `session k7f3`: a session's id, short enough for a line. */
-export function sessionName(id) {
+export function shortSession(id) {
   const own = /^ses_\d{8}_\d{6}_(\w+)$/.exec(id);
   if (own) return `session ${own[1]}`;
   const [provider, rest] = id.includes(':') ? id.split(/:(.*)/s) : [null, id];
@@ -85,7 +103,8 @@ export function sessionName(id) {
   return provider ? `${provider} ${part}` : part;
 }
 
-/** A link to a session; the whole id is on hover. */
-export const sessionLink = (id, query = {}) => h('a', { href: href('session', id, query), title: id }, sessionName(id));
+/** A link to a session, or to its run; the whole id is on hover. */
+export const sessionLink = (id, query = {}, view = 'session') => h('a',
+  { href: view === 'runs' ? href(view, null, { session: id }) : href(view, id, query), title: id }, sessionName(id));
 /** A link to a checkpoint. */
 export const checkpointLink = (id, words = short(id)) => h('a', { href: href('checkpoint', id), title: id }, words);

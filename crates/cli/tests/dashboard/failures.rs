@@ -58,6 +58,7 @@ fn the_timeline_leads_to_what_broke_the_tests_and_back_to_before_it() {
     let Some(browser) = Browser::start(&server.address) else { return };
     browser.open("timeline");
     browser.until_text(".failing h2", "1 check fails now");
+    browser.click(".failing summary");
     for words in [CHECK, "last passed", "Rename the module", "a.txt is wrong"] {
         browser.until_text(".failing", words);
     }

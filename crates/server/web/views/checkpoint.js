@@ -2,9 +2,10 @@
 
 import * as api from '../api.js';
 import * as diffs from '../diff.js';
-import { href } from '../route.js';
-import { FACETS, facetStates, facetWords, isBefore, kindOf, KINDS, sessionLink, sessionName, titleOf, triggerWords } from '../words.js';
-import { ask, attempt, badge, button, bytes, confirm, dialog, duration, exact, facts, failure, fill, h, head, idButton, number, plural, section, segmented, svg, table, time, toast } from '../ui.js';
+import { comparison, href } from '../route.js';
+import { loadNames } from '../rows.js';
+import { FACETS, facetStates, facetWords, isBefore, kindOf, KINDS, loadSessions, sessionLink, sessionName, triggerWords } from '../words.js';
+import { ask, attempt, badge, button, bytes, confirm, dialog, duration, exact, facts, failure, fill, h, head, idButton, number, plural, search, section, segmented, svg, table, time, toast } from '../ui.js';
 
 const TEXT_MAX = 1 << 20;
 const FORMATS = [['rappel', 'Rappel (everything)'], ['lugh', 'Lugh'], ['loki', 'Loki Mode'], ['forge', 'Forge'], ['caf', 'CAF'], ['aiwg', 'AIWG']];
@@ -13,40 +14,36 @@ export default {
   title: (params) => `Checkpoint ${params.id}`,
   css: true,
   async load(ctx) {
-    const { checkpoint } = await api.get(api.checkpoint(ctx.params.id), {}, ctx);
-    return view(ctx, checkpoint);
+    const [{ checkpoint }] = await Promise.all([api.get(api.checkpoint(ctx.params.id), {}, ctx), loadSessions(ctx)]);
+    return view(ctx, checkpoint, (await loadNames(ctx, [checkpoint])).of(checkpoint));
   },
 };
 
-function view(ctx, one) {
+function view(ctx, one, title) {
   const { id } = one;
   const change = async (body, said) => {
     const done = await attempt(() => api.patch(api.checkpoint(id), body));
     if (done) { toast(said); ctx.reload(); }
   };
-  const actions = {
-    restore: () => ctx.navigate(href('restore', id)),
-    before: () => ctx.navigate(href('restore', isBefore(one.trigger) ? id : one.parent)),
-    compare: () => ctx.navigate(href('compare', null, { from: id, to: 'now' })),
-    tag: async () => {
-      const text = await ask('Add tags', 'Tags, with commas', '', { ok: 'Add' });
-      const tags = (text ?? '').split(',').map((tag) => tag.trim()).filter(Boolean);
-      if (tags.length) change({ add_tags: tags }, 'Tagged.');
-    },
-    pin: () => change({ pinned: !one.pinned }, one.pinned ? 'Unpinned.' : 'Pinned: it will not be pruned.'),
-    describe: async () => {
-      const text = await ask('Describe this checkpoint', 'What this moment is', one.description ?? '', { long: true });
-      if (text != null) change({ description: text }, 'Described.');
-    },
-    remove: () => remove(ctx, one),
+  const tag = async () => {
+    const text = await ask('Add tags', 'Tags, with commas', '', { ok: 'Add' });
+    const tags = (text ?? '').split(',').map((word) => word.trim()).filter(Boolean);
+    if (tags.length) change({ add_tags: tags }, 'Tagged.');
   };
+  const describe = async () => {
+    const text = await ask('Describe this checkpoint', 'What this moment is', one.description ?? '', { long: true });
+    if (text != null) change({ description: text }, 'Described.');
+  };
+  const actions = [
+    ['r', 'Restore this', () => ctx.navigate(href('restore', id)), 'primary'],
+    one.parent && !isBefore(one.trigger) && ['b', 'Back to before this', () => ctx.navigate(href('restore', one.parent))],
+    ['c', 'Compare with now', () => ctx.navigate(comparison(id))],
+    ['t', 'Tag', tag],
+    ['p', one.pinned ? 'Unpin' : 'Pin', () => change({ pinned: !one.pinned }, one.pinned ? 'Unpinned.' : 'Pinned: it will not be pruned.')],
+    ['e', 'Describe', describe],
+  ].filter(Boolean);
+  for (const [key, does, run] of actions) ctx.keys({ [key]: { does, run } });
   ctx.keys({
-    r: { does: 'Restore this', run: actions.restore },
-    b: { does: 'Back to before this', run: () => (isBefore(one.trigger) || one.parent) && actions.before() },
-    c: { does: 'Compare with now', run: actions.compare },
-    t: { does: 'Add tags', run: actions.tag },
-    p: { does: one.pinned ? 'Unpin' : 'Pin', run: actions.pin },
-    e: { does: 'Describe', run: actions.describe },
     '[': { does: 'To the parent', run: () => one.parent && ctx.navigate(href('checkpoint', one.parent)) },
     Escape: { does: 'To the timeline', run: () => ctx.navigate(href('timeline', null, { at: id })) },
   });
@@ -57,16 +54,11 @@ function view(ctx, one) {
   const { shape, colour } = KINDS[kindOf(one.trigger)];
   return h('div.view',
     head([svg('svg', { width: 18, height: 18, class: 'cp-mark', 'aria-hidden': 'true' },
-      svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), titleOf(one)],
+      svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), title],
       [triggerWords(one.trigger), ' · ', time(one.created_at), ' · ', exact(one.created_at)],
-      button('Restore this', { kind: 'primary', key: 'r', onclick: actions.restore }),
-      one.parent && !isBefore(one.trigger) && button('Back to before this', { key: 'b', onclick: actions.before }),
-      button('Compare with now', { key: 'c', onclick: actions.compare }),
-      button('Tag', { key: 't', onclick: actions.tag }),
-      button(one.pinned ? 'Unpin' : 'Pin', { key: 'p', onclick: actions.pin }),
-      button('Describe', { key: 'e', onclick: actions.describe }),
+      actions.map(([key, words, run, kind]) => button(words, { kind, key, onclick: run })),
       button('Export', { onclick: () => exportDialog(one) }),
-      button('Delete', { kind: 'danger', onclick: actions.remove })),
+      button('Delete', { kind: 'danger', onclick: () => remove(ctx, one, title) })),
     notes(one),
     h('div.grid.cp-top',
       section('About',
@@ -114,7 +106,7 @@ function holds(one) {
     knowledge: one.knowledge && plural(one.knowledge.document_count, 'document'),
     process: one.process && 'memory and load of the supervised process',
   };
-  const rows = FACETS.map((facet) => ({ facet, state: one.facets[facet] ?? 'not-asked' }));
+  const rows = FACETS.map((facet) => ({ facet, state: one.facets[facet] ?? 'not-asked' })).filter((row) => row.state !== 'not-asked');
   return h('div.stack',
     table([
       { name: 'Part', class: 'nowrap', cell: (row) => facetWords[row.facet] },
@@ -164,9 +156,7 @@ function browser(ctx, one) {
     if (!tree) return;
     entries = tree.entries;
     const rows = h('div');
-    const field = h('input', { type: 'search', placeholder: 'Part of a path', 'aria-label': 'Filter files' });
-    field.addEventListener('input', () => fill(rows, draw(field.value.trim().toLowerCase())));
-    fill(list, field, fill(rows, draw('')));
+    fill(list, search('Filter files', (text) => fill(rows, draw(text.toLowerCase()))), fill(rows, draw('')));
   });
   return box;
 }
@@ -182,7 +172,7 @@ async function showFile(id, entry) {
     text = await attempt(() => api.text(api.checkpoint(id, `/files/${api.inPath(entry.path)}`)));
     if (text?.includes('\0') || text?.includes('\ufffd')) text = null;
   }
-  fill(body, about, text == null ? entry.kind === 'file' && h('p.muted', 'Binary, or over 1 MiB: the content is not shown.') : h('pre.cp-text', { tabindex: '0' }, text));
+  fill(body, about, text == null ? entry.kind === 'file' && h('p.muted', 'Binary, or over 1 MiB: the content is not shown.') : h('pre.output.cp-text', { tabindex: '0' }, text));
 }
 
 function git(part) {
@@ -207,8 +197,8 @@ function databases(ctx, one) {
       from: db.row_counts?.[name] ?? now.get(name)?.from ?? null,
       to: now.has(name) ? now.get(name).to : differ ? db.row_counts?.[name] ?? null : null, change: now.get(name)?.change })) };
   });
-  const body = h('div.stack', diffs.databases(tables(null), 'Then', 'Now'));
-  api.get('/api/diff', { from: one.id, only: 'databases' }, ctx).then((diff) => fill(body, diffs.databases(tables(diff.databases), 'Then', 'Now')), () => {});
+  const body = h('div.stack', diffs.databases(tables(null), 'then', 'now'));
+  api.get('/api/diff', { from: one.id, only: 'databases' }, ctx).then((diff) => fill(body, diffs.databases(tables(diff.databases), 'then', 'now')), () => {});
   const stale = one.databases.filter((db) => db.stale);
   return section('Databases', stale.map((db) => h('p.note.warn', `The dump of ${db.name} is older than the checkpoint: it is of ${db.as_of}.`)), body);
 }
@@ -221,16 +211,10 @@ function sessions(one) {
     h('span.muted', `at event ${number(each.event)}`), ' · ', time(each.latest_at))));
 }
 
-/** What sessions say about a checkpoint, in words; null is left out, for it is told elsewhere. */
-const KNOWN = {
-  checkpoint_reason: () => null,
-  step_number: (value) => ['Step', number(value)],
-  tokens_used: (value) => ['Tokens', value ? number(value) : null],
-  duration_ms: (value) => ['Session ran for', duration(value)],
-  rss: (value) => ['Memory', bytes(value)],
-};
+/** What sessions say about a checkpoint. Its reason is told elsewhere. */
+const SHOW = { duration_ms: duration, rss: bytes, checkpoint_reason: () => null };
 const text = (value) => (typeof value === 'object' ? h('code', JSON.stringify(value)) : String(value));
-const values = (object) => facts(Object.entries(object).map(([name, value]) => (KNOWN[name] ? KNOWN[name](value) : [name, text(value)])));
+const values = (object) => facts(Object.entries(object).map(([name, value]) => [name.replaceAll('_', ' '), (SHOW[name] ?? text)(value)]));
 
 function exportDialog(one) {
   const format = h('select', { id: 'export-format' }, FORMATS.map(([value, words]) => h('option', { value }, words)));
@@ -245,8 +229,8 @@ function exportDialog(one) {
   } })]);
 }
 
-async function remove(ctx, one) {
-  const yes = await confirm('Delete this checkpoint?', `“${titleOf(one)}” disappears from the timeline. For a day it can be brought back.`, 'Delete');
+async function remove(ctx, one, title) {
+  const yes = await confirm('Delete this checkpoint?', `“${title}” disappears from the timeline. For a day it can be brought back.`, 'Delete');
   if (!yes) return;
   const done = await attempt(() => api.del(api.checkpoint(one.id)));
   if (!done) return;

@@ -3,10 +3,8 @@
 import { advice } from '../advice.js';
 import { get, job, post } from '../api.js';
 import { columns } from '../chart.js';
-import { href } from '../route.js';
-import { attempt, badge, button, bytes, command, confirm, empty, facts, fill, h, head, number, plural, section, short, table, time, toast } from '../ui.js';
-import { nameOf, verdictBadge } from './session.js';
-import { checkpointLink } from '../words.js';
+import { attempt, badge, button, bytes, capital, command, confirm, empty, facts, fill, h, head, number, plural, progress, section, table, time, toast } from '../ui.js';
+import { checkpointLink, loadSessions } from '../words.js';
 
 const STATES = {
   protected: ['✓', 'Protected', 'good', 'Everything that was saved can be restored.'],
@@ -25,11 +23,11 @@ function standing(status, sessions) {
   return h('section', { class: `card verdict ${kind}`, 'aria-label': 'Status' },
     h('p.verdict-text', h('span', { class: `big ${kind}`, 'aria-hidden': 'true' }, sign), h('span', h('strong', word), '. ', text)),
     status.reasons.length > 0 && h('ul.items',
-      status.reasons.map((reason) => h('li', h('span', { class: kind, 'aria-hidden': 'true' }, `${sign} `), reason.charAt(0).toUpperCase() + reason.slice(1)))),
+      status.reasons.map((reason) => h('li', h('span', { class: kind, 'aria-hidden': 'true' }, `${sign} `), capital(reason)))),
     (todo.length || status.hints.length) > 0 && h('div.stack', h('h3', 'What to do'), h('ul.stack', todo.length ? todo : status.hints.map((hint) => h('li', hint)))),
     facts([
       ['Last checkpoint', status.latest ? checkpointLink(status.latest, time(status.latest_at)) : 'none'],
-      ['Unsaved', `${plural(status.unsaved, 'file')}${status.unsaved_git ? ', git' : ''}${status.unsaved_databases.length ? `, ${plural(status.unsaved_databases.length, 'database')}` : ''}`],
+      ['Unsaved', [plural(status.unsaved, 'file'), status.unsaved_git && 'git', ...status.unsaved_databases].filter(Boolean).join(', ')],
       ['Checkpoints', number(status.checkpoints)],
       ['Agents at work', plural(sessions.filter((one) => one.status === 'running' && !one.process_gone).length, 'session')],
       ['Unfinished restores', number(status.restores)],
@@ -43,23 +41,15 @@ function integrations(status, sessions) {
   const KINDS = { working: ['✓ working', 'good'],
     installed: ['○ installed, not heard of yet', 'info'], silent: ['✗ silent', 'bad'],
     missing: ['✗ its program is missing', 'bad'], gone: ['✗ removed from its file', 'bad'], incomplete: ['! incomplete', 'warn'] };
-  const heard = new Map();
-  for (const one of sessions) if (one.provider && !heard.has(one.provider)) heard.set(one.provider, one);
-  const list = status.integrations.length
+  const heard = new Set(sessions.map((one) => one.provider).filter(Boolean));
+  return section('Agents and integrations', status.integrations.length
     ? table([
       { name: 'Agent', cell: (one) => one.agent },
       { name: 'State', cell: (one) => badge(...(KINDS[one.state] ?? [one.state, ''])) },
       { name: 'Last heard of', cell: (one) => time(one.last_event) },
       { name: 'File', class: 'mono', cell: (one) => one.place },
     ], status.integrations, { caption: 'Integrations' })
-    : heard.size ? table([
-      { name: 'Agent', cell: ([name]) => name },
-      { name: 'Last session', cell: ([, one]) => h('a', { href: href('session', one.id) }, nameOf(one)) },
-      { name: 'Began', cell: ([, one]) => time(one.started_at) },
-    ], [...heard], { caption: 'Agents that were recorded' }) : null;
-  return section('Agents and integrations', list ?? empty('No agent is connected. Connect one, and each of its prompts makes a checkpoint:', 'rappel integrate claude'),
-    list && !status.integrations.length && h('p.sub',
-      'These agents recorded sessions here. To see how their hooks are:'), list && !status.integrations.length && command('rappel doctor'));
+    : empty(`${heard.size ? `Sessions of ${[...heard].join(', ')} were recorded, but no` : 'No'} agent is connected. Connect one, and each of its prompts makes a checkpoint:`, 'rappel integrate claude'));
 }
 
 function space(stats) {
@@ -68,48 +58,25 @@ function space(stats) {
   const name = (day) => new Date(`${day}T12:00:00`).toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
   return section('Space',
     h('p', 'Rappel takes ', h('strong', bytes(stats.stored_bytes)), ' on the disk. ', stats.ratio >= 1
-      && `A copy for each checkpoint would take ${bytes(stats.logical_bytes)}, ${stats.ratio.toFixed(1)} times more.`),
+      && `A copy for each checkpoint would take ${bytes(stats.logical_bytes)}, ${stats.ratio.toFixed(1)} times as much.`),
     days.length ? h('figure', h('figcaption.row.spread',
-      'Growth: what checkpoints added up to each day', h('strong.number', `${bytes(days.at(-1)[1].new_bytes)} new on ${name(days.at(-1)[0])}`)),
+      'Growth: content of checkpoints up to each day, without the index and the journals',
+      h('strong.number', `${bytes(days.at(-1)[1].new_bytes)} on ${name(days.at(-1)[0])}`)),
       columns(days.map(([day, one]) => ({ name: name(day), value: sum += one.new_bytes,
         title: `${name(day)}: ${bytes(sum)} in all, ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })).slice(-60), { format: bytes, label: 'What is stored, day by day' }))
-      : empty('Nothing is stored yet.', 'rappel save'),
-    stats.workspaces.length > 1 && table([
-      { name: 'Workspace', class: 'mono', cell: (one) => one.root },
-      { name: 'Checkpoints', number: true, cell: (one) => number(one.checkpoints) },
-      { name: 'Content', number: true, cell: (one) => bytes(one.logical_bytes) },
-      { name: 'Stored', number: true, cell: (one) => bytes(one.new_bytes) },
-    ], stats.workspaces, { caption: 'Workspaces' }));
+      : empty('Nothing is stored yet.', 'rappel save'));
 }
 
 const WHY = { 'too-old': 'older than its rule keeps it', 'too-many': 'its rule keeps fewer',
   'same-hour': 'a newer one of the same hour stays', 'same-day': 'a newer one of the same day stays' };
 
-function retention(status, plan) {
-  const going = plan.decisions.filter((one) => !one.keep);
+function retention(status) {
   const next = status.retention?.next;
   return section('What is deleted next',
     h('p', next ? [`${plural(next.count, 'checkpoint')} go `, time(next.at),
       '.'] : 'The rules delete nothing soon.', ` ${number(status.retention?.deleted ?? 0)} were deleted so far.`),
     status.retention?.full && h('p.note.warn', `The home takes ${bytes(status.retention.full.bytes)}, more than it may, and everything left is protected.`),
-    going.length ? table([
-      { name: 'Would go now', cell: (one) => checkpointLink(one.id) },
-      { name: 'Why', cell: (one) => WHY[one.reason] ?? one.reason.replaceAll('-', ' ') },
-    ], going.slice(0, 20), { caption: 'Checkpoints that would be deleted' }) : h('p.muted', `All ${plural(plan.total, 'checkpoint')} of this workspace stay for now.`),
-    going.length > 20 && h('p.muted', `… and ${number(going.length - 20)} more`));
-}
-
-function memory(sessions, checkpoints) {
-  const newest = new Map();
-  for (const one of checkpoints) if (one.process?.rss && one.session_id && !newest.has(one.session_id)) newest.set(one.session_id, one);
-  const rows = sessions.filter((one) => one.exit?.peak_rss || newest.has(one.id)).slice(0, 20);
-  return section('Memory of supervised processes', rows.length ? table([
-    { name: 'Run', cell: (one) => h('a', { href: href('runs', null, { session: one.id }) }, nameOf(one)) },
-    { name: 'State', cell: verdictBadge },
-    { name: 'When last saved', number: true, cell: (one) => bytes(newest.get(one.id)?.process.rss) },
-    { name: 'At most', number: true, cell: (one) => bytes(one.exit?.peak_rss) },
-    { name: 'Out of memory', number: true, cell: (one) => (one.exit ? plural(one.exit.oom_kills, 'time') : '–') },
-  ], rows, { caption: 'Memory' }) : empty('No run is watched. A watched run tells how much memory it takes:', 'rappel run -- YOUR COMMAND'));
+    h('p.muted', '“Delete old checkpoints …” above shows what would go now.'));
 }
 
 function setUp(checks) {
@@ -124,25 +91,15 @@ function setUp(checks) {
 
 // ---- Upkeep
 
-/** Runs a job and shows how far it is. */
-function running(place, title) {
-  const bar = h('progress', { 'aria-label': title });
-  const text = h('span.muted');
-  fill(place, h('div.stack', h('strong', title), bar, text));
-  return (now) => {
-    const { progress } = now;
-    if (progress?.total) { bar.max = progress.total; bar.value = progress.done ?? 0; }
-    fill(text, progress?.phase ?? 'At work …');
-  };
-}
-
 function upkeep(ctx) {
   const place = h('div.upkeep-result', { role: 'status' });
   const buttons = [];
   const busy = (on) => { for (const one of buttons) one.disabled = on; };
   const work = async (title, path, body, done) => {
     busy(true);
-    const told = await attempt(async () => { fill(place, done(await job(path, body, running(place, title)))); return true; });
+    const bar = progress(title);
+    fill(place, bar.node);
+    const told = await attempt(async () => { fill(place, done(await job(path, body, bar.show))); return true; });
     if (!told) fill(place);
     busy(false);
   };
@@ -172,37 +129,31 @@ function upkeep(ctx) {
       h('p', going.length
         ? `By your rules ${count} go, ${number(plan.kept)} stay. This frees ${bytes(plan.freed_bytes)} later. For a day you can bring them back.`
         : `Your rules delete nothing now. All ${plural(plan.total, 'checkpoint')} stay.`),
-      h('ul.items.tall', going.slice(0, 200).map((one) => h('li', h('span.mono', one.id), h('span.muted', ` ${WHY[one.reason] ?? one.reason}`)))),
+      h('ul.items.tall', going.slice(0, 200).map((one) => h('li', h('span.mono', one.id), h('span.muted', ` ${WHY[one.reason] ?? one.reason.replaceAll('-', ' ')}`)))),
     ], going.length ? `Delete ${count}` : 'Delete', { disabled: !going.length });
     if (!yes) return;
     await work('Deleting old checkpoints', '/api/prune', {}, (found) => h('p.note.good', `✓ Deleted ${plural(found.deleted, 'checkpoint')}.`));
     toast('Old checkpoints are deleted. Undelete brings one back for a day.');
     ctx.reload();
   };
-  buttons.push(button('Check everything', { key: 'v', onclick: verify,
-    title: 'Read and check everything that is stored' }),
-    button('Free space …', { key: 'f', onclick: gc, title: 'See what would be freed first' }),
-    button('Delete old checkpoints …', { onclick: prune, title: 'See what would be deleted first' }));
+  buttons.push(button('Check everything', { key: 'v', onclick: verify, title: 'Read and check everything that is stored' }),
+    button('Free space …', { key: 'f', onclick: gc }), button('Delete old checkpoints …', { key: 'x', onclick: prune }));
   ctx.keys({ v: { does: 'Check everything', run: verify },
     f: { does: 'Free space (it asks first)', run: gc }, x: { does: 'Delete old checkpoints (it asks first)', run: prune } });
   return section('Upkeep', h('p.sub', 'Nothing is freed or deleted before you have seen what.'), h('div.actions', buttons), place);
 }
 
 async function load(ctx) {
-  const [status, stats, { sessions }, checks, made, plan] = await Promise.all([
-    get('/api/status', {}, ctx), get('/api/stats', {}, ctx), get('/api/sessions', {}, ctx), get('/api/doctor', {}, ctx),
-    get('/api/checkpoints', { limit: 200 }, ctx),
-    post('/api/prune', { dry_run: true }, ctx).catch((error) => { if (error.name === 'AbortError') throw error; return { decisions: [], total: 0 }; }),
+  const [status, stats, sessions, checks] = await Promise.all([
+    get('/api/status', {}, ctx), get('/api/stats', {}, ctx), loadSessions(ctx), get('/api/doctor', {}, ctx),
   ]);
-  let soon = null;
-  ctx.on('checkpoint', () => { soon ??= setTimeout(() => ctx.reload(), 3000); });
-  ctx.onLeave(() => clearTimeout(soon));
+  ctx.on('checkpoint', () => ctx.reloadSoon(3000));
   return h('div.view.health-view',
     head('Health and space', 'Is your work safe, and what does it cost?'),
     standing(status, sessions),
     upkeep(ctx),
-    h('div.grid', space(stats), h('div.stack', retention(status, plan), integrations(status, sessions))),
-    h('div.grid', memory(sessions, made.map((one) => one.checkpoint ?? {})), setUp(checks)));
+    h('div.grid', space(stats), h('div.stack', retention(status), integrations(status, sessions))),
+    setUp(checks));
 }
 
 export default { title: () => 'Health', load };

@@ -1,21 +1,20 @@
 // Replay: step through what a session did. It only reads; nothing in the workspace changes.
 
 import { get, session as sessionAt } from '../api.js';
+import { fileSign } from '../diff.js';
 import { href } from '../route.js';
-import { attempt, badge, button, bytes, empty, fill, h, head, linked, number, plural, sign } from '../ui.js';
-import { checkpointLink, triggerWords } from '../words.js';
-import { moment } from './session.js';
+import { attempt, badge, button, bytes, empty, fill, h, head, linked, moment, number, plural, sign } from '../ui.js';
+import { checkpointLink, MARKS, triggerWords } from '../words.js';
 
 const SHOWN = 60;
-const MARKS = { prompt: '›', thought: '…', tool: '⚙', 'tool-started': '⚙', 'tool-finished': '⚙',
-  command: '$', files: '✎', checkpoint: '◆', hypothesis: '?', 'hypothesis-updated': '?',
-  evidence: '±', belief: '=', verification: '✓', note: '✎', gap: '?', progress: '»' };
+/** So long a step is shown while it plays, in milliseconds. */
+const PACE = 900;
 const CALLS = new Set(['tool', 'tool-started', 'tool-finished', 'command']);
 const failed = (step) => (/^\S+ failed/.test(step.title) && CALLS.has(step.kind)) || /^\[-?[1-9]\d*\]/.test(step.title) || step.title.startsWith('verification failed');
 const signOf = (step) => (failed(step) ? '✗' : MARKS[step.kind] ?? '·');
 /** `[101] make` is a command and its exit code. The JSON of a result is in the detail. */
 const titled = (step) => step.title.replace(/^\[(-?\d+)\] (.*)$/s, (all, code, text) => (step.kind === 'command' ? `${text} (exit code ${code})` : all))
-  .replace(/^(\S+ finished): [{[].*$/s, '$1')
+  .replace(/^(\S+ finished): [{[].*$/s, '$1').replace(/ of fork \d+/, '')
   .replace(/^checkpoint \(([a-z-]+)\) .*$/s, (_, trigger) => `checkpoint: ${triggerWords(trigger)}`);
 const word = (kind) => kind.replaceAll('-', ' ');
 
@@ -36,16 +35,17 @@ function callsOf(steps) {
 }
 const STATES = { running: ['▶ running', 'info'], done: ['✓ done', 'good'], failed: ['✗ failed', 'bad'] };
 
-/** The paths that a step of files names: {path: mark}. */
+const CHANGES = { '+': 'added', '~': 'modified', '-': 'deleted' };
+
+/** The paths that a step of files names: {path: change}. */
 function marksOf(step) {
   const found = new Map();
   for (const line of step?.detail.split('\n') ?? []) {
     const named = /^([+~-]) (.+)$/.exec(line);
-    if (named) found.set(named[2], named[1] === '-' ? '−' : named[1]);
+    if (named) found.set(named[2], CHANGES[named[1]]);
   }
   return found;
 }
-const WORDS = { '+': 'new', '~': 'changed', '−': 'deleted' };
 
 async function load(ctx) {
   const { id } = ctx.params;
@@ -61,8 +61,6 @@ async function load(ctx) {
   const slider = h('input', { type: 'range', min: '1', max: String(steps.length), value: String(now), 'aria-label': 'Step' });
   const where = h('p.where', { role: 'status' });
   const play = button('▶ Play', { title: 'Play or pause (Space)', onclick: () => toggle() });
-  const speed = h('select', { 'aria-label': 'Speed' },
-    [['2000', 'slow'], ['900', 'normal'], ['300', 'fast']].map(([value, name]) => h('option', { value, selected: value === '900' }, name)));
   const card = h('div.card.current-step');
   const list = h('ol.steps');
   const files = h('div.pane-body', { tabindex: '0' });
@@ -100,16 +98,14 @@ async function load(ctx) {
     const show = (found) => {
       if (!found) { fill(files, h('p.muted', 'No checkpoint holds the files of this moment.')); return; }
       const marks = marksOf(changed);
-      const gone = [...marks].filter(([, mark]) => mark === '−').map(([path]) => ({ kind: 'file', path }));
+      const gone = [...marks].filter(([, mark]) => mark === 'deleted').map(([path]) => ({ kind: 'file', path }));
       const entries = [...found.entries.filter((one) => one.kind !== 'directory'), ...gone];
       entries.sort((a, b) => marks.has(b.path) - marks.has(a.path) || (a.path < b.path ? -1 : 1));
       fill(files, h('p.sub', 'As saved in ', checkpointLink(found.checkpoint), `: ${plural(found.entries.filter((one) => one.kind !== 'directory').length, 'file')}`),
         h('ul.files.mono', entries.slice(0, 300).map((one) => {
           const mark = marks.get(one.path);
           return h('li', { class: mark ? 'strong' : null },
-            h('span.file-mark', { title: WORDS[mark] }, mark ?? ''),
-            mark && h('span.visually-hidden', `${WORDS[mark]}: `),
-            h('span', { class: mark === '−' ? 'grow gone' : 'grow' }, one.path), h('span.muted.number', one.size == null ? '' : bytes(one.size)));
+            mark ? fileSign(mark) : h('span.file-mark'), h('span', { class: mark === 'deleted' ? 'grow gone' : 'grow' }, one.path), h('span.muted.number', one.size == null ? '' : bytes(one.size)));
         }), entries.length > 300 && h('li.muted', `… and ${number(entries.length - 300)} more`)));
     };
     if (seen.has(key)) { show(seen.get(key)); return; }
@@ -129,7 +125,7 @@ async function load(ctx) {
     fill(where, 'Step ', h('strong', number(step.number)), ` of ${number(all.total)} · `, moment(step.at));
     fill(card, h('div.row', badge(`${signOf(step)} ${word(step.kind)}`, failed(step) ? 'bad' : ''),
       h('strong.grow', titled(step)), step.event > 0 && h('a',
-      { href: href('session', id, { event: step.event }) }, 'What it knew then')), h('pre.output', step.detail || 'It says no more than that.'));
+      { href: href('session', id, { event: step.event }) }, 'What it knew then')), h('pre.output', step.detail.replace(/ of fork \d+/, '') || 'It says no more than that.'));
     const past = steps.slice(0, now);
     const thought = past.filter((one) => one.kind === 'thought' || one.kind === 'prompt').reverse();
     fill(thoughts, thought.length ? h('ul.items',
@@ -151,7 +147,7 @@ async function load(ctx) {
   const next = () => {
     if (now >= steps.length) { stop(); return; }
     go(now + 1);
-    playing = setTimeout(next, Number(speed.value));
+    playing = setTimeout(next, PACE);
   };
   const toggle = () => {
     if (playing) { stop(); return; }
@@ -178,7 +174,7 @@ async function load(ctx) {
     h('div.card.scrubber',
       h('div.row', move('|◀', 'First step', 'Home', -steps.length),
         move('◀', 'One step back', '←', -1), play, move('▶', 'One step forward', '→', 1),
-        move('▶|', 'Last step', 'End', steps.length), speed, button('✗ Next failure', { title: 'Next failure (n)', onclick: () => failure(1) })),
+        move('▶|', 'Last step', 'End', steps.length), button('✗ Next failure', { title: 'Next failure (n)', onclick: () => failure(1) })),
       h('div', slider), where),
     card,
     h('div.panes', pane('Steps', h('div.pane-body', { tabindex: '0' }, list)), pane('Files', files), pane('Thoughts', thoughts), pane('Tool calls', calls)));

@@ -4,19 +4,16 @@
 // workspace changed meanwhile, it refuses and the page shows the new plan.
 
 import * as api from '../api.js';
-import { href } from '../route.js';
-import { FACETS, facetWords, isBefore, titleOf, triggerWords } from '../words.js';
-import { attempt, badge, button, command, duration, failure, fill, h, head, linked, number, plural, prose, section, tick, time, toast } from '../ui.js';
+import { comparison, href } from '../route.js';
+import { loadNames } from '../rows.js';
+import { leftAlone, nextUndo, undo, undoBar } from '../undo.js';
+import { FACETS, facetWords, placeOf, triggerWords } from '../words.js';
+import { attempt, badge, button, duration, failure, fill, h, head, linked, number, plural, progress, prose, section, tick, time, toast } from '../ui.js';
 
 const DELETIONS_MAX = 20;
 const PATHS_SHOWN = 500;
+const ADDRESS_MAX = 4000;
 const ACTION = { create: ['+', 'good', 'Create'], overwrite: ['~', 'info', 'Overwrite'], delete: ['−', 'bad', 'Delete'], skip: ['·', 'muted', 'Leave'] };
-const PHASE = {
-  starting: 'Starting', looking: 'Looking at the workspace', planning: 'Planning', 'saving-present': 'Saving what is there now',
-  'loading-databases': 'Loading databases', staging: 'Preparing files', swapping: 'Putting files in place', verifying: 'Checking every byte',
-  'committing-databases': 'Finishing databases', recording: 'Recording', 'rolling-back': 'Taking it back',
-  'reading-files': 'Reading files', 'reading-databases': 'Reading databases', committing: 'Committing',
-};
 /** What a conflict or warning may advise, as choices of this page. */
 const CHOICES = {
   'terminate-connections': ['terminate_connections', 'Disconnect others from databases that they hold'],
@@ -31,46 +28,75 @@ export default {
   async load(ctx) {
     const { checkpoint } = await api.get(api.checkpoint(ctx.params.id), {}, ctx);
     const facets = FACETS.filter((facet) => checkpoint.facets[facet] === 'captured' && facet !== 'process' && facet !== 'knowledge');
-    const page = new Restore(ctx, checkpoint, facets);
+    const names = await loadNames(ctx, [checkpoint]);
+    const page = new Restore(ctx, checkpoint, facets, placeOf(checkpoint, names.of(checkpoint)));
     await page.plan();
     return page.node;
   },
 };
 
 class Restore {
-  constructor(ctx, checkpoint, facets) {
+  constructor(ctx, checkpoint, facets, place) {
     Object.assign(this, { ctx, checkpoint, facets, report: null, all: null });
     this.address = api.checkpoint(checkpoint.id, '/restore');
     const asked = (ctx.query.only ?? '').split(',').filter(Boolean);
     this.chosen = new Set(asked.length ? facets.filter((facet) => asked.includes(facet)) : facets);
-    this.paths = ctx.query.path ? new Set([ctx.query.path]) : null; // null is every path
+    this.unticked = new Set(listed(ctx.query.except)); // files that stay as they are
     this.options = {};
     this.advised = new Map();
     this.state = 'planned'; // planned, running, done, undoing, undone
     this.body = h('div.stack.rs');
+    this.title = `${place.startsWith('before') ? 'Back to' : 'Restore'} ${place}`;
+    this.heading = h('span', this.title);
     this.node = h('div.view',
-      head(`${isBefore(checkpoint.trigger) ? 'Back to before' : 'Restore'} “${titleOf(checkpoint)}”`, [triggerWords(checkpoint.trigger), ' · ', time(checkpoint.created_at), ' · ', h('a.mono', { href: href('checkpoint', checkpoint.id) }, checkpoint.id)]),
+      head(this.heading, [triggerWords(checkpoint.trigger), ' · ', time(checkpoint.created_at), ' · ', h('a.mono', { href: href('checkpoint', checkpoint.id) }, checkpoint.id)]),
       this.body);
     ctx.keys({
       Escape: { does: 'Back to the timeline, nothing is changed',
         run: () => !['running', 'undoing'].includes(this.state) && ctx.navigate(href('timeline', null, { at: checkpoint.id })) },
     });
-    for (const name of ['checkpoint', 'restore.undone', 'restore.redone', 'restore.done']) ctx.on(name, () => { if (this.state === 'done') this.checkUndo(); });
+    ctx.on('checkpoint restore.undone restore.redone restore.done', () => { if (this.state === 'done') this.checkUndo(); });
   }
 
   request() {
     const body = { ...this.options };
     if (this.chosen.size < this.facets.length) body.only = [...this.chosen];
-    if (this.paths) body.paths = [...this.paths];
+    if (this.picks) body.paths = this.ticked;
+    else if (this.unticked.size && this.chosen.has('files')) body.except = [...this.unticked];
     return body;
   }
 
+  /** The files of the whole plan that are ticked. */
+  get ticked() {
+    return (this.all ?? []).map((one) => one.path).filter((path) => !this.unticked.has(path));
+  }
+
+  /** Whether only a few files are picked. Then nothing but these is restored. */
+  get picks() {
+    return this.chosen.has('files') && this.all != null && this.unticked.size > this.ticked.length;
+  }
+
+  /** Keeps what is chosen in the address, if it is not too long for one. */
+  keep() {
+    const { only = [], paths = [], except = [] } = this.request();
+    const text = [paths, except].map((list) => list.join('\n')).map((all) => (all.length < ADDRESS_MAX ? all : ''));
+    this.ctx.setQuery({ ...this.ctx.query, only: only.join(), path: text[0], except: text[1] });
+  }
+
   async plan() {
+    const ask = (body) => api.post(this.address, body, { signal: this.ctx.signal });
     this.error = null;
-    if (!this.chosen.size || this.paths?.size === 0) { this.report = null; this.draw(); return; }
     try {
-      this.report = await api.post(this.address, this.request(), { signal: this.ctx.signal });
-      if (!this.paths) this.all = filesOf(this.report);
+      const { path, except } = this.ctx.query;
+      if (!this.all && this.chosen.has('files') && (path || except)) {
+        this.all = filesOf(await ask({ ...this.options, only: ['files'] }));
+        const wanted = listed(path);
+        if (wanted.length) this.unticked = new Set(this.all.map((one) => one.path).filter((one) => !wanted.includes(one)));
+      }
+      const any = this.chosen.size > 0 && !(this.picks && !this.ticked.length);
+      this.report = any ? await ask(this.request()) : null;
+      if (!any) { this.draw(); return; }
+      if (!this.unticked.size && this.chosen.has('files')) this.all = filesOf(this.report);
       this.advise([...(this.report.advice ?? []), ...this.report.conflicts.flatMap((one) => one.advice ?? [])]);
     } catch (error) {
       if (error.name === 'AbortError') throw error;
@@ -89,6 +115,7 @@ class Restore {
   /** Plans again, and shows that it does. */
   async again() {
     this.body.classList.add('busy');
+    this.keep();
     await this.plan();
     this.body.classList.remove('busy');
   }
@@ -99,17 +126,20 @@ class Restore {
     const focus = document.activeElement?.dataset?.focus;
     const place = this.body.querySelector('.rs-files')?.scrollTop ?? 0;
     if (this.error) { fill(this.body, this.choices(), failure(this.error, () => this.again())); return; }
-    if (!report) { fill(this.body, this.choices(), this.files(), h('p.note', 'Nothing is chosen. Tick at least one part or file.')); this.settle(focus, place); return; }
-    const nothing = !report.actions.length && !report.details?.length && !report.sessions?.length && !report.tables?.length;
+    const nothing = report && !report.actions.length && !report.details?.length && !report.sessions?.length && !report.tables?.length;
+    const bar = h('div');
+    if (nothing) undoBar(this.ctx).then((found) => fill(bar, found));
     fill(this.body,
       this.ctx.query.before && h('p.note', 'This is the state before ', h('code', this.ctx.query.before), ' failed.'),
-      h('p.rs-safe', 'Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
-      report.conflicts.map((one) => h('div.note.bad', { role: 'alert' }, h('strong', `Conflict: ${one.path}`), h('p', prose(one.reason)))),
-      [...report.warnings].map((text) => h('p.note.warn', prose(typeof text === 'string' ? text : text.text))),
+      h('p.muted', 'Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
+      report?.conflicts.map((one) => h('div.note.bad', { role: 'alert' }, h('strong', `Conflict: ${one.path}`), h('p', prose(one.reason)))),
+      report && warnings(report),
+      nothing && bar,
       this.choices(),
-      nothing ? h('p.note.good', 'The workspace is already like this checkpoint. There is nothing to do.') : this.summary(),
+      nothing ? h('p.note.good', 'The workspace is already like this checkpoint. There is nothing to do. ', h('a', { href: href('timeline') }, 'To the timeline'))
+        : this.summary(),
       this.files(),
-      this.others(),
+      report && this.others(),
       nothing ? null : this.confirm());
     this.settle(focus, place);
   }
@@ -123,7 +153,7 @@ class Restore {
 
   choices() {
     const part = (facet) => {
-      const off = this.paths && facet !== 'files';
+      const off = this.picks && facet !== 'files';
       const change = (on) => { if (on) this.chosen.add(facet); else this.chosen.delete(facet); this.again(); };
       return tick(facetWords[facet], this.chosen.has(facet) && !off, change, { disabled: off, dataset: { focus: `facet ${facet}` } });
     };
@@ -133,12 +163,12 @@ class Restore {
     };
     return section('What to restore',
       h('div.row.rs-ticks', { role: 'group', 'aria-label': 'Parts' }, this.facets.map(part)),
-      this.paths && h('p.muted', 'With single files chosen, only files are restored. ',
-        button('Choose all files again', { kind: 'small', onclick: () => { this.paths = null; this.again(); } })),
+      this.picks && h('p.muted', 'With a few files chosen, only these files are restored.'),
       this.advised.size > 0 && h('div.stack.rs-options', { role: 'group', 'aria-label': 'Options' }, [...this.advised].map(option)));
   }
 
   summary() {
+    if (!this.report) return section('The plan', h('p', 'Nothing is chosen. Tick at least one part or file.'));
     const { files, git, databases, agents, worktrees } = this.report.summary;
     const cell = (words, kind) => h('li', badge(words, kind));
     return section('The plan', h('ul.row',
@@ -146,7 +176,7 @@ class Restore {
       files.overwrite > 0 && cell(`overwrite ${plural(files.overwrite, 'file')}`, 'info'),
       files.delete > 0 && cell(`delete ${plural(files.delete, 'file')}`, 'bad'),
       files.skip > 0 && cell(`leave ${plural(files.skip, 'file')}`),
-      git && cell(`git: ${git}`, 'warn'), databases && cell(`databases: ${databases}`, 'warn'),
+      git && cell(`git: ${git === '1 ref moved' ? this.report.details[0] : git}`, 'warn'), databases && cell(`databases: ${databases}`, 'warn'),
       agents && cell(`agents: ${agents}`, 'info'), worktrees && cell(`work trees: ${worktrees}`, 'warn')));
   }
 
@@ -154,40 +184,35 @@ class Restore {
   files() {
     const list = this.all ?? filesOf(this.report);
     if (!list.length || !this.chosen.has('files')) return null;
-    const every = list.map((one) => one.path);
+    const set = (unticked) => () => { this.unticked = new Set(unticked); this.again(); };
     const row = (one) => {
       const [sign, kind, says] = ACTION[one.action] ?? ACTION.skip;
-      const change = (on) => {
-        const now = new Set(this.paths ?? every);
-        if (on) now.add(one.path); else now.delete(one.path);
-        this.paths = now.size === every.length ? null : now;
-        this.again();
-      };
+      const change = (on) => { if (on) this.unticked.delete(one.path); else this.unticked.add(one.path); this.again(); };
       const words = [h('span.rs-sign', { class: kind, 'aria-hidden': 'true' }, sign), h('span.mono', one.path)];
-      return h('li', tick(words, !this.paths || this.paths.has(one.path), change, { dataset: { focus: `path ${one.path}` } }), h('span.muted', `${says}: ${one.reason}`));
+      return h('li', tick(words, !this.unticked.has(one.path), change, { dataset: { focus: `path ${one.path}` } }), h('span.muted', `${says}: ${one.reason}`));
     };
-    return section(`Files (${number(this.paths ? this.paths.size : list.length)} of ${number(list.length)})`,
+    return section(`Files (${number(this.ticked.length)} of ${number(list.length)})`,
       h('div.row',
-        button('All', { kind: 'small', onclick: () => { this.paths = null; this.again(); } }),
-        button('None', { kind: 'small', onclick: () => { this.paths = new Set(); this.again(); } }),
-        linked('See the lines', href('compare', null, { from: this.checkpoint.id, to: 'now' }), { kind: 'small' })),
+        button('All', { kind: 'small', onclick: set([]) }),
+        button('None', { kind: 'small', onclick: set(list.map((one) => one.path)) }),
+        linked('See the lines', comparison(this.checkpoint.id, 'now', { plan: 'yes' }),
+          { kind: 'small', title: 'What changed since the checkpoint: the restore takes it back' })),
       h('ul.rs-files', list.slice(0, PATHS_SHOWN).map(row)),
       list.length > PATHS_SHOWN && h('p.muted', `and ${plural(list.length - PATHS_SHOWN, 'more file')}. Their ticks follow “All” and “None”.`));
   }
 
   others() {
-    const part = (title, lines) => lines?.length > 0 && section(title, h('ul.stack', lines.map((line) => h('li', prose(line)))));
-    return h('div.grid', part('Git', this.report.details), part('Database tables', this.report.tables), part('Agent sessions', this.report.sessions));
+    return h('div.grid', part('Git', this.report.details), part('Database tables', this.report.tables?.map((line) => line.replace(': deleted (', ': table dropped ('))), part('Agent sessions', this.report.sessions));
   }
 
   /** Databases, refs and many deletions ask for the workspace's name. */
   confirm() {
-    const { files, git, databases } = this.report.summary;
+    const { files, git, databases } = this.report?.summary ?? { files: {} };
     const { name } = this.checkpoint.workspace;
     const changes = [databases && 'databases', git && 'git refs'].filter(Boolean).join(' and ');
     const why = [changes && `changes ${changes}`, files.delete > DELETIONS_MAX && `deletes ${plural(files.delete, 'file')}`].filter(Boolean);
-    const blocked = this.report.conflicts.length > 0;
-    const go = button('Restore', { kind: 'primary', disabled: blocked || why.length > 0, dataset: { focus: 'go' }, onclick: () => this.restore() });
+    const blocked = this.report?.conflicts.length > 0;
+    const go = button('Restore', { kind: 'primary', disabled: !this.report || blocked || why.length > 0, dataset: { focus: 'go' }, onclick: () => this.restore() });
     const field = h('input', { id: 'rs-name', autocomplete: 'off', autocapitalize: 'off',
       spellcheck: 'false', 'aria-describedby': 'rs-why', dataset: { focus: 'name' } });
     field.addEventListener('input', () => { go.disabled = blocked || field.value.trim() !== name; });
@@ -201,19 +226,16 @@ class Restore {
 
   async restore() {
     this.state = 'running';
-    const bar = h('progress', { 'aria-label': 'Progress' });
-    const words = h('p', { role: 'status' }, 'Starting …');
+    const bar = progress('Restoring');
     let id = null;
     const stop = button('Cancel the restore',
       { onclick: async () => { stop.disabled = true; const done = id && await attempt(() => api.del(`/api/jobs/${id}`)); if (!done) stop.disabled = false; } });
-    fill(this.body, section('Restoring', words, bar, h('div.row.rs-stop', stop)));
+    fill(this.body, h('div.card.stack', bar.node, h('div.row', stop)));
     const began = Date.now();
     try {
       const done = await api.job(this.address, { ...this.request(), plan: this.report.plan }, (job) => {
         id = job.id;
-        const { phase, done: count = 0, total } = job.progress ?? {};
-        words.textContent = `${PHASE[phase] ?? phase ?? 'Finishing'} … ${total ? `${number(count)} of ${number(total)}` : ''}`;
-        if (total) { bar.max = total; bar.value = count; } else bar.removeAttribute('value');
+        bar.show(job);
       });
       this.state = 'done';
       await this.finished(done, Date.now() - began);
@@ -238,9 +260,9 @@ class Restore {
         report.safety_checkpoint && h('p', 'What was there before is safe in ',
           h('a.mono', { href: href('checkpoint', report.safety_checkpoint) }, report.safety_checkpoint), '.'),
         this.undoBox),
-      report.conflicts.map((one) => h('p.note.warn', `Left as it is: ${one.path}: ${one.reason}`)),
-      [...report.warnings].map((text) => h('p.note.warn', prose(typeof text === 'string' ? text : text.text))),
-      (report.sessions ?? []).length > 0 && section('Agent sessions', h('ul.stack', report.sessions.map((line) => h('li', prose(line), resume(line))))),
+      leftAlone(report.conflicts),
+      warnings(report),
+      part('Agent sessions', report.sessions),
       report.kept?.length > 0 && section('Kept aside',
         h('ul', report.kept.map((one) => h('li', h('code', one.path), ' is now at ', h('code', one.at), `: ${one.reason}`)))));
     this.body.querySelector('.rs-done').focus();
@@ -250,8 +272,7 @@ class Restore {
   /** Offers undo for as long as it would take this restore back. */
   async checkUndo() {
     const links = [linked('To the timeline', href('timeline'))];
-    const step = await api.get('/api/undo').then((answer) => answer.step, () => null);
-    const valid = step?.restored === this.checkpoint.id;
+    const valid = (await nextUndo(this.ctx))?.restored === this.checkpoint.id;
     fill(this.undoBox,
       valid && button('Undo this restore', { kind: 'primary', onclick: () => this.undo() }),
       !valid && h('p.muted', 'It can no longer be undone with one click: something else happened since. The save from before is still there.'), links);
@@ -261,11 +282,9 @@ class Restore {
   async undo(overwrite = false) {
     this.state = 'undoing'; // Events of the undo itself must not ask whether it is possible.
     fill(this.undoBox, h('p', { role: 'status' }, 'Undoing …'));
-    const done = await attempt(async () => {
-      const answer = await api.job('/api/undo', { overwrite });
-      return answer.dry_run ? api.job('/api/undo', { overwrite, plan: answer.plan }) : answer;
-    });
+    const done = await attempt(() => undo(overwrite));
     if (!done) { this.state = 'done'; await this.checkUndo(); return; }
+    fill(this.heading, `${this.title}: undone`);
     this.state = 'undone';
     const left = done.conflicts ?? [];
     fill(this.undoBox,
@@ -274,23 +293,21 @@ class Restore {
         onclick: () => this.undo(true),
       }),
       linked('To the timeline', href('timeline'), { kind: 'primary' }),
-      button('Plan it again', { onclick: () => { this.state = 'planned'; this.again(); } }));
+      button('Plan it again', { onclick: () => this.ctx.reload() }));
     fill(this.body, h('div.card.rs-done.ok', { role: 'status' }, h('h2', left.length ? 'Undone in part' : 'Undone'),
       h('p', done.text ?? 'The workspace is as it was before the restore.'),
-      left.map((one) => h('p.note.warn', `Left as it is: ${one.path}: ${one.reason}`)), this.undoBox));
+      leftAlone(left), this.undoBox));
     toast(left.length ? 'The restore was undone in part.' : 'The restore was undone.');
   }
 }
+
+const part = (title, lines) => lines?.length > 0 && section(title, h('ul.stack', lines.map((line) => h('li', prose(line)))));
+const listed = (text) => (text ?? '').split('\n').filter(Boolean);
+const warnings = (report) => [...report.warnings].map((text) => h('p.note.warn', prose(typeof text === 'string' ? text : text.text)));
 
 /** The files of a plan. A folder of which files are listed goes with them. */
 function filesOf(report) {
   const list = (report?.actions ?? []).filter((one) => one.facet === 'files');
   const folders = new Set(list.flatMap(({ path }) => path.split('/').slice(0, -1).map((_, at, parts) => parts.slice(0, at + 1).join('/'))));
   return list.filter((one) => !folders.has(one.path));
-}
-
-/** The command in a line such as “… resume it with `claude --resume ID`”. */
-function resume(line) {
-  const found = /resume it with `([^`]+)`/.exec(line);
-  return found ? h('div', command(found[1])) : null;
 }

@@ -4,10 +4,11 @@ import { get, session as sessionAt } from '../api.js';
 import { lines } from '../chart.js';
 import { names } from '../diff.js';
 import * as failing from '../failing.js';
-import { href } from '../route.js';
-import { badge, bytes, command, copy, duration, empty, exact, facts, h, head, linked, number, plural, section, sign, time } from '../ui.js';
-import { checkpointLink, titleOf } from '../words.js';
-import { agentOf, continues, moment, nameOf, total, verdict, verdictBadge } from './session.js';
+import { comparison, href } from '../route.js';
+import { badge, bytes, command, copy, duration, empty, exact, facts, h, head, linked, moment, number, plural, section, sign, time } from '../ui.js';
+import { undoBar } from '../undo.js';
+import { checkpointLink, loadSessions, titleOf } from '../words.js';
+import { agentOf, continues, nameOf, total, verdict, verdictBadge } from './session.js';
 
 const ms = (when) => new Date(when).getTime();
 const FAILED_SHOWN = 8;
@@ -41,10 +42,10 @@ function changedOf(changed) {
   return said.length ? said.join(', ') : 'nothing';
 }
 
-function failed(call) {
-  const why = [call.exit_code == null ? null : `exit code ${call.exit_code}`, call.interrupted ? 'never finished' : null].filter(Boolean).join(', ');
-  return h('li', h('div.row', sign('✗', 'bad'), h('strong', call.tool ?? 'Command'),
-    h('code.grow', call.text), why && h('span.bad', why), moment(call.at)), call.error && h('pre.output', call.error));
+function failed({ tool, text, exit_code: code, at, error, interrupted }, ...more) {
+  const why = [code != null && `exit code ${code}`, interrupted && 'never finished'].filter(Boolean).join(', ');
+  return h('li', h('div.row', sign('✗', 'bad'), h('span', tool ?? 'Command'), h('code.grow.strong', text),
+    why && h('span.bad', why), moment(at), more), failing.output(error));
 }
 
 function prompt(one, place) {
@@ -61,13 +62,13 @@ function prompt(one, place) {
   const count = changed ? countOf(changed.files) : 0;
   return h('li.prompt-card',
     h('div.row.spread', h('h3.grow', one.prompt ? [h('span.muted', { 'aria-hidden': 'true' }, `${place}. `), one.prompt] : 'Before the first prompt'),
-      changed?.from && h('a.button.small', { href: href('restore', changed.from), title: `Look at a restore of ${changed.from}` }, 'Back to before this')),
+      changed?.from && linked('Back to before this', href('restore', changed.from), { kind: 'small' })),
     h('p.numbers', numbers),
-    changed && h('p', 'Changed: ', changedOf(changed), ' ', count > 0 && h('a', { href: href('compare', null, { from: changed.from, to: changed.to }) }, 'Compare')),
+    changed && h('p', 'Changed: ', changedOf(changed), ' ', count > 0 && h('a', { href: comparison(changed.from, changed.to) }, 'Compare')),
     count > 0 && h('details', h('summary', plural(count, 'file')), names(changed.files, { label: 'Files of this prompt' })),
-    one.failed.length > 0 && h('ul.items', one.failed.map(failed)),
+    one.failed.length > 0 && h('ul.items', one.failed.map((call) => failed(call))),
     one.verifications.length > 0 && h('ul.items',
-      one.verifications.map((v) => h('li', badge(v.passed ? '✓ passed' : '✗ failed', v.passed ? 'good' : 'bad'), ' ', v.text))),
+      one.verifications.map((v) => h('li', failing.passed(v.passed), ' ', v.text))),
     one.ruled_out.length > 0 && h('ul.items', one.ruled_out.map((r) => h('li', badge('✗ ruled out', ''), ' ', r.text, r.reason && h('span.muted', ` (${r.reason})`)))),
     one.restored_to.map((id) => h('p', 'Set back to ', checkpointLink(id))),
     one.agents.map((below) => h('details.below',
@@ -75,23 +76,16 @@ function prompt(one, place) {
       h('span.muted', ` ${plural(below.totals.tool_calls, 'tool call')}, ${duration(below.duration_ms)}`)), prompts(below))));
 }
 
-/** Everything that failed in a run, with the way to before its prompt. */
-function whatFailed(report) {
-  const list = report.prompts.flatMap((one) => [
-    ...one.verifications.filter((v) => !v.passed).map((v) => ({ ...v, tool: 'Check', at: null, one })),
-    ...one.failed.map((call) => ({ ...call, one })),
-  ]);
-  // Newest first. A check is often recorded beside the command that ran it.
-  const ran = (check) => list.some((b) => b.tool !== 'Check' && b.one === check.one && b.text === check.text);
-  const rows = list.filter((a) => a.tool !== 'Check' || !ran(a)).reverse();
+/** Everything that failed in a run, newest first, with the way to before its prompt. */
+function whatFailed(report, outcomes) {
+  const known = outcomes.filter((one) => !one.passed).map((one) => ({ ...one, tool: one.kind === 'verification' ? 'Check' : one.tool,
+    one: report.prompts.findLast((prompt) => prompt.started_at <= one.at) ?? report.prompts[0] }));
+  // A check is often recorded beside the command that ran it.
+  const rows = known.filter((a) => a.tool === 'Check' || !known.some((b) => b.tool === 'Check' && b.one === a.one && b.text === a.text));
   if (!rows.length) return null;
-  const row = ({ tool, text, exit_code: code, at, error, one }) => h('li',
-    h('div.row', sign('✗', 'bad'), tool && h('span', tool), h('code.grow.strong', text),
-      code != null && h('span.bad', `exit code ${code}`), at && moment(at),
-      one.changed?.from && linked('Back to before this prompt', href('restore', one.changed.from, { before: text }), { kind: 'small' })),
-    error && h('pre.output', error),
-    one.prompt && h('p.muted.ellipsis', 'Prompt: ', one.prompt));
-  return section(`✗ What failed (${number(rows.length)})`, h('ul.items', rows.slice(0, FAILED_SHOWN).map(row)),
+  const row = (call) => failed(call, call.one?.changed?.from && linked('Back to before this prompt',
+    href('restore', call.one.changed.from, { before: call.text }), { kind: 'small', title: call.prompt }));
+  return section(`✗ What failed (${number(rows.length)})`, h('ul.items.failing', rows.slice(0, FAILED_SHOWN).map(row)),
     rows.length > FAILED_SHOWN && h('p.muted', `… and ${number(rows.length - FAILED_SHOWN)} more, prompt by prompt below.`));
 }
 
@@ -128,7 +122,7 @@ function charts(session, course, checkpoints) {
 
 const short10 = (v) => (v >= 1e6 ? `${v / 1e6} M` : v >= 1000 ? `${v / 1000} k` : String(v));
 
-async function detail(ctx, session, status, fails) {
+async function detail(ctx, session, status, told, fails) {
   const { id } = session;
   const [report, course, brief, made] = await Promise.all([
     get(sessionAt(id, '/report'), {}, ctx), get(sessionAt(id, '/course'), {}, ctx), get(sessionAt(id, '/recall'), {}, ctx),
@@ -139,17 +133,14 @@ async function detail(ctx, session, status, fails) {
   const found = verdict(session, brief.latest_at);
   const last = brief.last_checkpoint;
   const resume = resumeOf(session, crashed, course);
-  const changed = report.changed;
-  const unfinished = report.unfinished;
-  const { totals } = report;
+  const again = resume.startsWith('rappel recall') ? 'recall' : 'resume';
+  const { changed, unfinished, totals } = report;
   const from = changed?.from;
   const to = changed?.to ?? last?.id;
   ctx.keys({
-    c: { does: 'Compare with the start', run: () => from && ctx.navigate(href('compare', null, { from, to })) },
+    c: { does: 'Compare with the start', run: () => from && ctx.navigate(comparison(from, to)) },
     b: { does: 'Back to before this run', run: () => from && ctx.navigate(href('restore', from)) },
     r: { does: 'Restore its last checkpoint', run: () => last && ctx.navigate(href('restore', last.id)) },
-    o: { does: 'Open the session', run: () => ctx.navigate(href('session', id)) },
-    p: { does: 'Replay', run: () => ctx.navigate(href('replay', id)) },
   });
   return h('div.stack.run',
     h('section', { class: `card verdict ${found.kind}`, 'aria-label': 'How it ended' },
@@ -158,13 +149,14 @@ async function detail(ctx, session, status, fails) {
           h('p.verdict-text', h('span.big', { class: found.kind, 'aria-hidden': 'true' },
           found.mark), h('span', h('strong', found.text), found.at && [found.live ? '; last heard of ' : ' ', time(found.at)], '.'), fails)),
         h('div.actions',
-          from && to && linked('Compare with start', href('compare', null, { from, to }), { key: 'c' }),
+          from && to && linked('Compare with start', comparison(from, to), { key: 'c' }),
           from && linked('Back to before this run', href('restore', from), { key: 'b', title: 'To the state before its first change' }),
           last?.restorable && linked('Restore its last state', href('restore', last.id), { key: 'r', title: `To its last checkpoint, ${exact(last.created_at)}` }),
-          copy('Copy resume command', resume))),
+          copy(`Copy ${again} command`, resume))),
       crashed?.still_running && h('p.note.warn', `Its command still runs (process ${crashed.still_running}), but nobody saves its work.`),
-      unfinished.length > 0 && h('div', { class: `note ${found.live ? '' : 'bad'}` },
-        h('strong', found.live ? `${plural(unfinished.length, 'tool call')} at work:` : `${plural(unfinished.length, 'tool call')} did not finish:`), unfinished.map((call) => h('div.row', h('span', call.tool ?? 'Command'), h('code.grow', call.text), h('span', 'since ', moment(call.at))))),
+      unfinished.length > 0 && h('div.note', { class: found.live ? '' : 'bad' },
+        h('strong', `${plural(unfinished.length, 'tool call')} ${found.live ? 'at work' : 'did not finish'}:`),
+        unfinished.map((call) => h('div.row', h('span', call.tool ?? 'Command'), h('code.grow', call.text), h('span', 'since ', moment(call.at))))),
       facts([
         ['Last checkpoint', last ? h('span',
           checkpointLink(last.id, titleOf(checkpoints.find((one) => one.id === last.id) ?? last)), ' ', time(last.created_at, { class: 'muted' })) : 'none'],
@@ -178,10 +170,10 @@ async function detail(ctx, session, status, fails) {
         ['Session', h('a.mono', { href: href('session', id) }, id)],
         ['Replay', h('a', { href: href('replay', id) }, 'step by step')],
       ]),
-      h('div.row', h('span.muted', 'Resume with'), command(resume))),
+      h('div.row', h('span.muted', again === 'resume' ? 'Resume with' : 'What it knew'), command(resume))),
     report.warnings.map((text) => h('p.note.warn', text)),
     report.continued_by.map((next) => h('p.note', 'Taken up again by ', h('a', { href: href('runs', null, { session: next }) }, next))),
-    whatFailed(report),
+    whatFailed(report, told.outcomes.filter((one) => one.session === id)),
     charts(session, course, checkpoints),
     session.exit?.output?.length > 0 && section('Last lines that it wrote', h('pre.output.tail', { tabindex: '0' }, session.exit.output.join('\n'))),
     changed && countOf(changed.files) > 0 && section('Files modified',
@@ -191,7 +183,7 @@ async function detail(ctx, session, status, fails) {
 }
 
 async function load(ctx) {
-  const [{ sessions }, status, told] = await Promise.all([get('/api/sessions', {}, ctx), get('/api/status', {}, ctx), failing.load(ctx)]);
+  const [sessions, status, told] = await Promise.all([loadSessions(ctx), get('/api/status', {}, ctx), failing.load(ctx)]);
   const runs = runsOf(sessions);
   if (!runs.length) {
     return h('div.view', head('Runs', 'How each run ended, and the way back.'),
@@ -201,7 +193,7 @@ async function load(ctx) {
   const row = (one) => h('li', h('a', { href: href('runs', null, { session: one.id }), 'aria-current': one.id === chosen.id ? 'true' : null },
     h('span.name', nameOf(one)), h('span.row', verdictBadge(one), fails(one), h('span.muted', agentOf(one)), time(one.ended_at ?? one.started_at, { class: 'muted' }))));
   const fails = ({ id }) => {
-    const found = told.failing.filter((one) => one.session === id && one.is_check && !one.taken_back);
+    const found = failing.checks(told, id);
     return found.length > 0 && badge(`✗ ${plural(found.length, 'check fails', 'checks fail')}`, 'bad', { title: found.map((one) => one.text).join('\n') });
   };
   const step = (by) => {
@@ -209,16 +201,14 @@ async function load(ctx) {
     if (next) ctx.navigate(href('runs', null, { session: next.id }));
   };
   ctx.keys('Next or previous run', { j: () => step(1), k: () => step(-1) });
-  let soon = null;
   ctx.on('*', (data, name) => {
-    if (name === 'session.started' || name === 'session.ended' || data?.session === chosen.id) soon ??= setTimeout(() => ctx.reload(), 2000);
+    if (/^(session\.(started|ended)|restore\..*)$/.test(name) || data?.session === chosen.id) ctx.reloadSoon(2000);
   });
-  ctx.onLeave(() => clearTimeout(soon));
-  const failed = runs.filter((one) => one.process_gone || one.status === 'failed').length;
+  const bad = runs.filter((one) => one.process_gone || one.status === 'failed').length;
   return h('div.view',
-    head('Runs', `${plural(runs.length, 'run')}${failed ? `, ✗ ${failed} failed or crashed` : ''}.`),
-    failing.card(told),
-    h('div.sides', h('aside.run-list.card.flush', { 'aria-label': 'All runs' }, h('ul', runs.slice(0, 100).map(row))), await detail(ctx, chosen, status, fails(chosen))));
+    head('Runs', `${plural(runs.length, 'run')}${bad ? `, ✗ ${bad} failed or crashed` : ''}.`),
+    status.latest && await undoBar(ctx), failing.card(told),
+    h('div.sides', h('aside.run-list.card.flush', { 'aria-label': 'All runs' }, h('ul', runs.slice(0, 100).map(row))), await detail(ctx, chosen, status, told, fails(chosen))));
 }
 
 export default { title: () => 'Runs', load };

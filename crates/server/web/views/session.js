@@ -4,16 +4,14 @@ import { get, session as sessionAt } from '../api.js';
 import { colour, lines, mark } from '../chart.js';
 import { graph } from '../graph.js';
 import { href } from '../route.js';
-import { attempt, badge, button, copy, duration, empty, exact, facts, fill, h, head, linked, number, plural, section, segmented, short, sign, tick, time } from '../ui.js';
-import { checkpointLink } from '../words.js';
+import { attempt, badge, button, copy, duration, empty, facts, fill, h, head, linked, moment, number, plural, search, seconds, section, segmented, short, sign, tick, time } from '../ui.js';
+import { output, passed } from '../failing.js';
+import { checkpointLink, MARKS } from '../words.js';
 
 /** A tree with more entries than this begins folded. */
 const MANY = 200;
 const percent = (value) => `${Math.round(value * 100)} %`;
 const ms = (when) => new Date(when).getTime();
-const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-/** A moment to the second; the whole date on hover. */
-export const moment = (when) => h('time.mono.nowrap', { datetime: when, title: exact(when), 'data-fixed': true }, TIME.format(new Date(when)));
 
 const SIGNALS = { 2: 'INT', 6: 'ABRT', 9: 'KILL', 11: 'SEGV', 13: 'PIPE', 15: 'TERM' };
 
@@ -50,7 +48,7 @@ export const total = (tokens) => tokens.input + tokens.output + tokens.cache_rea
 /** What a tool was called with, in a line. */
 export function said(value) {
   if (value == null) return '';
-  if (typeof value === 'string') return value;
+  if (typeof value !== 'object') return String(value);
   for (const key of ['command', 'file_path', 'pattern', 'path', 'query', 'url', 'description', 'prompt']) if (typeof value[key] === 'string') return value[key];
   return JSON.stringify(value);
 }
@@ -87,7 +85,6 @@ function activity(state, end) {
   return all.sort((a, b) => a.from - b.from);
 }
 
-const MARKS = { prompt: '›', thought: '…', tool: '⚙', command: '$', check: '✓', note: '✎' };
 const signOf = (one) => (one.failed ? '✗' : one.running ? '▶' : MARKS[one.kind]);
 const outcome = (one) => (one.failed ? 'failed' : one.running ? 'not finished' : one.kind === 'check' ? 'passed' : '');
 
@@ -129,11 +126,7 @@ function hypotheses(now, course, range, goTo) {
 
 function beliefs() {
   const body = h('div.stack');
-  let last = '';
   const draw = (state) => {
-    const text = JSON.stringify([state.beliefs, state.belief_dependencies, state.contradictions]);
-    if (text === last) return;
-    last = text;
     const against = new Set(state.contradictions.flatMap((one) => [one.first, one.second]));
     const names = new Map([...state.beliefs, ...state.hypotheses].map((one) => [one.id, one.text]));
     fill(body, state.beliefs.length
@@ -155,9 +148,10 @@ function listed(title, items) {
 const gaps = () => listed('Gaps', (state) => state.gaps.map((one) => h('li',
   h('div.row', badge(one.filled ? '✓ answered' : '? open', one.filled ? 'good' : 'warn'), h('span.grow', one.text)), one.filled && h('p.sub', `Answer: ${one.answer}`))));
 
-const checks = () => listed('Verifications', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one) => h('li',
-  h('div.row', badge(one.passed ? '✓ passed' : '✗ failed', one.passed ? 'good' : 'bad'),
-    h('span.grow', one.text), moment(one.created_at)), one.output && h('pre.output', one.output))));
+const checks = () => listed('Verifications', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one, at) => h('li',
+  h('div.row', passed(one.passed),
+    h('span.grow', one.text), moment(one.created_at)),
+  one.output && h('details', { open: at === 0 }, h('summary.muted', 'Output'), output(one.output)))));
 
 const notes = () => listed('Notes', (state) => [...state.notes].reverse().map((one) => h('li', h('div.row', h('span.grow', one.text), moment(one.created_at)))));
 
@@ -172,8 +166,7 @@ function work(ctx, range) {
   const keep = () => ctx.keep({ show: chosen.how === 'log' ? 'log' : null, failures: chosen.failures ? 'yes' : null, find: chosen.text || null });
   const ways = segmented('How to show it', [['tree', 'Tree and bars'], ['log', 'Log']], chosen.how,
     (how) => { chosen.how = how; keep(); draw(); });
-  const find = h('input', { type: 'search', placeholder: 'Search',
-    'aria-label': 'Search in what happened', value: chosen.text, oninput: () => { chosen.text = find.value; keep(); draw(); } });
+  const find = search('Search in what happened', (text) => { chosen.text = text; keep(); draw(); }, { value: chosen.text });
   const failing = tick('Only failures', chosen.failures, (on) => { chosen.failures = on; keep(); draw(); });
   const count = h('span.muted', { role: 'status' });
 
@@ -197,22 +190,24 @@ function work(ctx, range) {
       kind: 'line', 'aria-expanded': String(open.has(key)), 'aria-label': `${one.kind}${outcome(one) ? `, ${outcome(one)}` : ''}: ${one.title.slice(0, 200)}`,
       onclick: () => { if (!open.delete(key)) open.add(key); detail.hidden = !open.has(key); name.setAttribute('aria-expanded', String(open.has(key))); },
     });
-    const told = `${TIME.format(one.from)}${took ? ` · ${took}` : ''}`;
+    const told = `${seconds(one.from)}${took ? ` · ${took}` : ''}`;
     return h('li', { class: one.failed ? 'failed' : null },
       h('div.bar-row', name, h('span.track', { title: told }, bar(one)),
       h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
   };
   const tree = (list) => {
-    const groups = [];
-    for (const one of list) {
+    const wanted = new Set(list);
+    let groups = [{ prompt: null, rest: [] }];
+    for (const one of items) {
       if (one.kind === 'prompt') groups.push({ prompt: one, rest: [] });
-      else if (groups.length) groups.at(-1).rest.push(one);
-      else groups.push({ prompt: null, rest: [one] });
+      else if (wanted.has(one)) groups.at(-1).rest.push(one);
     }
+    // A filtered tree keeps the prompts that its entries belong to.
+    groups = groups.filter(({ prompt, rest }) => rest.length || wanted.has(prompt));
     return [h('p.sub',
       'All bars share one scale: the time of the whole session. A grey bar is a prompt at work.'),
       h('ul.tree', h('li.bar-row.axis-row', { 'aria-hidden': 'true' }, h('span'),
-      h('span.track', h('span', TIME.format(range[0])), h('span', TIME.format(range[1]))), h('span.took')),
+      h('span.track', h('span', seconds(range[0])), h('span', seconds(range[1]))), h('span.took')),
       groups.map(({ prompt, rest }, place) => {
         const key = prompt?.id ?? '';
         // Of a long session only the newest prompt is open at first.
@@ -229,8 +224,8 @@ function work(ctx, range) {
           h('span', { class: `took ${failed ? 'bad' : 'muted'}` }, failed ? `✗ ${failed} failed` : duration(last - prompt.from))), below);
       }))];
   };
-  const log = (list) => h('pre.log', { tabindex: '0', 'aria-label': 'What happened, as text' }, list.map((one) => {
-    const begin = `${TIME.format(one.from)} ${signOf(one)} ${one.kind.padEnd(8)}`;
+  const log = (list) => h('pre.output.log', { tabindex: '0', 'aria-label': 'What happened, as text' }, list.map((one) => {
+    const begin = `${seconds(one.from)} ${signOf(one)} ${one.kind.padEnd(8)}`;
     const text = [one.title, one.detail].filter(Boolean).join('\n').replaceAll('\n', `\n${' '.repeat(begin.length)}`);
     return h('span', { class: one.failed ? 'bad' : one.kind === 'prompt' ? 'strong' : null }, `${begin}${one.failed ? 'FAILED ' : ''}${text}\n`);
   }));
@@ -238,18 +233,7 @@ function work(ctx, range) {
     const list = wanted();
     fill(count, `${plural(list.length, 'entry', 'entries')}${omitted ? `; ${number(omitted)} older ones are not shown` : ''}`);
     const none = chosen.failures ? 'Nothing failed.' : chosen.text ? 'Nothing says that.' : 'Nothing happened yet.';
-    fill(place, !list.length ? h('p.muted', none) : chosen.how === 'log' ? log(list) : tree(chosen.failures || chosen.text ? withPrompts(list) : list));
-  };
-  // A filtered tree keeps the prompts that its entries belong to.
-  const withPrompts = (list) => {
-    const kept = new Set(list);
-    let prompt = null;
-    const needed = new Set();
-    for (const one of items) {
-      if (one.kind === 'prompt') prompt = one;
-      else if (kept.has(one) && prompt) needed.add(prompt);
-    }
-    return items.filter((one) => kept.has(one) || needed.has(one));
+    fill(place, !list.length ? h('p.muted', none) : chosen.how === 'log' ? log(list) : tree(list));
   };
   const body = section('What happened', h('div.row', ways, find, failing, count), place);
   return {
@@ -265,9 +249,11 @@ function work(ctx, range) {
 
 export async function loadSession(ctx) {
   const { id } = ctx.params;
-  const [session, latest, course] = await Promise.all([
+  const [session, latest, course, report] = await Promise.all([
     get(sessionAt(id), {}, ctx), get('/api/at', { session: id, when: 'now' }, ctx), get(sessionAt(id, '/course'), {}, ctx),
+    get(sessionAt(id, '/report'), {}, ctx),
   ]);
+  const failures = report.prompts.flatMap((one) => one.failed).map((one) => ms(one.at));
   const last = Math.max(1, latest.event);
   const begin = ms(session.started_at ?? latest.at ?? Date.now());
   const times = course.points.map((one) => ms(one.at)).filter(Boolean);
@@ -299,9 +285,10 @@ export async function loadSession(ctx) {
       found.checkpoint && h('span', ' · last checkpoint before it: ',
         checkpointLink(found.checkpoint, found.sequence == null ? short(found.checkpoint) : `#${found.sequence}`)));
     const { progress, metrics } = found.state;
+    const failed = failures.filter((one) => one <= at).length;
     fill(numbers, facts([
       ['Step', progress.step_number ? `${progress.step_number}${progress.text ? `: ${progress.text}` : ''}` : null],
-      ['Tool calls', `${number(progress.total_tool_calls)}${progress.failed_tool_calls ? `, ✗ ${number(progress.failed_tool_calls)} failed` : ''}`],
+      ['Tool calls', `${number(progress.total_tool_calls)}${failed ? `, ✗ ${number(failed)} failed` : ''}`],
       ['Thoughts', progress.total_thoughts || null],
       ['Tokens', total(progress.tokens) ? number(total(progress.tokens)) : null],
       ['Checkpoints', number(metrics.checkpoints_created)],
@@ -333,24 +320,17 @@ export async function loadSession(ctx) {
     p: { does: 'Replay', run: () => ctx.navigate(href('replay', id)) },
   });
   ctx.keys('One event back or forward', { ArrowLeft: () => move(event - 1), ArrowRight: () => move(event + 1) });
-  ctx.keys('Ten events back or forward', { '[': () => move(event - 10), ']': () => move(event + 10) });
   ctx.keys('To the beginning or to now', { Home: () => move(1), End: () => move(last) });
-  let soon = null;
-  ctx.on('*', (data) => {
-    if (data?.session !== id || event !== last || soon) return;
-    soon = setTimeout(() => ctx.reload(), 1500);
-  });
-  ctx.onLeave(() => { clearTimeout(soon); asking?.abort(); });
+  ctx.on('*', (data) => { if (data?.session === id && event === last) ctx.reloadSoon(1500); });
+  ctx.onLeave(() => asking?.abort());
 
   const node = h('div.view.session-view',
     head(nameOf(session), h('span.row', verdictBadge(session), agentOf(session), h('span.mono', id),
       h('span', 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'the session it came from')),
       linked('Report', href('runs', null, { session: id })), linked('Replay', href('replay', id)), course.resume && copy('Copy resume command', course.resume)),
     h('div.card.scrubber',
-      h('div.row', button('◀', { kind: 'small', 'aria-label': 'One event back',
-        title: 'One event back (←)', onclick: () => move(event - 1) }), h('div.grow', slider),
-        button('▶', { kind: 'small', 'aria-label': 'One event forward',
-        title: 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
+      h('div.row', button('◀', { kind: 'small', 'aria-label': 'One event back (←)', onclick: () => move(event - 1) }), h('div.grow', slider),
+        button('▶', { kind: 'small', 'aria-label': 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
       where),
     h('div.card', numbers),
     beside('grid', known.slice(0, 2)), beside('grid thirds', known.slice(2)),

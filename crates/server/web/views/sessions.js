@@ -1,8 +1,8 @@
 // All sessions of the workspace, newest first. `#/session/ID` shows one of them.
 
-import { get } from '../api.js';
 import { href } from '../route.js';
-import { duration, empty, fill, h, head, number, plural, tick, time } from '../ui.js';
+import { duration, empty, fill, h, head, number, plural, search, tick, time } from '../ui.js';
+import { loadSessions } from '../words.js';
 import { agentOf, continues, loadSession, nameOf, verdictBadge } from './session.js';
 
 /** Sessions in the order of a tree: a session that another one sent stands below it. */
@@ -31,11 +31,11 @@ function lasted(one) {
 }
 
 async function list(ctx) {
-  const { sessions } = await get('/api/sessions', {}, ctx);
+  const sessions = await loadSessions(ctx);
   const failed = (one) => one.process_gone || one.status === 'failed';
-  const only = { checked: ctx.query.failures === 'yes' };
-  const box = tick('Only failures', only.checked, (on) => { only.checked = on; changed(); });
-  const find = h('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search sessions', value: ctx.query.find ?? '' });
+  let only = ctx.query.failures === 'yes';
+  const box = tick('Only failures', only, (on) => { only = on; changed(); });
+  const find = search('Search sessions', () => changed(), { value: ctx.query.find ?? '' });
   const rows = h('ul.session-list');
   const row = ([one, depth]) => h('li', { style: { 'padding-left': `${Math.min(depth, 4) * 20}px` } },
     h('a.session-row', { href: href('session', one.id) },
@@ -47,14 +47,12 @@ async function list(ctx) {
       h('span.muted.number', plural(one.events, 'event'))));
   const draw = () => {
     const text = find.value.toLowerCase();
-    const wanted = sessions.filter((one) => (!only.checked || failed(one)) && `${one.id} ${one.task ?? ''} ${one.provider ?? ''}`.toLowerCase().includes(text));
+    const wanted = sessions.filter((one) => (!only || failed(one)) && `${one.id} ${one.task ?? ''} ${one.provider ?? ''}`.toLowerCase().includes(text));
     fill(rows, wanted.length ? tree(wanted).slice(0, 500).map(row) : h('li.muted', 'No session matches.'));
   };
-  const changed = () => { ctx.setQuery({ failures: only.checked ? 'yes' : null, find: find.value || null }); draw(); };
-  find.addEventListener('input', changed);
-  const links = () => [...rows.querySelectorAll('a')];
+  const changed = () => { ctx.setQuery({ failures: only ? 'yes' : null, find: find.value }); draw(); };
   const step = (by) => {
-    const all = links();
+    const all = [...rows.querySelectorAll('a')];
     const at = all.indexOf(document.activeElement);
     all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
   };
@@ -63,12 +61,11 @@ async function list(ctx) {
     '/': { does: 'Search', run: () => find.focus() },
   });
   ctx.keys('Next or previous session', { j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) });
-  for (const name of ['session.started', 'session.ended', 'session.paused', 'session.resumed', 'session.deleted']) ctx.on(name, () => ctx.reload());
+  ctx.on('session.started session.ended session.paused session.resumed session.deleted', () => ctx.reload());
   draw();
   if (!sessions.length) {
     return h('div.view', head('Sessions', 'What agents did, and what they knew.'),
-      empty('No agent has worked here yet. Have your agent recorded:', 'rappel integrate claude'),
-        empty('Or run any command with checkpoints:', 'rappel run -- YOUR COMMAND'));
+      empty('No agent has worked here yet. Have your agent recorded:', 'rappel integrate claude'));
   }
   return h('div.view', head('Sessions', `${number(sessions.length)} in this workspace, newest first.`),
     h('div.row', find, box), h('div.card.flush', rows));

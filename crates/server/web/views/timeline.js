@@ -7,14 +7,15 @@ import * as api from '../api.js';
 import * as failing from '../failing.js';
 import { graph, graphWidth } from '../lanes.js';
 import { Panel } from '../panel.js';
-import { href } from '../route.js';
-import { ancestor, marksOf, promptsOf, restoresOf, rows } from '../rows.js';
-import { hasWords, isBefore, ownTags, sessionName, titleOf, triggerWords } from '../words.js';
-import { ask, attempt, badge, button, empty, fill, h, number, plural, prose, tick, time, toast } from '../ui.js';
+import { comparison, href } from '../route.js';
+import { ancestor, loadPrompts, Names, rows } from '../rows.js';
+import { undoBar } from '../undo.js';
+import { isBefore, loadSessions, ownTags, sessionName, shortSession, triggerWords } from '../words.js';
+import { ask, attempt, badge, button, empty, fill, h, linked, number, plural, prose, search, tick, time, toast } from '../ui.js';
 
 const PAGE = 1000;
 const FIRST = 120;
-/** The first rows wait so long for what fails, in milliseconds. */
+/** The first rows wait so long for what stands above them and for prompts, in milliseconds. */
 const PATIENCE = 300;
 const NO_FILTER = { session: '', tag: '', trigger: '', text: '', failed: '' };
 
@@ -23,12 +24,10 @@ export default {
   css: true,
   async load(ctx) {
     const told = failing.load(ctx);
-    const first = await api.get('/api/timeline', { limit: FIRST, all: true }, ctx);
-    const page = new Timeline(ctx, first);
-    // What fails stands above the rows: they would jump if it came later.
-    const soon = await Promise.race([told, new Promise((done) => { setTimeout(done, PATIENCE); })]);
-    if (soon) await page.refreshOutcomes(soon);
-    else told.then((late) => page.refreshOutcomes(late), () => {});
+    const page = new Timeline(ctx, await api.get('/api/timeline', { limit: FIRST, all: true }, ctx));
+    // What stands above the rows would make them jump if it came later.
+    const above = Promise.all([page.refreshOutcomes(told), page.refreshUndo()]).catch(() => {});
+    await Promise.race([above, new Promise((done) => { setTimeout(done, PATIENCE); })]);
     return page.node;
   },
 };
@@ -38,21 +37,19 @@ class Timeline {
     const { total, next, unreadable } = first;
     Object.assign(this, { ctx, status: null, sessions: [], entries: [], byId: new Map(), total, next, unreadable });
     this.told = { failing: [], outcomes: [] };
-    this.marks = marksOf([], []);
+    this.said = new Map(); // the prompts of sessions whose prompts made no checkpoints
     this.filter = { ...NO_FILTER, ...pick(ctx.query, Object.keys(NO_FILTER)) };
     this.house = ctx.query.house === '1';
     this.open = new Set();
     this.items = [];
     this.rows = new Map(); // key -> {node, item}
     this.selected = ctx.query.at || null;
-    this.trail = []; // where the arrow keys came from
     this.marked = null;
     this.found = null;
     this.take(first.checkpoints);
     this.build();
-    this.layout();
     this.measure();
-    this.drawCount();
+    this.redraw();
     this.live();
     this.keys();
     if (this.next) this.loadRest();
@@ -64,9 +61,9 @@ class Timeline {
 
   take(list) {
     for (const entry of list) {
-      if (!this.byId.has(entry.id)) this.entries.push(entry);
-      else Object.assign(this.byId.get(entry.id), entry);
-      this.byId.set(entry.id, this.byId.get(entry.id) ?? entry);
+      const known = this.byId.get(entry.id);
+      if (known) Object.assign(known, entry);
+      else { this.entries.push(entry); this.byId.set(entry.id, entry); }
     }
   }
 
@@ -76,12 +73,8 @@ class Timeline {
         const page = await api.get('/api/timeline', { limit: PAGE, all: true, after: this.next }, this.ctx);
         this.take(page.checkpoints);
         this.next = page.next;
-        this.setMarks();
-        this.layout();
-        this.draw();
+        this.redraw();
       }
-      this.drawChoices();
-      this.drawCount();
     } catch (error) {
       if (error.name !== 'AbortError') toast('Older checkpoints could not be loaded. Reload the page.', { kind: 'bad' });
     }
@@ -92,10 +85,7 @@ class Timeline {
     const page = await api.get('/api/timeline', { limit: 100, all: true }, this.ctx);
     const fresh = page.checkpoints.filter((one) => !this.byId.has(one.id));
     for (const one of this.entries) one.current = false;
-    for (const one of page.checkpoints) {
-      if (this.byId.has(one.id)) Object.assign(this.byId.get(one.id), one);
-      else this.byId.set(one.id, one);
-    }
+    this.take(page.checkpoints);
     if (fresh.length === page.checkpoints.length && page.next) return this.ctx.reload();
     // A page is in order, so what is new goes where the page has it.
     const known = new Set(page.checkpoints.map((one) => one.id));
@@ -104,33 +94,37 @@ class Timeline {
     this.total = page.total;
     const before = this.items.length;
     const away = scrollY > this.list.offsetTop + this.rowHeight;
-    this.setMarks();
-    this.layout();
+    this.redraw(new Set(fresh.map((one) => one.id)));
     if (away) scrollBy(0, (this.items.length - before) * this.rowHeight);
-    this.draw(new Set(fresh.map((one) => one.id)));
-    this.drawChoices();
-    this.drawCount();
     return undefined;
   }
 
   /** How checks and calls ended: the signs of the rows, and what fails now. */
-  async refreshOutcomes(told = null) {
-    this.told = told ?? await failing.load(this.ctx);
-    this.setMarks();
-    fill(this.alarm, failing.card(this.told));
-    if (this.filter.failed) { this.layout(); this.drawCount(); }
-    this.drawChoices();
-    this.draw();
+  async refreshOutcomes(told = failing.load(this.ctx)) {
+    [this.told, this.said] = await Promise.all([told, loadPrompts(this.ctx, this.entries)]);
+    const alarm = JSON.stringify(this.told.failing);
+    if (alarm !== this.alarmed) fill(this.alarm, failing.card(this.told, { brief: true }));
+    this.alarmed = alarm;
+    this.redraw();
   }
 
-  setMarks() {
-    this.marks = marksOf(this.entries, this.told.outcomes);
-    this.restores = restoresOf(this.entries);
+  /** Offers to take back the last restore, while that is possible. */
+  async refreshUndo() {
+    const went = this.entries.some((one) => one.trigger === 'pre-restore');
+    fill(this.undo, went && await undoBar(this.ctx));
+  }
+
+  /** Draws everything anew from what is known. */
+  redraw(fresh) {
+    this.names = new Names(this.entries, this.told.outcomes);
+    this.layout();
+    this.draw(fresh);
+    this.drawChoices();
+    this.drawCount();
   }
 
   async refreshStatus() {
-    const [status, { sessions }] = await Promise.all(
-      ['/api/status', '/api/sessions'].map((path) => api.get(path, {}, this.ctx)));
+    const [status, sessions] = await Promise.all([api.get('/api/status', {}, this.ctx), loadSessions(this.ctx)]);
     Object.assign(this, { status, sessions });
     this.drawChoices();
     const told = JSON.stringify([this.atWork(), pick(status, ['unsaved', 'unsaved_git', 'unsaved_databases', 'crashed_sessions', 'latest', 'state', 'reasons'])]);
@@ -142,12 +136,12 @@ class Timeline {
 
   live() {
     const { ctx } = this;
-    const soon = later(250, () => Promise.all([this.refresh(), this.refreshStatus()]).catch(() => {}));
+    const soon = later(250, () => Promise.all([this.refresh(), this.refreshStatus(), this.refreshUndo()]).catch(() => {}));
     const status = later(2000, () => this.refreshStatus().catch(() => {}));
     const outcomes = later(1000, () => this.refreshOutcomes().catch(() => {}));
-    for (const name of ['checkpoint', 'journal', 'tool.finished', 'restore.done', 'restore.undone']) ctx.on(name, outcomes);
-    for (const name of ['checkpoint', 'checkpoint.undeleted', 'restore.done', 'restore.undone', 'restore.redone']) ctx.on(name, soon);
-    for (const name of ['session.started', 'session.ended', 'session.paused', 'session.resumed', 'tool.finished']) ctx.on(name, status);
+    ctx.on('checkpoint journal tool.finished restore.done restore.undone', outcomes);
+    ctx.on('checkpoint checkpoint.undeleted restore.done restore.undone restore.redone', soon);
+    ctx.on('session.started session.ended session.paused session.resumed tool.finished', status);
     ctx.on('checkpoint.deleted', ({ checkpoint }) => {
       const gone = this.byId.get(checkpoint);
       for (const one of this.entries) if (one.parent === checkpoint) one.parent = gone?.parent ?? null;
@@ -160,16 +154,15 @@ class Timeline {
       const fresh = known && await api.get(api.checkpoint(checkpoint), {}, ctx).catch(() => null);
       if (!fresh) return;
       Object.assign(known, pick(fresh.checkpoint, ['tags', 'description', 'pinned']));
-      this.layout();
-      this.draw();
+      this.redraw();
     });
     ctx.on('reset', () => ctx.reload());
     const poll = setInterval(() => { if (!document.hidden) status(); }, 15_000);
     const scroll = () => { this.pending ??= requestAnimationFrame(() => { this.pending = null; this.draw(); }); };
-    const resize = () => { this.measure(); this.layout(); this.rows.clear(); this.list.replaceChildren(); this.draw(); };
-    addEventListener('scroll', scroll, { passive: true });
-    addEventListener('resize', resize);
-    ctx.onLeave(() => { clearInterval(poll); removeEventListener('scroll', scroll); removeEventListener('resize', resize); });
+    const resize = () => { this.measure(); this.rows.clear(); this.list.replaceChildren(); this.redraw(); };
+    addEventListener('scroll', scroll, { passive: true, signal: ctx.signal });
+    addEventListener('resize', resize, { signal: ctx.signal });
+    ctx.onLeave(() => { this.markNote?.remove(); clearInterval(poll); });
   }
 
   // ---- Which rows there are
@@ -180,29 +173,25 @@ class Timeline {
 
   matches(entry) {
     const { session, tag, trigger, text, failed } = this.filter;
-    if (failed && !this.outcomesOf(entry).some((one) => !one.passed)) return false;
+    if (failed && !this.names.outcomes(entry).some((one) => !one.passed)) return false;
     if (session && entry.session_id !== session) return false;
     if (trigger && entry.trigger !== trigger) return false;
     if (tag && !entry.tags.includes(tag)) return false;
     if (!text) return true;
     if (this.found?.has(entry.id)) return true;
-    const words = [this.titleOf(entry), entry.id, entry.branch, entry.session_id, triggerWords(entry.trigger), ...entry.tags];
+    const words = [this.names.of(entry), entry.id, entry.branch, entry.session_id, triggerWords(entry.trigger), ...entry.tags];
     return words.some((one) => one?.toLowerCase().includes(text.toLowerCase()));
   }
 
-  /** The outcomes that belong to a checkpoint; those of its whole work to a prompt. */
-  outcomesOf({ id }) {
-    return this.marks.during.get(id) ?? this.marks.held.get(id) ?? [];
+  /** The outcomes that a row tells of: those of its checkpoint, or of all that its group folds. */
+  outcomesOf({ entry, heading, run }) {
+    if (!run || (heading && !heading.spoken)) return this.names.outcomes(heading ?? entry);
+    const all = run.flatMap((one) => this.names.held.get(one.id) ?? []);
+    return all.filter((one, at) => all.findIndex((other) => other.text === one.text && other.passed === one.passed) === at);
   }
 
-  /** A checkpoint of a check is called like the check; a save before a restore like its target. */
-  titleOf(entry) {
-    const { id, trigger, description } = entry;
-    const { during, held } = this.marks;
-    const target = this.byId.get(this.restores?.get(id));
-    const known = { prompt: during.get(id)?.[0].prompt, 'verification-complete': held.get(id)?.[0].text };
-    if (target) known['pre-restore'] = `Before going back to “${titleOf(target)}”`;
-    return (!hasWords(description) && known[trigger]) || titleOf(entry);
+  titleOf({ entry, heading, run, count }) {
+    return run && !heading ? plural(count, 'automatic checkpoint') : this.names.of(heading ?? entry);
   }
 
   /** Decides which rows are shown, and where their lines go. */
@@ -210,7 +199,7 @@ class Timeline {
     Object.assign(this, rows(this, this.filtering ? (entry) => this.matches(entry) : null));
     this.index = new Map(this.items.map((item, at) => [item.key, at]));
     this.list.style.setProperty('--graph', `${graphWidth(this.lanes)}px`);
-    this.list.style.height = `${this.items.length * (this.rowHeight ?? 36)}px`;
+    this.list.style.height = `${this.items.length * this.rowHeight}px`;
   }
 
   // ---- The page
@@ -219,21 +208,19 @@ class Timeline {
     this.list = h('ol.tl-rows', { 'aria-label': 'Checkpoints, newest first' });
     this.panel = new Panel(this);
     this.note = h('div', { hidden: true });
-    this.alarm = h('div.tl-alarm');
+    this.alarm = h('div.tl-above');
+    this.undo = h('div.tl-above');
     this.count = h('p.sub', { role: 'status' });
     this.bar = h('div.tl-filters', { role: 'search' });
     this.node = h('div.view.tl',
       h('div.head', h('div', h('h1', 'Timeline'), this.count),
         h('div.actions', button('Save now', { kind: 'primary', onclick: () => this.save() }))),
       this.unreadable.length > 0 && h('p.note.warn', `${plural(this.unreadable.length, 'checkpoint')} cannot be read. `, prose('`rappel verify` tells why.')),
-      this.alarm, this.bar,
+      this.undo, this.alarm, this.bar,
       h('div.tl-body', h('div.stack.tl-list', this.list, this.note), this.panel.node));
-    this.text = h('input', { type: 'search', placeholder: 'Filter by text', 'aria-label': 'Filter by text', value: this.filter.text });
-    this.text.addEventListener('input', later(150, () => this.setFilter({ text: this.text.value.trim() })));
+    this.text = search('Filter by text', later(150, (text) => this.setFilter({ text })), { value: this.filter.text });
     this.selects = h('div.row');
     this.bar.append(this.text, this.selects);
-    this.drawChoices();
-    this.drawCount();
     if (this.filter.text) this.search();
   }
 
@@ -253,8 +240,8 @@ class Timeline {
       return node;
     };
     const sessions = [...this.sessions.map((one) => [one.id,
-      `${sessionName(one.id)}${one.task ? ` · ${one.task.slice(0, 40)}` : ''}`]), ...others.map((id) => [id, sessionName(id)])];
-    const house = (on) => { this.house = on; this.keepQuery(); this.layout(); this.draw(); this.drawCount(); };
+      `${one.task ? `${one.task.slice(0, 40)} · ` : ''}${shortSession(one.id)}`]), ...others.map((id) => [id, shortSession(id)])];
+    const house = (on) => { this.house = on; this.keepQuery(); this.redraw(); };
     if (this.selects.contains(document.activeElement)) return;
     fill(this.selects,
       choice('session', 'Any session', sessions),
@@ -283,12 +270,8 @@ class Timeline {
     this.layout();
     if (!this.index.has(this.selected)) { this.selected = null; this.drawPanel(); }
     this.keepQuery();
-    this.rows.clear();
-    this.list.replaceChildren();
     scrollTo(0, 0);
-    this.drawCount();
-    this.draw();
-    this.drawChoices();
+    this.redraw();
     if (this.filter.text) this.search();
   }
 
@@ -303,19 +286,16 @@ class Timeline {
     const answer = await api.get('/api/find', { text, limit: 200, all: true }, this.ctx).catch(() => null);
     if (!answer || text !== this.filter.text) return;
     this.found = new Set((answer.checkpoints ?? []).map((one) => one.id));
-    this.layout();
-    this.drawCount();
-    this.draw();
+    this.redraw();
   }
 
   measure() {
     this.rowHeight = matchMedia('(max-width: 760px)').matches ? 62 : 36;
-    this.list.style.height = `${this.items.length * this.rowHeight}px`;
   }
 
   /** Puts the rows in sight into the document. */
   draw(fresh = new Set()) {
-    if (!this.rowHeight || !this.list.isConnected) return;
+    if (!this.list.isConnected) return;
     const top = this.list.getBoundingClientRect().top;
     const first = Math.max(0, Math.floor(-top / this.rowHeight) - 12);
     const last = Math.min(this.items.length, Math.ceil((innerHeight - top) / this.rowHeight) + 12);
@@ -326,9 +306,9 @@ class Timeline {
       const item = this.items[at];
       wanted.add(item.key);
       const { kind, entry, place, open, count, inner } = item;
-      const outcomes = entry && this.outcomesOf(item.heading ?? entry).map((one) => one.passed);
-      const print = JSON.stringify([kind === 'now' && this.statusTurn, at, this.lanes, place, kind, open, count, inner,
-        entry && [entry.tags, entry.description, entry.pinned, entry.current], outcomes]);
+      const about = entry && [entry.tags, entry.pinned, entry.current, this.titleOf(item), sessionName(entry.session_id ?? ''),
+        this.outcomesOf(item).map((one) => one.passed)];
+      const print = JSON.stringify([kind === 'now' && this.statusTurn, at, this.lanes, place, kind, open, count, inner, about]);
       const known = this.rows.get(item.key);
       if (known?.print === print) { below = known.node; continue; }
       const node = this.row(item, at);
@@ -350,18 +330,19 @@ class Timeline {
   }
 
   row(item, at) {
-    const node = h('li', { class: `tl-row ${item.kind}${item.inner ? ' inner' : ''}`,
+    const node = h('li', { class: `tl-row ${item.kind}${item.inner ? ' inner' : ''}${item.entry?.trigger === 'manual' ? ' hand' : ''}`,
       style: { top: `${at * this.rowHeight}px` }, 'aria-current': item.key === this.selected ? 'true' : null, dataset: { key: item.key } });
     node.append(graph(item, this.lanes, this.rowHeight));
     node.append(...(item.kind === 'now' ? this.nowCells() : this.cells(item)));
     node.addEventListener('click', (event) => {
-      if (event.target.closest('button')) return;
+      if (event.target.closest('button, .tl-act')) return;
       const link = event.target.closest('a');
       if (link && (event.ctrlKey || event.metaKey || event.shiftKey)) return;
       if (link && !wide()) return;
       event.preventDefault();
-      if (item.key === this.selected && link) this.ctx.navigate(link.getAttribute('href'));
-      else if (wide()) this.select(item.key, { focus: true });
+      if (item.key === this.selected && link && (item.heading || !item.group)) this.ctx.navigate(link.getAttribute('href'));
+      else if (link && item.group && !(item.open && item.heading)) this.fold(item);
+      if (wide()) this.select(this.items.find((one) => one.group && one.group === item.group)?.key ?? item.key, { focus: true });
     });
     return node;
   }
@@ -375,53 +356,54 @@ class Timeline {
     if (!this.status) return [h('span.tl-title', h('a', { href: href('timeline') }, 'Now'), h('span.muted', 'looking …'))];
     const { unsaved, unsaved_databases: databases, unsaved_git: git, latest_at: at } = this.status;
     const sessions = this.atWork();
-    const parts = [unsaved ? plural(unsaved, 'file') : null, git ? 'git' : null, databases.length ? plural(databases.length, 'database') : null].filter(Boolean);
+    const last = this.current()?.id ?? 'latest';
+    const parts = [unsaved > 0 && plural(unsaved, 'file'), git && 'git', databases.length > 0 && plural(databases.length, 'database')].filter(Boolean);
     const words = parts.length ? `${parts.join(', ')} changed since the last checkpoint` : at ? 'everything is saved' : 'nothing is saved yet';
     return [
-      h('span.tl-title', h('a',
-        { href: parts.length ? href('compare', null,
-        { from: this.current()?.id ?? 'latest', to: 'now' }) : href('timeline') }, 'Now'), h('span', { class: parts.length ? 'warn' : 'muted' }, words)),
-      h('span.tl-meta', sessions.slice(0,
-        2).map((id) => h('a.badge.info', { href: href('session', id), title: id },
-        `${sessionName(id)} at work`)), sessions.length > 2 && badge(`${sessions.length - 2} more`)),
+      h('span.tl-title', h('a', { href: parts.length ? comparison(last) : href('timeline') }, 'Now'),
+        h('span', { class: parts.length ? 'warn' : 'muted' }, words)),
+      h('span.tl-meta', sessions.slice(0, 2).map((id) => h('a.badge.info', { href: href('session', id), title: id }, `at work: ${sessionName(id)}`)),
+        sessions.length > 2 && badge(`${sessions.length - 2} more`)),
       h('span.tl-changes'),
       time(at, { class: 'tl-time' }),
-      h('span.tl-act', parts.length ? button('Undo these',
-        { kind: 'small', title: 'Go back to the last checkpoint', onclick: () => this.ctx.navigate(href('restore', this.current()?.id ?? 'latest')) }) : null),
+      h('span.tl-act', parts.length > 0 && button('Discard these changes…',
+        { kind: 'small', title: 'See what going back to the last checkpoint would do', onclick: () => this.ctx.navigate(href('restore', last)) })),
     ];
   }
 
   cells(item) {
     const { entry, kind } = item;
     const tags = ownTags(entry.tags);
-    const changed = kind === 'entry' ? entry.changed : item.changed;
+    const session = item.session ?? entry.session_id;
     const heading = kind === 'head' || kind === 'title';
     const prompt = heading ? item.heading : null;
-    const title = heading && !prompt ? plural(item.count, 'automatic checkpoint') : this.titleOf(prompt ?? entry);
-    const outcomes = item.start || (heading && !prompt) ? [] : this.outcomesOf(prompt ?? entry);
-    const own = !heading && entry.trigger === 'verification-complete' ? outcomes[0] : null;
+    const title = this.titleOf(item);
+    const outcomes = item.start ? [] : this.outcomesOf(item);
+    const own = heading ? null : this.names.check(entry);
     const link = prompt ?? entry;
+    const place = link.spoken ? href('session', link.session_id) : href('checkpoint', link.id);
     const fold = heading ? button(item.open ? '▾' : '▸',
       { kind: 'tl-fold plain', 'aria-expanded': String(item.open),
       'aria-label': `${item.open ? 'Fold' : 'Unfold'} ${plural(item.count, 'checkpoint')} of ${title}`, onclick: () => this.fold(item) }) : null;
     return [
       h('span.tl-title', fold, own && failing.sign(own),
-        h('a', { href: href('checkpoint', link.id), title: `${triggerWords(link.trigger)}: ${title}` }, item.start ? `Before: ${title}` : title),
-        heading && h('span.muted.nowrap', `${number(item.count)} inside`),
+        h('a', { href: place, title: `${triggerWords(link.trigger)}: ${title}` }, item.start ? `Before: ${title}` : title),
+        prompt && h('span.muted.nowrap', `${number(item.count)} inside`),
         !own && failing.summary(outcomes),
         heading ? item.kind === 'head' && prompt?.current && badge('you are before this', 'good')
           : entry.current && badge('you are here', 'good')),
       h('span.tl-meta',
-        entry.pinned && !heading && badge('pinned', 'info'),
-        !heading && tags.slice(0, 3).map((tag) => badge(tag, '', { title: `Tag ${tag}` })),
-        !heading && tags.length > 3 && badge(`+${tags.length - 3}`),
+        !heading && [
+          entry.pinned && badge('pinned', 'info'),
+          tags.slice(0, 3).map((tag) => badge(tag, '', { title: `Tag ${tag}` })),
+          tags.length > 3 && badge(`+${tags.length - 3}`),
+          !entry.holds_files && h('span.muted.nowrap', 'agent state only')],
         entry.lineage && badge(`from ${entry.lineage.origin || 'elsewhere'}`, 'warn', { title: entry.lineage.origin }),
-        !heading && !entry.holds_files && h('span.muted.nowrap', 'agent state only'),
-        (heading || !item.inner) && (item.session ?? entry.session_id) && h('span.muted.ellipsis',
-          { title: item.session ?? entry.session_id }, sessionName(item.session ?? entry.session_id))),
-      changes(changed, heading),
+        session && !item.inner && h('span.muted.ellipsis', { title: session }, sessionName(session))),
+      heading ? edits(item.edits) : changes(entry.changed),
       time(entry.created_at, { class: 'tl-time' }),
-      h('span.tl-act', this.before(item) && button('Back to before this', { kind: 'small', onclick: () => this.back(item) })),
+      h('span.tl-act', entry.trigger === 'manual' && !heading && linked('Restore this', href('restore', entry.id), { kind: 'small' }),
+        this.before(item) && button('Back to before this', { kind: 'small', onclick: () => this.back(item) })),
     ];
   }
 
@@ -475,10 +457,10 @@ class Timeline {
 
   /** Unfolds what hides a checkpoint. */
   reveal(id) {
-    if (!this.byId.has(id)) return null;
-    const prompts = promptsOf(this.entries);
-    const group = prompts.get(id);
-    for (const item of this.items) if (item.group && (item.heading?.id === group || !item.heading)) this.open.add(item.group);
+    const entry = this.byId.get(id);
+    const item = this.items.find((one) => one.run?.includes(entry));
+    if (!item) return null;
+    this.open.add(item.group);
     this.layout();
     return this.index.has(id) ? id : this.items.find((item) => item.id === id)?.key ?? null;
   }
@@ -486,44 +468,35 @@ class Timeline {
   move(step) {
     const at = this.index.get(this.selected) ?? -1;
     const next = this.items[Math.min(this.items.length - 1, Math.max(0, at + step))];
-    if (next) { this.trail = []; this.select(next.key, { focus: true }); }
+    if (next) this.select(next.key, { focus: true });
   }
 
-  /** Down the graph: to the parent's row, remembering the way. */
-  toParent() {
-    const item = this.items[this.index.get(this.selected) ?? -1];
-    if (!item) return this.move(1);
-    if (item.kind === 'title') return this.move(1);
-    const shown = new Map(this.items.filter((one) => one.id).map((one) => [one.id, one.key]));
-    const parent = ancestor(this, item, new Set(shown.keys()));
-    if (!parent || !shown.has(parent)) return undefined;
-    this.trail.push([shown.get(parent), item.key]);
-    return this.select(shown.get(parent), { focus: true });
+  /** The selected row. */
+  get item() {
+    return this.items[this.index.get(this.selected)] ?? null;
   }
 
-  /** Up again, the way that `toParent` came; else to the newest row that goes on from here. */
-  toChild() {
-    const [at, from] = this.trail.at(-1) ?? [];
-    if (at === this.selected && this.index.has(from)) { this.trail.pop(); return this.select(from, { focus: true }); }
-    this.trail = [];
-    const item = this.items[this.index.get(this.selected) ?? -1];
-    if (!item) return this.move(-1);
-    const shown = new Set(this.items.filter((one) => one.id).map((one) => one.id));
-    const child = this.items.find((one) => one.kind !== 'title' && one.id && one !== item && ancestor(this, one, shown) === item.id);
-    return child ? this.select(child.key, { focus: true }) : this.move(-1);
+  /** Along the graph: down to the parent's row, or up to the newest row that goes on from here. */
+  follow(up) {
+    const { item } = this;
+    const nodes = this.items.filter((one) => one.id);
+    const shown = new Set(nodes.map((one) => one.id));
+    const next = item?.id && nodes.find((one) => (up ? ancestor(this, one, shown) === item.id : one.id === ancestor(this, item, shown)));
+    if (next) this.select(next.key, { focus: true });
+    else if (up || !item?.id) this.move(up ? -1 : 1);
   }
 
   drawPanel() {
-    if (wide()) this.panel.draw(this.items[this.index.get(this.selected) ?? -1]);
+    if (wide()) this.panel.draw(this.item);
   }
 
   keys() {
-    const item = () => this.items[this.index.get(this.selected) ?? -1] ?? null;
+    const item = () => this.item;
     const checkpoint = () => (item()?.kind === 'now' ? null : (item()?.heading ?? item()?.entry)?.id ?? null);
     const fold = (open) => () => { const one = item(); if (one?.group && one.open !== open) this.fold(one); };
     this.ctx.keys({
-      ArrowDown: { does: 'To the parent', run: () => this.toParent() },
-      ArrowUp: { does: 'Back the same way, or to the child', run: () => this.toChild() },
+      ArrowDown: { does: 'To the parent', run: () => this.follow(false) },
+      ArrowUp: { does: 'To the newest child', run: () => this.follow(true) },
       j: { does: 'Next row', run: () => this.move(1) },
       k: { does: 'Row before', run: () => this.move(-1) },
       ArrowRight: { does: 'Unfold', run: fold(true) },
@@ -534,19 +507,20 @@ class Timeline {
       c: { does: 'Compare with the marked one, or with now', run: () => checkpoint() && this.compare(checkpoint()) },
       s: { does: 'Save now', run: () => this.save() },
       '/': { does: 'Filter', run: () => this.text.focus() },
-      Home: { does: 'Newest', run: () => this.move(-Infinity) },
-      End: { does: 'Oldest', run: () => this.move(Infinity) },
     });
   }
 
   mark(id) {
     this.marked = id;
-    if (id) toast('Marked. Select another one and press c to compare.');
+    this.markNote?.remove();
+    if (id) this.markNote = toast('Marked. Select another one and press c to compare.');
   }
 
+  /** Always from the older one to the newer one. */
   compare(id) {
-    const from = this.marked && this.marked !== id ? this.marked : id;
-    this.ctx.navigate(href('compare', null, { from, to: from === id ? 'now' : id }));
+    const order = this.entries.map((one) => one.id);
+    const [from, to = 'now'] = [...new Set([this.marked ?? id, id])].sort((a, b) => order.indexOf(b) - order.indexOf(a));
+    this.ctx.navigate(comparison(from, to));
   }
 
   async save() {
@@ -559,13 +533,15 @@ class Timeline {
 
 // ---- Parts
 
-function changes(changed, summed = false) {
-  const words = changed ? `${number(changed.added)} added, ${number(changed.modified)} changed, ${number(changed.deleted)} deleted` : null;
+function changes(changed) {
+  const words = changed && `Files: ${number(changed.added)} new, ${number(changed.modified)} changed, ${number(changed.deleted)} deleted`;
   const part = (count, sign, kind) => (count ? h('span', { class: kind }, `${sign}${number(count)}`) : null);
-  return h('span.tl-changes',
-    { title: words && `Files: ${words}${summed ? ', summed over the checkpoints inside' : ''}` },
+  return h('span.tl-changes', { title: words },
     changed && [part(changed.added, '+', 'good'), part(changed.modified, '~', 'info'), part(changed.deleted, '−', 'bad')]);
 }
+
+/** A group knows how often files changed, not how many did. */
+const edits = (count) => h('span.tl-changes.muted', { title: 'Changes of files, added up over the checkpoints inside' }, count > 0 && plural(count, 'edit'));
 
 const pick = (object, names) => Object.fromEntries(names.filter((name) => object[name] != null).map((name) => [name, object[name]]));
 const wide = () => matchMedia('(min-width: 1100px)').matches;
