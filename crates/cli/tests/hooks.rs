@@ -410,8 +410,8 @@ fn a_prompt_is_undone_and_its_words_come_back() {
     assert!(words.contains("tidy up") && words.contains("claude --resume"), "{words}");
     assert!(words.contains("--only agents"), "{words}");
     assert_eq!(agent.world.read("x"), "x\n");
-    let prompts = agent.checkpoints().into_iter().filter(|one| one["trigger"] == "prompt");
-    let id = prompts.last().unwrap()["id"].as_str().unwrap().to_owned();
+    let mut prompts = agent.checkpoints().into_iter().filter(|one| one["trigger"] == "prompt");
+    let id = prompts.next_back().unwrap()["id"].as_str().unwrap().to_owned();
     let session = format!("claude:{SESSION}");
     let back = ["restore", &id, "--only", "agents", "--conversation", &session, "--confirm"];
     let busy = agent.world.command(&back).output().unwrap();

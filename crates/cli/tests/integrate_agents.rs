@@ -1,5 +1,5 @@
 //! `rappel integrate codex` and `gemini`: what they write, that `--remove` takes exactly that out
-//! again, and what `status` says of the trust that these agents ask for.
+//! again, and what `status` says of hooks that are gone or do not run, with what to do.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
@@ -20,13 +20,40 @@ fn run(scene: &Scene, agent: &str, more: &[&str]) -> Value {
     scene.json(&[&["integrate", agent], more].concat())
 }
 
-/// What `status` says of an agent.
-fn state(scene: &Scene, agent: &str) -> Value {
+fn status(scene: &Scene) -> Value {
     let output = scene.run(&["status", "--json"]);
-    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What `status` says of an agent.
+fn integration(scene: &Scene, agent: &str) -> Value {
+    let status = status(scene);
     let all = status["integrations"].as_array().unwrap();
-    let found = all.iter().find(|one| one["agent"] == agent);
-    found.map(|one| one["state"].clone()).unwrap_or_default()
+    all.iter().find(|one| one["agent"] == agent).cloned().unwrap_or_default()
+}
+
+fn state(scene: &Scene, agent: &str) -> Value {
+    integration(scene, agent)["state"].clone()
+}
+
+/// The hints of `status` about integrations; others are about saves.
+fn hints(scene: &Scene) -> Vec<String> {
+    let status = status(scene);
+    let all = status["hints"].as_array().unwrap().iter().map(|hint| hint.as_str().unwrap());
+    all.filter(|hint| !hint.contains("rappel save")).map(str::to_owned).collect()
+}
+
+fn short(scene: &Scene) -> String {
+    String::from_utf8(scene.run(&["status", "--short"]).stdout).unwrap()
+}
+
+/// Has Gemini CLI trust the project.
+fn trust_in_gemini(scene: &Scene) {
+    let root = scene.world.project.root().to_str().unwrap().to_owned();
+    let folder = scene.user().join(".gemini");
+    fs::create_dir_all(&folder).unwrap();
+    let rules = json!({ root: "TRUST_FOLDER" }).to_string();
+    fs::write(folder.join("trustedFolders.json"), rules).unwrap();
 }
 
 #[test]
@@ -117,7 +144,7 @@ fn strange_files_and_links_are_left_alone() {
     for (agent, file) in AGENTS {
         for (text, saying) in [
             ("[]", "line 1"),
-            ("{\n  // mine\n  \"a\": 1\n}", "line 2"),
+            ("{\n  \"a\": 1,\n}", "line 3"),
             ("{\n\"hooks\": null\n}", "line 2"),
             ("{\"hooks\":\n{\"SessionStart\":\n{}}}", "line 3"),
         ] {
@@ -136,6 +163,10 @@ fn strange_files_and_links_are_left_alone() {
         scene.refused(&["integrate", agent], "leads out of");
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
+    // Codex takes no comments.
+    let scene = Scene::new();
+    scene.world.write(".codex/hooks.json", "{\n  // mine\n}");
+    scene.refused(&["integrate", "codex"], "line 2");
     let scene = Scene::new();
     scene.world.write(".codex/config.toml", "a = 1\nb = \n");
     scene.refused(&["integrate", "codex", "--mcp"], "line 2");
@@ -177,7 +208,211 @@ fn codex_gets_a_table_for_its_server_and_the_home_goes_along() {
     fs::write(&config, format!("{text}\n[tui]\ntheme = \"x\"\n")).unwrap();
     run(&scene, "codex", &["--user", "--remove"]);
     let text = fs::read_to_string(&config).unwrap();
-    assert_eq!(text, "# mine\nmodel = \"x\"\n[tui]\ntheme = \"x\"\n");
+    assert_eq!(text, "# mine\nmodel = \"x\"\n\n[tui]\ntheme = \"x\"\n");
+    // The table has the file's line ends.
+    fs::write(&config, "a = 1\r\n").unwrap();
+    run(&scene, "codex", &["--user", "--mcp"]);
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("[mcp_servers.rappel]\r\n"), "{text:?}");
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
+}
+
+#[test]
+fn hooks_that_were_taken_out_by_hand_are_missed_in_every_scope() {
+    let files = [
+        ("claude", ".claude/settings.json", ".claude/settings.json"),
+        ("codex", ".codex/hooks.json", ".codex/hooks.json"),
+        ("gemini", ".gemini/settings.json", ".gemini/settings.json"),
+        ("opencode", ".opencode/plugins/rappel.js", ".config/opencode/plugins/rappel.js"),
+    ];
+    for (agent, project, user) in files {
+        let scene = Scene::new();
+        trust_in_gemini(&scene);
+        for (flag, file) in [("--shared", scene.path(project)), ("--user", scene.user().join(user))]
+        {
+            run(&scene, agent, &[flag]);
+            assert_ne!(integration(&scene, agent), Value::Null);
+            match agent {
+                "opencode" | "codex" => fs::remove_file(&file).unwrap(),
+                _ => fs::write(&file, "{}").unwrap(),
+            }
+            let found = integration(&scene, agent);
+            assert_eq!(found["state"], "gone", "{found}");
+            assert_eq!(found["place"], file.to_str().unwrap());
+            let again = format!("rappel integrate {agent} {flag}");
+            let hints = hints(&scene);
+            assert_eq!(hints[0], again);
+            assert!(hints[1].starts_with(&format!("{again} --remove")), "{hints:?}");
+            assert!(short(&scene).contains(&format!("hooks of {agent} gone")));
+            // A user who does not want them any more says so.
+            let output = scene.run(&["integrate", agent, flag, "--remove"]);
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(integration(&scene, agent), Value::Null);
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_gone_is_told_with_the_scope_of_its_hooks() {
+    for flag in ["--user", ""] {
+        let scene = Scene::new();
+        trust_in_gemini(&scene);
+        let flags: &[&str] = if flag.is_empty() { &[] } else { &[flag] };
+        run(&scene, "gemini", flags);
+        let moved = scene.program.with_file_name("moved");
+        fs::rename(&scene.program, &moved).unwrap();
+        let mut command = std::process::Command::new(&moved);
+        let like = scene.command(&["status", "--json"]);
+        command.args(like.get_args()).current_dir(scene.path("")).env_clear();
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let status: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        assert_eq!(status["integrations"][0]["state"], "missing", "{status}");
+        let again = format!("rappel integrate gemini {flag}");
+        assert!(status["hints"].as_array().unwrap().contains(&json!(again.trim())), "{status}");
+        let file = match flag {
+            "--user" => scene.user().join(".gemini/settings.json"),
+            _ => scene.path(".gemini/settings.json"),
+        };
+        let text = fs::read_to_string(file).unwrap();
+        assert!(text.contains(&format!("`{}`", again.trim())), "{text}");
+    }
+}
+
+#[test]
+fn gemini_hooks_that_are_missing_or_switched_off_are_named() {
+    let scene = Scene::new();
+    trust_in_gemini(&scene);
+    run(&scene, "gemini", &[]);
+    assert_eq!(state(&scene, "gemini"), "installed");
+    let file = ".gemini/settings.json";
+    let whole = scene.world.read(file);
+    let mut settings = scene.settings(file);
+    settings["hooks"].as_object_mut().unwrap().remove("BeforeTool");
+    scene.world.write(file, &settings.to_string());
+    let found = integration(&scene, "gemini");
+    assert_eq!(
+        (&found["state"], &found["missing"]),
+        (&json!("missing-hooks"), &json!(["BeforeTool"]))
+    );
+    assert_eq!(hints(&scene), ["rappel integrate gemini"]);
+    assert!(short(&scene).contains("some hooks of gemini gone"), "{}", short(&scene));
+    let said = String::from_utf8(scene.run(&["status"]).stdout).unwrap();
+    assert!(said.contains("some of its hooks are gone from there: BeforeTool"), "{said}");
+    // Other hooks of that name are none of ours.
+    for (switch, is_off) in [
+        (json!({"enabled": false}), true),
+        (json!({"disabled": ["other", "rappel"]}), true),
+        (json!({"disabled": ["other"], "enabled": true}), false),
+    ] {
+        scene.world.write(file, &whole);
+        let users = scene.user().join(file);
+        let text = format!("// mine\n{}", json!({ "hooksConfig": switch }));
+        fs::write(&users, text).unwrap();
+        let found = integration(&scene, "gemini");
+        assert_eq!(found["state"] == "switched-off", is_off, "{found}");
+        if is_off {
+            let hint = &hints(&scene)[0];
+            assert!(
+                hint.contains("hooksConfig.") && hint.contains(users.to_str().unwrap()),
+                "{hint}"
+            );
+        }
+        // The project says otherwise.
+        let mut settings = scene.settings(file);
+        settings["hooksConfig"] = json!({"enabled": true});
+        scene.world.write(file, &settings.to_string());
+        let is_still_off = switch["disabled"].to_string().contains("rappel");
+        assert_eq!(state(&scene, "gemini") == "switched-off", is_still_off);
+    }
+}
+
+#[test]
+fn comments_in_gemini_settings_stay() {
+    let file = ".gemini/settings.json";
+    let mine =
+        "// mine\n{\n  \"theme\": \"dark\", // at night\n  /* none */\n  \"hooks\": { }\n}\n";
+    let scene = Scene::new();
+    trust_in_gemini(&scene);
+    scene.world.write(file, mine);
+    let before = scene.everything();
+    run(&scene, "gemini", &["--mcp"]);
+    assert_eq!(state(&scene, "gemini"), "installed");
+    assert_eq!(run(&scene, "gemini", &["--mcp"])["changed"], false);
+    run(&scene, "gemini", &["--remove"]);
+    assert_eq!(scene.everything(), before);
+    // A comment that comes after the hooks hides nothing, and stays.
+    let scene = Scene::new();
+    trust_in_gemini(&scene);
+    run(&scene, "gemini", &["--mcp"]);
+    let text = scene.world.read(file).replacen('{', "{\n  // my comment", 1);
+    scene.world.write(file, &text);
+    assert_eq!(state(&scene, "gemini"), "installed");
+    assert_eq!(run(&scene, "gemini", &["--remove"])["changed"], true);
+    assert_eq!(scene.world.read(file), "{\n  // my comment\n}\n");
+}
+
+#[test]
+fn what_was_empty_stays_in_files_that_were_edited_since() {
+    let texts = [
+        ("codex", ".codex/hooks.json", "{\"hooks\":{\"Stop\":[]},\"a\": 1}\n"),
+        (
+            "gemini",
+            ".gemini/settings.json",
+            "{\n  \"hooks\": {\n    \"AfterTool\":[ ]\n  },\n  \"mcpServers\" : { },\n  \"a\": 1\n}\n",
+        ),
+    ];
+    for (agent, file, text) in texts {
+        let scene = Scene::new();
+        scene.world.write(file, text);
+        run(&scene, agent, &["--mcp"]);
+        let edited = |text: &str| text.replace("\"a\": 1", "\"a\": 2");
+        scene.world.write(file, &edited(&scene.world.read(file)));
+        run(&scene, agent, &["--remove"]);
+        assert_eq!(scene.world.read(file), edited(text));
+    }
+}
+
+#[test]
+fn paths_of_this_machine_are_kept_out_of_git_or_told() {
+    let scene = Scene::new();
+    let git = |arguments: &[&str]| rappel_testing::git::git(scene.world.project.root(), arguments);
+    git(&["init", "-q"]);
+    let listed = || git(&["status", "--porcelain", "-uall"]);
+    let before = listed();
+    let answer = run(&scene, "codex", &["--mcp"]);
+    assert!(scene.path(".codex/config.toml").exists());
+    assert_eq!(listed(), before);
+    assert!(!answer["notes"].to_string().contains("this machine"), "{answer}");
+    run(&scene, "codex", &["--remove"]);
+    assert!(!scene.path(".codex").exists());
+    // A file that was there is the user's, and git lists it.
+    scene.world.write(".codex/config.toml", "a = 1\n");
+    let answer = run(&scene, "codex", &["--mcp"]);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("config.toml now names a path of this machine"), "{notes}");
+    assert!(!notes.contains("hooks.json now"), "{notes}");
+    let listing = listed();
+    assert!(listing.contains(".codex/config.toml") && !listing.contains("hooks.json"), "{listing}");
+    // What everybody has names none.
+    let answer = run(&scene, "codex", &["--mcp", "--shared"]);
+    assert!(!answer["notes"].to_string().contains("this machine"), "{answer}");
+}
+
+#[test]
+fn integrate_says_which_commands_go_through_the_model() {
+    let scene = Scene::new();
+    let said = |agent: &str| String::from_utf8(scene.run(&["integrate", agent]).stdout).unwrap();
+    let gemini = said("gemini");
+    let (answered, repeated) = gemini.split_once("go through the model").unwrap();
+    assert!(answered.contains("  rappel undo, ") && !answered.contains("/rappel:undo"));
+    assert!(repeated.contains("/rappel:undo"), "{gemini}");
+    for (agent, typed) in [("claude", "/rappel:undo"), ("opencode", "/rappel/undo")] {
+        let said = said(agent);
+        assert!(said.contains("without the model:\n  ") && said.contains(typed), "{said}");
+        assert!(!said.contains("go through the model"), "{said}");
+    }
+    let help = String::from_utf8(scene.run(&["integrate", "--help"]).stdout).unwrap();
+    assert!(help.contains(".opencode/plugins/rappel.js") && help.contains("`opencode`"), "{help}");
 }
 
 /// The hash by which Codex knows a hook, made by another program than ours.
@@ -222,11 +457,42 @@ fn status_tells_which_hooks_of_codex_are_confirmed() {
     fs::write(&path, &config).unwrap();
     assert_eq!(state(&scene, "codex"), "installed");
     assert_eq!(run(&scene, "codex", &["--user"])["notes"], json!([]));
+    assert!(!short(&scene).contains("codex"), "{}", short(&scene));
+    // The user switches one hook off, or all.
+    let off = config.replacen("trusted_hash", "enabled = false\ntrusted_hash", 1);
+    for (off, saying) in [
+        (off, "enabled = false"),
+        (format!("[features]\nhooks = false\n{config}"), "features.hooks = false"),
+    ] {
+        fs::write(&path, off).unwrap();
+        let found = integration(&scene, "codex");
+        assert_eq!(found["state"], "switched-off", "{found}");
+        assert_eq!(found["switched_off"]["file"], path.to_str().unwrap());
+        let [hint] = &hints(&scene)[..] else { panic!("{:?}", hints(&scene)) };
+        assert!(hint.starts_with("take `") && hint.contains(saying), "{hint}");
+        assert!(short(&scene).contains("hooks of codex switched off"), "{}", short(&scene));
+        let notes = run(&scene, "codex", &["--user"])["notes"].to_string();
+        assert!(notes.contains(saying), "{notes}");
+    }
+    fs::write(&path, &config).unwrap();
+    // One event has lost its hook.
+    let whole = fs::read_to_string(&file).unwrap();
+    let mut settings: Value = serde_json::from_str(&whole).unwrap();
+    settings["hooks"].as_object_mut().unwrap().remove("PreToolUse");
+    fs::write(&file, settings.to_string()).unwrap();
+    let found = integration(&scene, "codex");
+    assert_eq!(found["state"], "missing-hooks", "{found}");
+    assert_eq!(found["missing"], json!(["PreToolUse"]));
+    assert_eq!(hints(&scene), ["rappel integrate codex --user"]);
+    fs::write(&file, whole).unwrap();
     // A hook of the user's before ours moves ours, and so does another time limit.
     let moved =
         fs::read_to_string(&file).unwrap().replacen("\"timeout\": 125", "\"timeout\": 9", 1);
     fs::write(&file, moved).unwrap();
     assert_eq!(state(&scene, "codex"), "changed");
+    let [hint] = &hints(&scene)[..] else { panic!("{:?}", hints(&scene)) };
+    assert!(hint.contains("start codex") && hint.contains("Trust all"), "{hint}");
+    assert!(short(&scene).contains("hooks of codex not confirmed"), "{}", short(&scene));
     // The hash is only ever read.
     assert_eq!(fs::read_to_string(&path).unwrap(), config);
 }
@@ -245,8 +511,11 @@ fn a_project_counts_once_its_agent_trusts_the_folder() {
 
     run(&scene, "gemini", &["--user"]);
     assert_eq!(state(&scene, "gemini"), "untrusted-folder");
-    let trusted = json!({ root: "TRUST_FOLDER" }).to_string();
-    fs::write(scene.user().join(".gemini/trustedFolders.json"), trusted).unwrap();
+    let hints = hints(&scene);
+    assert!(hints.contains(&"start gemini in this folder and say that you trust it".to_owned()));
+    assert!(!hints.iter().any(|hint| hint.contains("integrate")), "{hints:?}");
+    assert!(short(&scene).contains("gemini does not trust this folder"), "{}", short(&scene));
+    trust_in_gemini(&scene);
     assert_eq!(state(&scene, "gemini"), "installed");
     // One rule for each command, and none for the program as a whole.
     let policy = fs::read_to_string(scene.user().join(".gemini/policies/rappel.toml")).unwrap();

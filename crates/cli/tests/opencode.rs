@@ -210,9 +210,30 @@ fn a_plugin_that_the_user_edited_is_the_users() {
     let path = scene.world.project.path(".opencode/plugins/rappel.js");
     let edited = fs::read_to_string(&path).unwrap().replace("toast", "shout");
     fs::write(&path, &edited).unwrap();
-    let told = scene.json(&["integrate", "opencode", "--remove"]);
-    assert!(told["kept"].to_string().contains("rappel.js"), "{told}");
+    for changed in [true, false] {
+        // It still calls Rappel, so not everything is done.
+        let output =
+            scene.command(&["integrate", "opencode", "--remove", "--json"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["changed"], changed);
+        assert_eq!(told["kept"], json!([path]));
+        let notes = told["notes"].as_array().unwrap();
+        assert_eq!(notes.len(), 1, "{told}");
+        let note = notes[0].as_str().unwrap();
+        assert!(note.contains("Delete it yourself") && !note.contains("--remove"), "{note}");
+    }
+    let said = scene.command(&["integrate", "opencode", "--remove"]).output().unwrap();
+    assert_eq!(said.stdout, b"Nothing was removed.\n");
     assert_eq!(fs::read_to_string(&path).unwrap(), edited);
+    // Everything else of ours is gone, and the rest goes once the user has removed the plugin.
+    let mut left = BTreeMap::new();
+    gather(&scene.world.project.path(".opencode"), &mut left);
+    let left: Vec<PathBuf> = left.into_keys().collect();
+    assert_eq!(left, [scene.world.project.path(".opencode/plugins"), path.clone()]);
+    fs::remove_file(&path).unwrap();
+    scene.run(&["integrate", "opencode", "--remove"]);
+    assert!(!scene.world.project.path(".opencode").exists());
 }
 
 #[test]

@@ -384,3 +384,34 @@ fn dirty_files_are_those_of_git_where_a_sqlite_file_changes() {
     world.remove("new.db");
     step("and the new one", &["app.db"]);
 }
+
+#[test]
+fn paths_that_are_to_stay_stay_and_everything_else_goes_back() {
+    let world = World::new();
+    world.write("keep/notes.md", "then");
+    world.write("a.txt", "then");
+    let then = world.save("then");
+    for path in ["keep/notes.md", "keep/new.md", "a.txt", "b.txt"] {
+        world.write(path, "now");
+    }
+    world.remove("src/main.rs");
+    let keep = ["--except", "keep", "--except", "src/main.rs"];
+    let plan = world.json(&[&["restore", &then, "--dry-run"], &keep[..]].concat());
+    let kept = plan["actions"].as_array().unwrap().iter().filter(|one| one["action"] == "skip");
+    let kept: Vec<&Value> = kept.map(|one| &one["path"]).collect();
+    assert!(
+        ["keep/notes.md", "keep/new.md", "src/main.rs"]
+            .iter()
+            .all(|one| kept.contains(&&json!(one)))
+    );
+    let confirm = plan["confirm_with"].as_str().unwrap();
+    assert!(confirm.contains("--except keep --except src/main.rs"), "{confirm}");
+    assert_eq!(world.code(&[&["restore", &then, "-y"], &keep[..]].concat()), 0);
+    assert_eq!(world.read("keep/notes.md") + &world.read("keep/new.md"), "nownow");
+    assert_eq!(world.read("a.txt"), "then");
+    assert!(!world.project.path("b.txt").exists() && !world.project.path("src/main.rs").exists());
+    // It is a restore like any other: the next checkpoint goes on from there, and undo takes it back.
+    assert_eq!(world.json(&["save", "next"])["parent"], then.as_str());
+    assert_eq!(world.code(&["restore", &then, "--except", "nowhere"]), 3);
+    assert_eq!(world.code(&["restore", &then, "--except", "a.txt", "--path", "b.txt"]), 2);
+}

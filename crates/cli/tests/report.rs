@@ -269,3 +269,72 @@ fn lines_of_large_files_are_not_counted_and_that_is_said() {
     let text = must(&world, &["report"]);
     assert!(text.contains("1 changed: large.txt"), "{text}");
 }
+
+#[test]
+fn what_others_do_after_a_crash_is_not_the_sessions_work() {
+    let world = World::new();
+    let mut agent = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = agent.id().to_string();
+    let evening = world.save("evening");
+    must(&world, &["session", "start", "--session", "s", "--pid", &pid]);
+    must(&world, &["record", "prompt", "Go"]);
+    world.write("its.rs", "// its\n");
+    must(&world, &["save", "its"]);
+    must(&world, &["record", "note", "the last thing that it said"]);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let told = world.json(&["report"])["changed"]["files"].clone();
+    assert_eq!(told["added"], json!(["its.rs"]));
+    world.write("mine.rs", "// mine\n");
+    must(&world, &["restore", &evening, "--confirm", "--only", "files"]);
+    world.write("more.rs", "// mine\n");
+    must(&world, &["save", "morning"]);
+    assert_eq!(world.json(&["report"])["changed"]["files"], told);
+}
+
+#[test]
+fn a_check_fails_until_the_files_that_broke_it_go_back() {
+    let world = World::new();
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["record", "prompt", "Make it faster"]);
+    world.write("readme.txt", "one");
+    let good = world.save("good");
+    must(&world, &["record", "verification", "unit tests", "--passed"]);
+    must(&world, &["record", "prompt", "Even faster"]);
+    world.write("readme.txt", "two");
+    world.write("src/main.rs", "broken");
+    must(&world, &["record", "verification", "unit tests", "--failed"]);
+    must(&world, &["save", "broken"]);
+    must(&world, &["session", "end", "s"]);
+    let failing = || world.json(&["report", "s"])["failing"].as_array().unwrap().len();
+    assert_eq!(failing(), 1);
+    must(&world, &["restore", &good, "--confirm", "--path", "readme.txt"]);
+    assert_eq!(failing(), 1, "what broke it is still there");
+    must(&world, &["restore", &good, "--confirm", "--only", "files"]);
+    assert_eq!(failing(), 0);
+}
+
+#[test]
+fn a_restore_and_its_undo_leave_a_session_as_it_ended() {
+    let world = World::new();
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["record", "prompt", "First"]);
+    world.write("first.rs", "// first\n");
+    let middle = world.save("middle");
+    must(&world, &["record", "prompt", "Second"]);
+    world.write("second.rs", "// second\n");
+    must(&world, &["record", "command", "cargo test", "--exit-code", "1"]);
+    must(&world, &["session", "end", "s"]);
+    must(&world, &["save", "end"]);
+    let ended = world.json(&["report", "s"])["session"]["ended_at"].clone();
+    let report = world.json(&["report", "s"]);
+    assert!(ended.is_string(), "{ended}");
+    must(&world, &["restore", &middle, "--confirm"]);
+    assert_eq!(world.json(&["report", "s"])["session"]["ended_at"], Value::Null);
+    must(&world, &["undo"]);
+    assert_eq!(world.json(&["report", "s"])["session"]["ended_at"], ended);
+    let after = world.json(&["report", "s"]);
+    for key in ["outcome", "changed", "totals", "duration_ms"] {
+        assert_eq!(after[key], report[key], "{key}");
+    }
+}

@@ -347,6 +347,25 @@ fn slow_and_idle_clients_hold_nobody_up() {
 }
 
 #[test]
+fn a_session_is_replayed_as_it_stands_now() {
+    let world = world();
+    world.json(&["session", "start", "--session", "s"]);
+    world.json(&["record", "thought", "the first one", "--session", "s"]);
+    let middle = world.save("middle");
+    world.json(&["record", "thought", "the second one", "--session", "s"]);
+    world.write("src/main.rs", "fn main() { second }\n");
+    world.json(&["session", "end", "s"]);
+    world.save("end");
+    let server = Server::start(&world);
+    let steps = || server.json("/api/sessions/s/replay")["total"].as_u64().unwrap();
+    let whole = steps();
+    world.json(&["restore", &middle, "--confirm"]);
+    assert!(steps() < whole, "what was taken back is not replayed");
+    world.json(&["undo"]);
+    assert!(steps() >= whole, "{} of {whole}", steps());
+}
+
+#[test]
 fn half_a_request_does_not_hold_up_the_end_of_a_server() {
     use std::io::{Read, Write};
     let world = world();

@@ -6,7 +6,7 @@ use rappel_capture::databases::sqlite;
 use rappel_store::index::CheckpointRow;
 use rappel_store::{content, tree};
 use rappel_types::Advice;
-use rappel_types::agents::SessionId;
+use rappel_types::agents::{Lineage, SessionId, SessionPosition};
 use rappel_types::{CheckpointId, Entry, Node, Reference, RelPath};
 
 use crate::ancestry::Ancestry;
@@ -46,16 +46,24 @@ impl Rappel {
         self.view(&self.resolve(reference, true)?)
     }
 
-    /// The newest checkpoint that holds something of a session.
+    /// The checkpoint that holds the most of a session, as its journal stands now: what a restore took
+    /// back does not count.
     pub fn newest_holding(&self, session: &SessionId) -> Result<Option<CheckpointId>> {
         self.session(session)?;
-        let mut newest: Option<CheckpointRow> = None;
-        for hit in self.store.look_up(|index| index.held(session.as_str()))? {
+        let id = session.as_str();
+        let (hits, last, lineage) = self.store.look_up(|index| {
+            Ok((index.held(id)?, index.last_event(id)?, Lineage::new(index.forks(id)?)))
+        })?;
+        let (now, last) = (lineage.current(), last.unwrap_or_default());
+        let mut newest: Option<(u64, CheckpointRow)> = None;
+        for hit in hits {
+            let SessionPosition { fork, event } = hit.position;
             let Ok(id) = hit.checkpoint.parse() else { continue };
-            let row = self.store.checkpoint(&id)?;
-            newest = newest.into_iter().chain(row).max_by_key(|row| row.birth);
+            let row = self.store.checkpoint(&id)?.map(|row| (event, row));
+            let row = row.filter(|_| lineage.knows(now, last, fork, event));
+            newest = newest.into_iter().chain(row).max_by_key(|(event, row)| (*event, row.birth));
         }
-        Ok(newest.map(|row| row.id))
+        Ok(newest.map(|(_, row)| row.id))
     }
 
     /// Every path that a checkpoint holds, in order.

@@ -37,11 +37,9 @@ pub struct Check {
 impl Check {
     /// How an integration is.
     pub fn of_integration(one: &Integration) -> Self {
-        let found = format!("{} ({}): {}", one.agent, one.place, one.state);
-        match one.state.is_bad() || one.state == IntegrationState::Incomplete {
-            false => Self::fine("integration", found),
-            true => Self::bad("integration", found, Advice::Integrate { agent: one.agent.clone() }),
-        }
+        let found = format!("{} ({}): {one}", one.agent, one.place);
+        let ok = !one.state.is_bad() && one.state != IntegrationState::Incomplete;
+        Self { ok, advice: one.advice(), ..Self::fine("integration", found) }
     }
 
     fn fine(name: &'static str, found: impl Into<String>) -> Self {

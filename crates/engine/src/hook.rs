@@ -18,7 +18,7 @@ use std::path::Path;
 use rappel_types::config::HooksConfig;
 
 pub use event::{Answer, Call, CallKind, Event, Moment, Outcome, Start, Subagent};
-pub use health::{Installed, Integration, IntegrationState, Trust};
+pub use health::{Installed, Integration, IntegrationState, Switch, Trust};
 pub use hear::Heard;
 pub use workers::{AtWork, Failure, Workers};
 

@@ -5,7 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rappel_store::document::Undo;
 use rappel_store::index::CheckpointRow;
+use rappel_store::record::Kind;
 use rappel_types::agents::outcomes::{Failing, Outcome, OutcomeKind, failing, outcomes};
 use rappel_types::agents::{Lineage, SessionId};
 use rappel_types::{CheckpointId, Timestamp, Trigger};
@@ -162,20 +164,45 @@ struct Past<'a> {
     sessions: HashMap<&'a CheckpointId, Option<String>>,
 }
 
+/// The checkpoint that the workspace goes on from, and those before it. A restore of some files alone
+/// left the others as they were: from there the line leads to the checkpoint right before the restore.
+fn line_to_here(rappel: &Rappel, rows: &[CheckpointRow]) -> Result<HashSet<String>> {
+    let workspace = rappel.workspace_id().map(|id| id.to_string());
+    let undos = rappel.store.look_up(|index| index.documents(Kind::Undo, workspace.as_deref()))?;
+    let undos = undos.iter().filter_map(|row| {
+        let undo = serde_json::from_str::<Undo>(&row.json).ok()?;
+        undo.partial.then_some((row.birth, undo))
+    });
+    let in_part: Vec<(u64, Undo)> = undos.collect();
+    let parent = |after: u64, before: u64, restored: &str| {
+        let is_it = |(birth, undo): &&(u64, Undo)| {
+            after < *birth && *birth < before && undo.to.as_str() == restored
+        };
+        let kept = in_part.iter().rfind(is_it).map(|(_, undo)| undo.from.to_string());
+        kept.unwrap_or_else(|| restored.to_owned())
+    };
+    let places: HashMap<&str, usize> =
+        rows.iter().enumerate().map(|(place, row)| (row.id.as_str(), place)).collect();
+    let newest = rows.last().map_or(0, |row| row.birth);
+    let head = rappel.head()?.map(|row| parent(newest, u64::MAX, row.id.as_str()));
+    let (mut line, mut at) = (HashSet::new(), head);
+    while let Some(id) = at {
+        at = places.get(id.as_str()).and_then(|place| {
+            let row = &rows[*place];
+            let before = place.checked_sub(1).map_or(0, |place| rows[place].birth);
+            Some(parent(before, row.birth, row.parent.as_deref()?))
+        });
+        if !line.insert(id) {
+            break;
+        }
+    }
+    Ok(line)
+}
+
 impl<'a> Past<'a> {
     fn new(rappel: &'a Rappel, rows: &'a [CheckpointRow]) -> Result<Self> {
-        let parents: HashMap<&str, Option<&str>> =
-            rows.iter().map(|row| (row.id.as_str(), row.parent.as_deref())).collect();
-        let mut line = HashSet::new();
-        let head = rappel.head()?;
-        let mut at = head.as_ref().map(|row| row.id.as_str());
-        while let Some(id) = at {
-            if !line.insert(id.to_owned()) {
-                break;
-            }
-            at = parents.get(id).copied().flatten();
-        }
         let with_files = rows.iter().filter(|row| row.holds_files).collect();
+        let line = line_to_here(rappel, rows)?;
         Ok(Self { rappel, all: rows, rows: with_files, line, sessions: HashMap::new() })
     }
 

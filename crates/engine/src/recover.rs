@@ -310,7 +310,7 @@ impl Rappel {
                     workspace,
                     UndoKind::Restore,
                     &before,
-                    &target,
+                    (&target, false),
                     (outcome, &plan_of_files),
                     mixed,
                 )?;
@@ -329,7 +329,14 @@ impl Rappel {
                     UndoKind::Undo => UndoKind::Redo,
                 };
                 let plan = Plan { agents: back.clone(), ..plan.clone() };
-                self.remember(workspace, kind, now, &before, (outcome, &plan), Vec::new())?;
+                self.remember(
+                    workspace,
+                    kind,
+                    now,
+                    (&before, false),
+                    (outcome, &plan),
+                    Vec::new(),
+                )?;
                 unput = self.put_back(&plan.agents, &held, Some(id));
                 Ok(())
             })?,

@@ -202,7 +202,10 @@ impl Rappel {
             let named = one.turn.id.as_ref().and_then(|id| prompt_rows.get(id).copied());
             bounds.push(named.or_else(|| past.at(one.turn.started_at)));
         }
-        bounds.push(past.end_of(&report.session));
+        let last = report.prompts.iter().filter_map(|one| one.turn.ended_at).max();
+        // What others do after a crash is not the work of the session.
+        let crashed_at = last.filter(|_| report.session.process_gone);
+        bounds.push(past.end_of(&report.session, report.session.ended_at.or(crashed_at)));
         // A session that began before the first checkpoint is told from that one on.
         let first = past.rows.iter().position(|row| {
             report.session.started_at.is_some_and(|at| row.created_at >= at.as_millis())
@@ -297,12 +300,12 @@ impl Past<'_> {
     }
 
     /// The last checkpoint that tells of a session: its own last one, or the newest at its end.
-    fn end_of(&mut self, session: &SessionView) -> Option<usize> {
+    fn end_of(&mut self, session: &SessionView, ended: Option<Timestamp>) -> Option<usize> {
         let newest = self.rows.len().checked_sub(1)?;
-        if session.ended_at.is_none() {
+        if ended.is_none() {
             return Some(newest);
         }
-        let by_time = self.at(session.ended_at);
+        let by_time = self.at(ended);
         // A save at the end may be done a little after it.
         let from = by_time.map_or(0, |at| at + 1);
         let later = (from..self.rows.len().min(from + LATE)).rev();

@@ -376,7 +376,10 @@ impl Rappel {
         let outcome = restore::apply(&job, &self.intents(), &request, &mut |outcome| {
             let mixed = mixed(outcome, |path| Ok(present.target_at(path)))?;
             let to = &target.manifest.id;
-            let databases = self.remember(workspace, kind, &safety, to, (outcome, &plan), mixed)?;
+            let partial = kind == UndoKind::Restore && present.is_more_than(&plan);
+            let said = (to, partial);
+            let databases =
+                self.remember(workspace, kind, &safety, said, (outcome, &plan), mixed)?;
             // A view: without it the next save reads them.
             let _ = self.remember_restored(workspace, &target.manifest, &databases);
             left = self.put_back(
@@ -449,7 +452,7 @@ impl Rappel {
     /// A path that nobody knows is a mistake, found before anything is saved because of it.
     fn check_paths_early(&self, target: &Target, options: &RestoreOptions) -> Result<()> {
         let root = Root::open(&self.root, self.options.disk.clone())?;
-        for path in &options.paths {
+        for path in options.named_paths() {
             refuse_as_file(&target.manifest, path)?;
             let here = root.stat(path).is_ok_and(|found| found.is_some());
             if !here && tree::lookup(self.source(), &target.files()?.tree, path)?.is_none() {
@@ -507,7 +510,7 @@ impl Rappel {
         workspace: WorkspaceId,
         kind: UndoKind,
         from: &CheckpointId,
-        to: &CheckpointId,
+        (to, partial): (&CheckpointId, bool),
         (outcome, plan): (&Outcome, &Plan),
         mixed: Vec<Entry>,
     ) -> rappel_store::Result<Vec<UndoDatabase>> {
@@ -534,6 +537,7 @@ impl Rappel {
             databases: databases.clone(),
             sessions: self.store.look_up(|index| positions_now(index, &plan.agents))?,
             transcripts: plan.agents.transcripts.is_some(),
+            partial,
             paths,
             stands: None,
             at: self.now(),
@@ -567,6 +571,7 @@ impl Rappel {
             databases: Vec::new(),
             sessions: Vec::new(),
             transcripts: false,
+            partial: false,
             paths: Vec::new(),
             stands: None,
             at: self.now(),

@@ -369,6 +369,7 @@ impl Rappel {
         if !options.wants(Facet::Files) && !options.wants(Facet::Knowledge) {
             paths.clear();
         }
+        paths.retain(|path| !options.except.iter().any(|kept| path.is_within(kept)));
         if !options.paths.is_empty() {
             paths.retain(|path| options.paths.iter().any(|chosen| path.is_within(chosen)));
             if paths.is_empty() {

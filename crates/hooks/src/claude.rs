@@ -9,11 +9,10 @@ pub mod handlers;
 mod mcp;
 mod payload;
 
-use std::path::PathBuf;
-
 use rappel::hook::Trust;
 
-use crate::integrate::{Commands, Hooks, Layout, Place, Servers, UserFolder};
+use crate::integrate::{Commands, Hooks, Layout, Servers, UserFolder};
+use crate::json_text::Syntax;
 use crate::scope::Scope;
 use crate::{Environment, Process, Vendor};
 
@@ -47,22 +46,20 @@ pub static VENDOR: Vendor = Vendor {
             extension: "md",
             text: commands::file,
             typed: |name| format!("/rappel:{name}"),
+            answered: true,
         }),
         others: |_, _| Vec::new(),
     },
-    hooks: Hooks::Handlers(handlers::groups),
+    hooks: Hooks::Handlers(Syntax::Plain, handlers::groups),
     status_line: Some(handlers::status_line),
-    servers: Servers::Apart { register: mcp::register, unregister: mcp::unregister },
+    servers: Servers::Apart(mcp::registry),
     // It trusts a folder as a whole, and runs no hooks but in trusted ones.
     trust: |_| Trust::Given,
-    notes,
+    switched_off: |place| {
+        handlers::switched_off(Scope::ALL.map(|scope| place.of(scope).settings()))
+    },
+    notes: |_| Vec::new(),
     rewound: |_| None,
 };
 
 const NAME: &str = "claude";
-
-fn notes(place: &Place) -> Vec<String> {
-    let files: Vec<PathBuf> = Scope::ALL.map(|scope| place.of(scope).settings()).into();
-    let files: Vec<&std::path::Path> = files.iter().map(PathBuf::as_path).collect();
-    handlers::switched_off(&files).into_iter().collect()
-}

@@ -16,6 +16,7 @@ mod trust;
 use std::path::Path;
 
 use crate::integrate::{Hooks, Layout, Servers, UserFolder};
+use crate::json_text::Syntax;
 use crate::{Environment, Process, Vendor};
 
 /// Codex.
@@ -47,10 +48,11 @@ pub static VENDOR: Vendor = Vendor {
         commands: None,
         others: |_, _| Vec::new(),
     },
-    hooks: Hooks::Handlers(handlers::groups),
+    hooks: Hooks::Handlers(Syntax::Plain, handlers::groups),
     status_line: None,
-    servers: Servers::Apart { register: mcp::register, unregister: mcp::unregister },
+    servers: Servers::Apart(mcp::registry),
     trust: trust::of,
+    switched_off: trust::switched_off,
     notes: trust::notes,
     rewound,
 };

@@ -40,15 +40,17 @@ pub static VENDOR: Vendor = Vendor {
             extension: "toml",
             text: commands::file,
             typed: |name| format!("/rappel:{name}"),
+            answered: false,
         }),
         others: commands::policy,
     },
-    hooks: Hooks::Handlers(handlers::groups),
+    hooks: Hooks::Handlers(trust::SYNTAX, handlers::groups),
     status_line: None,
     servers: Servers::WithHooks(
         |caller| json!({"command": caller.program().as_text(), "args": servers::arguments(caller)}),
     ),
     trust: trust::of,
+    switched_off: trust::switched_off,
     notes: trust::notes,
     rewound: |_| None,
 };

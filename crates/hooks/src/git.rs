@@ -17,7 +17,7 @@ use crate::files::{self, FileError, Result};
 use crate::integrate::Changes;
 use crate::json_text::Edits;
 use crate::owned::{Owner, owner, sealed};
-use crate::records::{Records, Settings, checksum};
+use crate::records::{Records, Settings};
 use crate::words;
 
 /// The hooks that are written.
@@ -110,9 +110,8 @@ pub fn install(folder: &Path, caller: &Caller, records: &Records) -> Result<Chan
         }
         let text = files::read(&path)?.unwrap_or_default();
         let known = record.settings.get(hook).map(|known| known.existed);
-        let (existed, checksum) = (known.unwrap_or(existed), checksum(&text));
-        let reverse = Edits::default();
-        record.settings.insert(hook.to_owned(), Settings { existed, checksum, reverse });
+        let done = Settings::new(known.unwrap_or(existed), &text, Edits::default());
+        record.settings.insert(hook.to_owned(), done);
     }
     records.keep(&record)?;
     Ok(changes)

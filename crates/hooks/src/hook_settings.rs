@@ -1,20 +1,41 @@
 //! Settings files with hooks (`hooks.EVENT[].hooks[]`, as Claude Code, Codex and Gemini CLI have
 //! them): ours put in, and taken out again. Texts only; no disk.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, Group};
-use crate::json_text::{Document, Edits, Member, Unfit};
-use crate::owned::Owner;
+use crate::json_text::{Document, Edits, Member, Syntax, Unfit};
 use crate::scope::Scope;
-use crate::servers;
+use crate::servers::Known;
 
 /// Where servers for MCP stand in a settings file that has them too, and what ours is called.
 const SERVERS: &str = "mcpServers";
 const SERVER: &str = "rappel";
+/// Where hooks stand.
+const HOOKS: &str = "hooks";
+
+/// How an agent reads a settings file, and how ours is known in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Form {
+    /// The comment at the end of each shell line of ours.
+    pub mark: &'static str,
+    /// What the agent takes for JSON.
+    pub syntax: Syntax,
+}
+
+impl Form {
+    fn document(self, text: &str) -> Result<Document, Unfit> {
+        Document::with(text.to_owned(), self.syntax)
+    }
+}
+
+/// The user's own objects and lists that had nothing in them before ours came, by their names on the
+/// way from the top, with the blanks between their brackets.
+pub type Empty = BTreeMap<String, String>;
 
 /// What a settings file shall have of ours.
 #[derive(Debug, Clone, Default)]
@@ -49,11 +70,14 @@ pub struct Merged {
     pub text: String,
     /// From it to the one before.
     pub reverse: Edits,
+    /// What was empty in the one before.
+    pub empty: Empty,
 }
 
 /// Adds what is wanted to a text that has nothing of ours.
-pub fn merge(text: &str, wanted: &Wanted) -> Result<Merged, Unfit> {
-    let mut document = Document::new(text.to_owned())?;
+pub fn merge(text: &str, wanted: &Wanted, form: Form) -> Result<Merged, Unfit> {
+    let mut document = form.document(text)?;
+    let empty = empty(&document, wanted)?;
     for (event, group) in &wanted.groups {
         let list = event_list(&mut document, event)?;
         document.add_item(&list, group)?;
@@ -71,13 +95,37 @@ pub fn merge(text: &str, wanted: &Wanted) -> Result<Merged, Unfit> {
         }
     }
     let (text, reverse) = document.finish();
-    Ok(Merged { text, reverse })
+    Ok(Merged { text, reverse, empty })
+}
+
+/// What is there and empty of all that something will be put into.
+fn empty(document: &Document, wanted: &Wanted) -> Result<Empty, Unfit> {
+    let mut found = Empty::new();
+    let mut note = |name: String, place: Option<Range<usize>>| {
+        if let Some(blanks) = place.and_then(|place| document.blank_inner(&place)) {
+            found.insert(name, blanks.to_owned());
+        }
+    };
+    let root = document.root();
+    if let Some(hooks) = document.member(&root, HOOKS)? {
+        note(HOOKS.to_owned(), Some(hooks.clone()));
+        for (event, _) in &wanted.groups {
+            // What has another shape is refused later.
+            note(way_to(event), document.member(&hooks, event).ok().flatten());
+        }
+    }
+    note(SERVERS.to_owned(), document.member(&root, SERVERS)?);
+    Ok(found)
+}
+
+fn way_to(event: &str) -> String {
+    format!("{HOOKS}/{event}")
 }
 
 /// The list of an event's groups. It is made if there is none.
 fn event_list(document: &mut Document, event: &str) -> Result<Range<usize>, Unfit> {
-    let hooks = member_or(document, &document.root(), "hooks", &json!({}))?;
-    document.members(&hooks).map_err(|unfit| named(&unfit, "hooks"))?;
+    let hooks = member_or(document, &document.root(), HOOKS, &json!({}))?;
+    document.members(&hooks).map_err(|unfit| named(&unfit, HOOKS))?;
     let list = member_or(document, &hooks, event, &json!([]))?;
     document.items(&list).map_err(|unfit| named(&unfit, event))?;
     Ok(list)
@@ -105,27 +153,35 @@ fn named(unfit: &Unfit, name: &str) -> Unfit {
 }
 
 /// Takes out everything of ours, wherever it stands, and each list and object that is empty without
-/// it.
-pub fn strip(text: &str, mark: &str) -> Result<String, Unfit> {
-    let mut document = Document::new(text.to_owned())?;
+/// it. Those that are known to have been empty before are so again. `server` is by what our server
+/// is known, for an agent that keeps servers there.
+pub fn strip(
+    text: &str,
+    form: Form,
+    empty: &Empty,
+    server: Option<&Known>,
+) -> Result<String, Unfit> {
+    let mut document = form.document(text)?;
     let root = document.root();
     let before = document.text().to_owned();
-    while let Some(one) = ours(&document, mark)?.pop() {
-        one.remove(&mut document)?;
+    while let Some(one) = ours(&document, form.mark)?.pop() {
+        one.remove(&mut document, empty)?;
     }
     let members = document.members(&document.value_from(root.start))?;
-    let is_line = |member: &Member| is_our_status_line(&document, member, mark);
+    let is_line = |member: &Member| is_our_status_line(&document, member, form.mark);
     if let Some(number) = members.iter().position(is_line) {
         document.remove(&document.value_from(root.start), number)?;
     }
-    remove_server(&mut document)?;
+    if let Some(known) = server {
+        remove_server(&mut document, empty, known)?;
+    }
     // A blank text was no document before, and is none again.
     Ok(if document.text() == before { text.to_owned() } else { document.text().to_owned() })
 }
 
 /// Takes our server out of a settings file, and the list of servers if it is empty without it.
-fn remove_server(document: &mut Document) -> Result<(), Unfit> {
-    if !server(document).is_some_and(|server| servers::is_ours(&server)) {
+fn remove_server(document: &mut Document, empty: &Empty, known: &Known) -> Result<(), Unfit> {
+    if !server(document).is_some_and(|server| known.owns(&server)) {
         return Ok(());
     }
     let root = document.value_from(document.root().start);
@@ -134,14 +190,16 @@ fn remove_server(document: &mut Document) -> Result<(), Unfit> {
         return Ok(());
     };
     let place = members[number].value.clone();
-    match document.count(&place)? {
-        1 => document.remove(&root, number),
-        _ => {
-            let all = document.members(&place)?;
-            let ours = all.iter().position(|member| member.name == SERVER);
-            ours.map_or(Ok(()), |ours| document.remove(&place, ours))
-        }
+    let all = document.members(&place)?;
+    let Some(ours) = all.iter().position(|member| member.name == SERVER) else { return Ok(()) };
+    if !document.is_alone(&place, ours)? {
+        return document.remove(&place, ours);
     }
+    match empty.get(SERVERS) {
+        Some(blanks) => document.set_inner(&place, blanks),
+        None => document.remove(&root, number)?,
+    }
+    Ok(())
 }
 
 /// The server of our name in a settings file.
@@ -152,9 +210,9 @@ fn server(document: &Document) -> Option<Value> {
 }
 
 /// Whether a text has exactly what is wanted of ours, and nothing else of ours.
-pub fn has(text: &str, wanted: &Wanted, mark: &str) -> bool {
-    let Ok(document) = Document::new(text.to_owned()) else { return false };
-    let Ok(found) = ours(&document, mark) else { return false };
+pub fn has(text: &str, wanted: &Wanted, form: Form) -> bool {
+    let Ok(document) = form.document(text) else { return false };
+    let Ok(found) = ours(&document, form.mark) else { return false };
     let mut found: Vec<(String, Value)> =
         found.into_iter().map(|one| (one.event, one.group)).collect();
     let value = |(event, group): &(&str, Group)| {
@@ -164,16 +222,13 @@ pub fn has(text: &str, wanted: &Wanted, mark: &str) -> bool {
     found.sort_by(|a, b| a.0.cmp(&b.0));
     expected.sort_by(|a, b| a.0.cmp(&b.0));
     found == expected
-        && has_status_line(&document, wanted.status_line.as_ref(), mark)
+        && has_status_line(&document, wanted.status_line.as_ref(), form.mark)
         && has_server(&document, wanted.server.as_ref())
 }
 
-/// Whether the server is as wanted. Another one than ours is always fine.
+/// Whether the server is as wanted. If none is wanted, one that is there is the user's.
 fn has_server(document: &Document, wanted: Option<&Value>) -> bool {
-    match server(document) {
-        Some(other) if !servers::is_ours(&other) => true,
-        found => found.as_ref() == wanted,
-    }
+    wanted.is_none_or(|wanted| server(document).as_ref() == Some(wanted))
 }
 
 /// Whether the status line is as wanted. Another one than ours is always fine.
@@ -193,8 +248,10 @@ pub struct Present {
     pub caller: Option<Caller>,
     /// For whom they say that they stand there.
     pub scope: Option<Scope>,
-    /// Whose the server for MCP is that has our name, if there is one.
-    pub server: Option<Owner>,
+    /// The events that they are for.
+    pub events: Vec<String>,
+    /// The server for MCP that has our name, whoever wrote it.
+    pub server: Option<Value>,
     /// Its status line is ours.
     pub status_line: bool,
     /// It has a status line, whoever wrote it.
@@ -202,22 +259,20 @@ pub struct Present {
 }
 
 /// Looks for what is ours in a settings file.
-pub fn present(text: &str, mark: &str) -> Result<Present, Unfit> {
-    let document = Document::new(text.to_owned())?;
+pub fn present(text: &str, form: Form) -> Result<Present, Unfit> {
+    let document = form.document(text)?;
+    let mark = form.mark;
     let line =
         |one: &Ours| one.group.pointer(&format!("/hooks/{}/command", one.handler.1)).cloned();
     let found = ours(&document, mark)?;
     let line = found.first().and_then(line);
     let line = line.as_ref().and_then(Value::as_str);
-    let server = server(&document);
     let members = document.members(&document.root())?;
     Ok(Present {
         caller: line.and_then(|line| Caller::of_line(line, mark)),
         scope: line.map(Scope::of_line),
-        server: server.map(|server| match servers::is_ours(&server) {
-            true => Owner::Rappel,
-            false => Owner::User,
-        }),
+        events: found.iter().map(|one| one.event.clone()).collect(),
+        server: server(&document),
         status_line: members.iter().any(|member| is_our_status_line(&document, member, mark)),
         any_status_line: members.iter().any(|member| member.name == "statusLine"),
     })
@@ -234,11 +289,17 @@ struct Ours {
 }
 
 impl Ours {
-    /// Removes it, or the outermost container that is empty without it.
-    fn remove(self, document: &mut Document) -> Result<(), Unfit> {
-        for (place, number) in [self.handler, self.list, self.hooks] {
-            if document.count(&place)? > 1 {
+    /// Removes it, or the outermost container that is empty without it and was not before.
+    fn remove(self, document: &mut Document, empty: &Empty) -> Result<(), Unfit> {
+        let list = way_to(&self.event);
+        let levels = [(self.handler, None), (self.list, Some(&*list)), (self.hooks, Some(HOOKS))];
+        for ((place, number), name) in levels {
+            if !document.is_alone(&place, number)? {
                 return document.remove(&place, number);
+            }
+            if let Some(blanks) = name.and_then(|name| empty.get(name)) {
+                document.set_inner(&place, blanks);
+                return Ok(());
             }
         }
         document.remove(&self.root.0, self.root.1)
@@ -250,7 +311,7 @@ fn ours(document: &Document, mark: &str) -> Result<Vec<Ours>, Unfit> {
     let mut found = Vec::new();
     let root = document.root();
     let members = document.members(&root)?;
-    let Some(number) = members.iter().position(|member| member.name == "hooks") else {
+    let Some(number) = members.iter().position(|member| member.name == HOOKS) else {
         return Ok(found);
     };
     // Whatever has another shape is not ours, and stays.
@@ -293,16 +354,22 @@ mod tests {
     use crate::caller::Program;
     use crate::claude::handlers::{MARK, groups, status_line};
 
+    const FORM: Form = Form { mark: MARK, syntax: Syntax::Plain };
+
     fn present(text: &str) -> Present {
-        super::present(text, MARK).unwrap()
+        super::present(text, FORM).unwrap()
     }
 
     fn strip(text: &str) -> String {
-        super::strip(text, MARK).unwrap()
+        super::strip(text, FORM, &Empty::new(), None).unwrap()
     }
 
     fn has(text: &str, wanted: &Wanted) -> bool {
-        super::has(text, wanted, MARK)
+        super::has(text, wanted, FORM)
+    }
+
+    fn merge(text: &str, wanted: &Wanted) -> Result<Merged, Unfit> {
+        super::merge(text, wanted, FORM)
     }
 
     fn wanted(path: &str) -> Wanted {
@@ -314,9 +381,27 @@ mod tests {
     /// Merges, and holds what holds of every merge.
     fn merged(text: &str) -> String {
         let wanted = wanted("/usr/bin/rappel");
-        let Merged { text: after, reverse } = merge(text, &wanted).unwrap();
+        let Merged { text: after, reverse, empty } = merge(text, &wanted).unwrap();
         assert!(has(&after, &wanted), "{after}");
         assert_eq!(reverse.apply(&after).as_deref(), Some(text));
+        let found = present(&after).events;
+        assert!(wanted.groups.iter().all(|(event, _)| found.iter().any(|it| it == event)));
+        // What the user adds elsewhere stays, and so does what was empty.
+        if let Ok(mut document) = Document::new(text.to_owned())
+            && document.count(&document.root()).unwrap() > 0
+        {
+            let edited = |document: &mut Document| {
+                document.add_member(&document.root(), "added", &1).unwrap();
+                document.text().to_owned()
+            };
+            let expected = edited(&mut document);
+            let mut document = Document::new(after.clone()).unwrap();
+            let rest = super::strip(&edited(&mut document), FORM, &empty, None).unwrap();
+            let value = |text: &str| -> Value {
+                serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap()
+            };
+            assert_eq!(value(&rest), value(&expected));
+        }
         let caller = present(&after).caller.unwrap();
         assert_eq!(caller.program(), &Program::At("/usr/bin/rappel".into()));
         assert!(!has(text, &wanted));
@@ -430,6 +515,38 @@ mod tests {
         ] {
             merged(text);
         }
+    }
+
+    #[test]
+    fn the_users_empty_lists_and_comments_stay_in_a_file_that_was_edited_since() {
+        let form = Form { mark: MARK, syntax: Syntax::Comments };
+        let caller = Caller::new(Program::At("/usr/bin/rappel".into()), None).unwrap();
+        let server = Some(json!({"command": "/usr/bin/rappel", "args": ["mcp"]}));
+        let known = Known::new(server.as_ref(), |_| Value::Null, []);
+        let wanted =
+            Wanted { groups: groups(&caller, Scope::Local, "x"), status_line: None, server };
+        for text in [
+            "{\n  \"hooks\": {\n    \"Stop\": [ ],\n    \"Other\": []\n  },\n  \"theme\": 1,\n  \"mcpServers\" : { }\n}\n",
+            "{\"hooks\":{},\"theme\": 1}",
+            "// mine\n{\n  /* the theme */\n  \"theme\": 1 // dark\n  // the end\n}\n// really\n",
+            "{\n  \"theme\": 1, // one\n  \"hooks\": { // none yet\n  },\n  \"mcpServers\": { /* none */ }\n}\n",
+            "{\r\n  // lists\r\n  \"hooks\": {\r\n    \"Stop\": [\r\n      {\"hooks\": []} // mine\r\n    ]\r\n  }, // a\r\n  \"theme\": 1\r\n}\r\n",
+        ] {
+            let Merged { text: after, reverse, empty } = super::merge(text, &wanted, form).unwrap();
+            assert!(super::has(&after, &wanted, form), "{after}");
+            assert_eq!(reverse.apply(&after).as_deref(), Some(text));
+            let edited = |text: &str| text.replace("\"theme\": 1", "\"theme\": 2");
+            assert_eq!(
+                super::strip(&edited(&after), form, &empty, Some(&known)).unwrap(),
+                edited(text),
+                "{after}"
+            );
+        }
+        // A comment that came since stays too.
+        let after = super::merge("{\n  \"a\": 1\n}\n", &wanted, form).unwrap().text;
+        let edited = after.replace("  \"hooks\"", "  // my comment\n  \"hooks\"");
+        let rest = super::strip(&edited, form, &Empty::new(), Some(&known)).unwrap();
+        assert_eq!(rest, "{\n  \"a\": 1\n  // my comment\n}\n");
     }
 
     #[test]

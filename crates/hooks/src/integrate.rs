@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rappel::hook::Trust;
+use rappel::hook::{Switch, Trust};
 
 use crate::Vendor;
 use crate::caller::{Caller, Group, NotText, Program};
 use crate::files::{self, FileError};
-use crate::hook_settings::{self, Present, Wanted};
-use crate::json_text::{Edits, Unfit};
+use crate::hook_settings::{self, Form, Present, Wanted};
+use crate::json_text::{Edits, Syntax, Unfit};
 use crate::owned::{self, Owner, delimiter, delimiter_of, owner};
-use crate::records::{Record, Records, Settings, checksum};
+use crate::records::{Record, Records, Settings};
 use crate::scope::Scope;
+use crate::servers::{Known, Registry};
 use crate::skill;
 use crate::typed::{SLASHES, Slash};
 
@@ -72,13 +73,16 @@ pub struct Commands {
     pub text: fn(&Slash, &Caller, &str) -> String,
     /// What the user types for it.
     pub typed: fn(&str) -> String,
+    /// Rappel answers them itself; otherwise the model is given the answer to repeat.
+    pub answered: bool,
 }
 
 /// What makes an agent call Rappel.
 #[derive(Debug)]
 pub enum Hooks {
-    /// Handlers in a settings file, event by event. The text is how the user knows that file.
-    Handlers(fn(&Caller, Scope, &str) -> Vec<(&'static str, Group)>),
+    /// Handlers in a settings file of that syntax, event by event. The text is how the user knows
+    /// that file.
+    Handlers(Syntax, fn(&Caller, Scope, &str) -> Vec<(&'static str, Group)>),
     /// A script that is ours alone. Its line that ends with the vendor's mark says what it calls.
     Script(fn(&Caller, Scope) -> String),
 }
@@ -89,12 +93,7 @@ pub enum Servers {
     /// In the settings file that has the hooks: how it starts ours.
     WithHooks(fn(&Caller) -> serde_json::Value),
     /// Elsewhere.
-    Apart {
-        /// Registers ours.
-        register: fn(&Place, &Caller, &Records) -> Result<Changes>,
-        /// Takes it out.
-        unregister: fn(&Place, Option<&Records>) -> Result<Changes>,
-    },
+    Apart(fn(&Place) -> Result<Registry, NotText>),
 }
 
 /// The folder of the user's own settings.
@@ -163,6 +162,16 @@ impl Place {
         (self.vendor.layout.hooks)(self.scope)
     }
 
+    /// What git passes over in the folder of the hooks.
+    fn listing(&self) -> PathBuf {
+        self.settings().with_file_name(".gitignore")
+    }
+
+    /// Whether one file has the hooks of this scope and of the other one of the project.
+    fn is_shared_file(&self) -> bool {
+        self.neighbour().is_some_and(|one| one.settings() == self.settings())
+    }
+
     /// The other scope whose files are in the same folder.
     fn neighbour(&self) -> Option<Self> {
         let scope = match self.scope {
@@ -182,13 +191,28 @@ impl Place {
     fn present(&self, text: &str) -> Result<Present, Unfit> {
         let mark = self.vendor.mark;
         match self.vendor.hooks {
-            Hooks::Handlers(_) => hook_settings::present(text, mark),
+            Hooks::Handlers(..) => hook_settings::present(text, self.form()),
             Hooks::Script(_) => {
                 let line = text.lines().find(|line| line.ends_with(mark));
                 let caller = line.and_then(|line| Caller::of_line(line, mark));
                 Ok(Present { caller, scope: line.map(Scope::of_line), ..Present::default() })
             }
         }
+    }
+
+    fn form(&self) -> Form {
+        let syntax = match self.vendor.hooks {
+            Hooks::Handlers(syntax, _) => syntax,
+            Hooks::Script(_) => Syntax::Plain,
+        };
+        Form { mark: self.vendor.mark, syntax }
+    }
+
+    /// The events that the file should have hooks of ours for and has not.
+    fn missing(&self, found: &Present, caller: &Caller) -> Vec<&'static str> {
+        let Hooks::Handlers(_, groups) = self.vendor.hooks else { return Vec::new() };
+        let events = groups(caller, self.scope, "").into_iter().map(|(event, _)| event);
+        events.filter(|event| !found.events.iter().any(|there| there == event)).collect()
     }
 
     /// What that file has of ours now.
@@ -209,6 +233,10 @@ pub struct Changes {
     pub kept: Vec<PathBuf>,
     /// Files in which our server for MCP is registered, or was.
     pub servers: Vec<PathBuf>,
+    /// Those of the kept files that are kept for a server of the user's with our name.
+    pub other_servers: Vec<PathBuf>,
+    /// Files of the project that git may list and that name a path of this machine now.
+    pub exposed: Vec<PathBuf>,
     /// The user has a status line already, which was left alone.
     pub other_status_line: bool,
 }
@@ -220,11 +248,19 @@ impl Changes {
         self.removed.extend(other.removed);
         self.kept.extend(other.kept);
         self.servers.extend(other.servers);
+        self.other_servers.extend(other.other_servers);
+        self.exposed.extend(other.exposed);
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty() && self.removed.is_empty()
+    }
+
+    /// Notes a server of the user's that has our name.
+    pub(crate) fn keep_server(&mut self, path: PathBuf) {
+        self.other_servers.push(path.clone());
+        self.kept.push(path);
     }
 
     fn add(&mut self, path: PathBuf, before: bool, after: bool) {
@@ -255,14 +291,21 @@ pub fn install(
     if place.folder.to_str().is_none() {
         return Err(NotText(place.folder.clone()).into());
     }
-    // What cannot be merged is refused before anything is made.
+    // What cannot be read or merged is refused before anything is made.
     let path = place.settings();
     let text = files::read(&path)?;
     let found = place.present(text.as_deref().unwrap_or_default()).map_err(place.unfit())?;
     let mut record = records.of(&place.folder);
     record.agent = Some(place.vendor.name.to_owned());
-    let hooks = wanted(place, caller, extras, &found);
+    let hooks = wanted(place, caller, extras, &found, &record);
     new_text(text.as_deref(), place, &hooks, &record)?;
+    let registry = match place.vendor.servers {
+        Servers::Apart(registry) if extras.server => Some(registry(place)?),
+        _ => None,
+    };
+    if let Some(registry) = &registry {
+        registry.check(caller, found.caller.as_ref(), &record)?;
+    }
 
     let mut folders = vec![place.folder.clone()];
     folders.extend(place.own_folders());
@@ -273,10 +316,19 @@ pub fn install(
     if place.scope != Scope::User {
         folders.iter().try_for_each(|folder| stays_inside(place, folder))?;
     }
-    for folder in folders {
-        record.made.extend(files::make_folder(&folder)?);
+    for file in files_in(place).iter().chain(others.iter().map(|(path, _)| path)) {
+        files::read(file)?;
+    }
+    // A folder that no record names would stay if this process ended here.
+    for folder in &folders {
+        for missing in files::missing_folders(folder)? {
+            if !record.made.contains(&missing) {
+                record.made.push(missing);
+            }
+        }
     }
     records.keep(&record)?;
+    folders.iter().try_for_each(|folder| files::make_folder(folder).map(drop))?;
     let mut changes = Changes {
         other_status_line: extras.status_line && found.any_status_line && !found.status_line,
         ..Changes::default()
@@ -291,6 +343,11 @@ pub fn install(
             return Ok(text.map(str::to_owned));
         };
         record.settings.insert(place.file_name().to_owned(), remembered);
+        if let (Text::Settings(Wanted { server: Some(_), .. }, _), Servers::WithHooks(entry)) =
+            (&hooks, &place.vendor.servers)
+        {
+            record.servers.insert(place.file_name().to_owned(), entry(caller));
+        }
         records.keep(&record)?;
         Ok::<_, IntegrateError>(Some(after))
     })?;
@@ -300,47 +357,93 @@ pub fn install(
     if changed {
         changes.written.push(path.clone());
     }
-    match place.vendor.servers {
-        Servers::WithHooks(_) if extras.server && found.server == Some(Owner::User) => {
-            changes.kept.push(path);
+    if let (true, Text::Settings(wanted, Some(_))) = (extras.server, &hooks) {
+        match &wanted.server {
+            None => changes.keep_server(path),
+            Some(_) if changed => changes.servers.push(path),
+            Some(_) => {}
         }
-        Servers::WithHooks(_) if extras.server && changed => changes.servers.push(path),
-        Servers::Apart { register, .. } if extras.server => {
-            let mut registered = register(place, caller, records)?;
-            registered.servers.extend(registered.written.clone());
-            changes.extend(registered);
-        }
-        _ => {}
     }
-    put_files(place, records.of(&place.folder).settings.get(place.file_name()), &mut changes)?;
+    if let Some(registry) = registry {
+        changes.extend(registry.register(place, caller, found.caller.as_ref(), records)?);
+    }
+    let listed = made_here(place, &records.of(&place.folder));
+    let places: Vec<Place> = std::iter::once(place.clone()).chain(place.neighbour()).collect();
+    put_files(place, &places, &listed, &mut changes)?;
+    if place.is_shared_file() && place.scope == Scope::Local {
+        let settings = place.settings();
+        let is_listed = |path: &Path| listed.iter().any(|it| settings.with_file_name(it) == path);
+        let hooks = changes.written.iter().filter(|path| **path == settings);
+        let both: BTreeSet<PathBuf> = hooks.chain(&changes.servers).cloned().collect();
+        changes.exposed.extend(both.into_iter().filter(|path| !is_listed(path)));
+    }
     Ok(changes)
+}
+
+/// The names of the files beside the hooks that were made by us.
+fn made_here(place: &Place, record: &Record) -> Vec<String> {
+    let (folder, file) = place.file_name().rsplit_once('/').unwrap_or(("", place.file_name()));
+    let made = record.settings.iter().filter(|(_, done)| !done.existed);
+    let here = made.filter_map(|(name, _)| {
+        let (there, name) = name.rsplit_once('/').unwrap_or(("", name));
+        (there == folder).then(|| name.to_owned())
+    });
+    let mut here: Vec<String> = here.collect();
+    // Without a record, our list says it.
+    if !record.settings.contains_key(place.file_name()) && is_rappels(&place.listing()) {
+        here.push(file.to_owned());
+    }
+    here
 }
 
 /// What the file with the hooks shall have.
 enum Text {
-    Settings(Wanted),
+    /// With that by which our server is known, where servers stand there too.
+    Settings(Wanted, Option<Known>),
     Script(String),
 }
 
 /// What is asked for, and what was asked for before and is there.
-fn wanted(place: &Place, caller: &Caller, extras: Extras, found: &Present) -> Text {
+fn wanted(
+    place: &Place,
+    caller: &Caller,
+    extras: Extras,
+    found: &Present,
+    record: &Record,
+) -> Text {
     let vendor = place.vendor;
     let groups = match vendor.hooks {
         Hooks::Script(text) => return Text::Script(text(caller, place.scope)),
-        Hooks::Handlers(groups) => groups,
+        Hooks::Handlers(_, groups) => groups,
     };
     let status_line = vendor.status_line.filter(|_| extras.status_line || found.status_line);
-    let server = match vendor.servers {
-        Servers::WithHooks(entry) if extras.server || found.server == Some(Owner::Rappel) => {
-            Some(entry(caller))
+    let callers = std::iter::once(caller).chain(&found.caller);
+    let known = known_server(place, record.servers.get(place.file_name()), callers);
+    let server = match (&vendor.servers, &known, &found.server) {
+        (Servers::WithHooks(entry), Some(known), Some(there)) => {
+            known.owns(there).then(|| known.renewed(there, &entry(caller)))
         }
+        (Servers::WithHooks(entry), _, None) if extras.server => Some(entry(caller)),
         _ => None,
     };
-    Text::Settings(Wanted {
+    let wanted = Wanted {
         groups: groups(caller, place.scope, &place.settings().display().to_string()),
         status_line: status_line.map(|line| line(caller)),
         server,
-    })
+    };
+    Text::Settings(wanted, known)
+}
+
+/// By what our server is known in the file with the hooks, if servers stand there.
+fn known_server<'a>(
+    place: &Place,
+    written: Option<&serde_json::Value>,
+    callers: impl IntoIterator<Item = &'a Caller>,
+) -> Option<Known> {
+    match place.vendor.servers {
+        Servers::WithHooks(entry) => Some(Known::new(written, entry, callers.into_iter().cloned())),
+        Servers::Apart(_) => None,
+    }
 }
 
 /// The text with what is wanted, and what to remember of that; nothing if it is as it shall be.
@@ -351,11 +454,12 @@ fn new_text(
     record: &Record,
 ) -> Result<Option<(String, Settings)>> {
     match wanted {
-        Text::Settings(wanted) => settings_with(text, place, wanted, record),
+        Text::Settings(wanted, known) => settings_with(text, place, wanted, known.as_ref(), record),
         Text::Script(script) if text == Some(script) => Ok(None),
         Text::Script(script) => {
-            let (existed, checksum, reverse) = (false, checksum(script), Edits::default());
-            Ok(Some((script.clone(), Settings { existed, checksum, reverse })))
+            let scope = Some(place.scope);
+            let done = Settings { scope, ..Settings::new(false, script, Edits::default()) };
+            Ok(Some((script.clone(), done)))
         }
     }
 }
@@ -370,10 +474,11 @@ fn settings_with(
     text: Option<&str>,
     place: &Place,
     wanted: &Wanted,
+    known: Option<&Known>,
     record: &Record,
 ) -> Result<Option<(String, Settings)>> {
-    let mark = place.vendor.mark;
-    if text.is_some_and(|text| hook_settings::has(text, wanted, mark)) {
+    let form = place.form();
+    if text.is_some_and(|text| hook_settings::has(text, wanted, form)) {
         return Ok(None);
     }
     let remembered = record.settings.get(place.file_name());
@@ -381,17 +486,18 @@ fn settings_with(
         None => None,
         Some((_, Some(before))) => before,
         Some((text, None)) => {
-            let rest = hook_settings::strip(text, mark).map_err(place.unfit())?;
+            let empty = remembered.map(|one| one.empty.clone()).unwrap_or_default();
+            let rest = hook_settings::strip(text, form, &empty, known).map_err(place.unfit())?;
             let was_made_by_us = is_empty(&rest) && remembered.is_some_and(|one| !one.existed);
             (!was_made_by_us).then_some(rest)
         }
     };
-    let merged = hook_settings::merge(before.as_deref().unwrap_or_default(), wanted);
+    let merged = hook_settings::merge(before.as_deref().unwrap_or_default(), wanted, form);
     let merged = merged.map_err(place.unfit())?;
     let remembered = Settings {
-        existed: before.is_some(),
-        checksum: checksum(&merged.text),
-        reverse: merged.reverse,
+        empty: merged.empty,
+        scope: Some(place.scope),
+        ..Settings::new(before.is_some(), &merged.text, merged.reverse)
     };
     Ok(Some((merged.text, remembered)))
 }
@@ -418,13 +524,14 @@ fn stays_inside(place: &Place, folder: &Path) -> Result<()> {
 pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
     let mut record = records.map(|records| records.of(&place.folder));
     let remembered = record.as_mut().and_then(|one| one.settings.remove(place.file_name()));
+    let server = record.as_mut().and_then(|one| one.servers.remove(place.file_name()));
     let mut changes = Changes::default();
     let path = place.settings();
     let mut is_left = false;
     let changed = files::update(&path, files::ORDINARY, |text| {
         let after = match text {
             None => None,
-            Some(text) => text_without(text, place, remembered.as_ref())?,
+            Some(text) => text_without(text, place, remembered.as_ref(), server.as_ref())?,
         };
         is_left = after.is_some();
         Ok::<_, IntegrateError>(after)
@@ -432,10 +539,16 @@ pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
     if changed {
         changes.add(path, true, is_left);
     }
+    if server.is_some() && place.found().is_ok_and(|found| found.server.is_some()) {
+        changes.keep_server(place.settings());
+    }
     if matches!(place.vendor.hooks, Hooks::Script(_)) && is_left {
         changes.kept.push(place.settings());
     }
-    put_files(place, None, &mut changes)?;
+    // Hooks that stay here are the user's, and need nothing of ours.
+    let others: Vec<Place> =
+        place.neighbour().filter(|one| one.settings() != place.settings()).into_iter().collect();
+    put_files(place, &others, &[], &mut changes)?;
     let mut made = record.as_mut().map(|one| std::mem::take(&mut one.made)).unwrap_or_default();
     let ours = place.own_folders().into_iter().filter(|folder| !made.contains(folder));
     let ours: Vec<PathBuf> = ours.filter(|folder| folder.is_dir()).collect();
@@ -449,8 +562,9 @@ pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
     }
     left.reverse();
     if let (Some(records), Some(mut record)) = (records, record) {
-        // Nothing of ours is left that the folders could be kept for.
-        record.made = if record.settings.is_empty() { Vec::new() } else { left };
+        // Once the user has removed what was kept, the folders go too.
+        let is_done = record.settings.is_empty() && changes.kept.is_empty();
+        record.made = if is_done { Vec::new() } else { left };
         records.keep(&record)?;
     }
     Ok(changes)
@@ -460,7 +574,14 @@ pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
 pub fn unregister(place: &Place, records: Option<&Records>) -> Result<Changes> {
     match place.vendor.servers {
         Servers::WithHooks(_) => Ok(Changes::default()),
-        Servers::Apart { unregister, .. } => unregister(place, records),
+        Servers::Apart(registry) => match registry(place) {
+            Ok(registry) => {
+                let hooks = place.found().ok().and_then(|found| found.caller);
+                registry.unregister(place, hooks.as_ref(), records)
+            }
+            // Such a folder cannot be registered.
+            Err(NotText(_)) => Ok(Changes::default()),
+        },
     }
 }
 
@@ -469,6 +590,7 @@ fn text_without(
     text: &str,
     place: &Place,
     remembered: Option<&Settings>,
+    server: Option<&serde_json::Value>,
 ) -> Result<Option<String>> {
     if matches!(place.vendor.hooks, Hooks::Script(_)) {
         return Ok(is_the_users(Some(text)).then(|| text.to_owned()));
@@ -476,16 +598,25 @@ fn text_without(
     if let Some(before) = remembered.and_then(|one| one.before(text)) {
         return Ok(before);
     }
-    let rest = hook_settings::strip(text, place.vendor.mark).map_err(place.unfit())?;
+    let empty = remembered.map(|one| one.empty.clone()).unwrap_or_default();
+    let found = place.present(text).map_err(place.unfit())?;
+    let known = known_server(place, server, &found.caller);
+    let rest = hook_settings::strip(text, place.form(), &empty, known.as_ref());
+    let rest = rest.map_err(place.unfit())?;
     let was_ours = rest != text && is_empty(&rest) && remembered.is_none_or(|one| !one.existed);
     Ok((!was_ours).then_some(rest))
 }
 
-/// Writes the commands, the skill and all else of ours as the hooks that are there now need them;
-/// removes them if none do. `hooks` is what was done to the file with the hooks.
-fn put_files(place: &Place, hooks: Option<&Settings>, changes: &mut Changes) -> Result<()> {
+/// Writes the commands, the skill and all else of ours as the hooks of these places need them;
+/// removes them if none do. `listed` are the files beside the hooks that git need not list.
+fn put_files(
+    place: &Place,
+    places: &[Place],
+    listed: &[String],
+    changes: &mut Changes,
+) -> Result<()> {
     let mut present = BTreeMap::new();
-    for one in std::iter::once(place.clone()).chain(place.neighbour()) {
+    for one in places {
         // A neighbour that cannot be read was refused when it was integrated, or has been spoilt
         // since.
         let found = one.found().unwrap_or_default();
@@ -512,20 +643,18 @@ fn put_files(place: &Place, hooks: Option<&Settings>, changes: &mut Changes) -> 
         wanted.insert(place.skill().join(skill::FILE), Content::Text(skill::text(caller)));
     }
     // Where one file is for both scopes, and was not there before, git need not list it.
-    let lists = place.settings().with_file_name(".gitignore");
-    let same_file = place.neighbour().is_some_and(|one| one.settings() == place.settings());
-    if same_file {
-        paths.insert(lists.clone());
+    let listing = place.listing();
+    if place.is_shared_file() {
+        paths.insert(listing.clone());
     }
     if caller.is_some() && only_here {
         for folder in place.own_folders() {
             wanted.insert(folder.join(".gitignore"), Content::Text(skill::git_ignore()));
         }
-        let is_ours = hooks.map_or_else(|| is_rappels(&lists), |hooks| !hooks.existed);
-        if same_file && is_ours {
-            let name = place.file_name().rsplit('/').next().unwrap_or_default();
-            let text = owned::sealed("", &format!("/{name}\n/.gitignore\n"));
-            wanted.insert(lists, Content::Text(text));
+        if place.is_shared_file() && !listed.is_empty() {
+            let names: String = listed.iter().map(|name| format!("/{name}\n")).collect();
+            let text = owned::sealed("", &format!("{names}/.gitignore\n"));
+            wanted.insert(listing, Content::Text(text));
         }
     }
     paths.extend(wanted.keys().cloned().chain(files_in(place)));
@@ -597,6 +726,10 @@ pub struct Installed {
     pub works: bool,
     /// The files of all commands and of the skill are there, whoever wrote them.
     pub whole: bool,
+    /// The events whose hooks are not there.
+    pub missing: Vec<&'static str>,
+    /// What keeps the agent from running the hooks, or one of them.
+    pub switched_off: Option<Switch>,
     /// Whether the agent runs the hooks, as far as it asks its user.
     pub trust: Trust,
 }
@@ -618,11 +751,14 @@ pub fn installed(
         if found.iter().any(|other| other.settings == settings) {
             continue;
         }
-        let Ok(Present { caller: Some(caller), scope: said, .. }) = place.found() else { continue };
+        let Ok(present) = place.found() else { continue };
+        let Some(caller) = &present.caller else { continue };
         let program = caller.program().clone();
         found.push(Installed {
             vendor,
-            scope: said.unwrap_or(scope),
+            scope: present.scope.unwrap_or(scope),
+            missing: place.missing(&present, caller),
+            switched_off: (vendor.switched_off)(&place),
             works: program.is_there(path),
             whole: is_whole(&place),
             trust: (vendor.trust)(&place),

@@ -25,7 +25,7 @@ pub mod words;
 
 use std::path::{Path, PathBuf};
 
-use rappel::hook::{Answer, Event, Moment, Trust};
+use rappel::hook::{Answer, Event, Moment, Switch, Trust};
 use rappel_types::agents::ProcessId;
 use serde::de::DeserializeOwned;
 
@@ -63,6 +63,8 @@ pub struct Vendor {
     pub servers: Servers,
     /// Whether it runs the hooks of a place, as far as it asks its user.
     pub trust: fn(&Place) -> Trust,
+    /// The setting that keeps it from running the hooks of a place, or one of them.
+    pub switched_off: fn(&Place) -> Option<Switch>,
     /// What the user should know after hooks were put in a place, in sentences.
     pub notes: fn(&Place) -> Vec<String>,
     /// What the user should know after a conversation was set back, for the folder of the user's own

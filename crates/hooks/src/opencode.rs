@@ -43,14 +43,16 @@ pub static VENDOR: Vendor = Vendor {
             extension: "md",
             text: commands::file,
             typed: |name| format!("/rappel/{name}"),
+            answered: true,
         }),
         others: |_, _| Vec::new(),
     },
     hooks: Hooks::Script(plugin::text),
     status_line: None,
-    servers: Servers::Apart { register: mcp::register, unregister: mcp::unregister },
+    servers: Servers::Apart(mcp::registry),
     // It runs every plugin that it finds.
     trust: |_| Trust::Given,
+    switched_off: |_| None,
     notes,
     // It is never set back.
     rewound: |_| None,

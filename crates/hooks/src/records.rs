@@ -13,7 +13,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{self, FileError, Result};
+use crate::hook_settings::Empty;
 use crate::json_text::Edits;
+use crate::scope::Scope;
 
 const VERSION: u32 = 1;
 /// How often the lock is asked for, twenty times a second.
@@ -31,6 +33,9 @@ pub struct Record {
     /// Settings files in it, by their names.
     #[serde(default)]
     pub settings: BTreeMap<String, Settings>,
+    /// The entries of our server for MCP that we wrote, by the names of their files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub servers: BTreeMap<String, serde_json::Value>,
     /// Folders that were not there before, outermost first.
     #[serde(default)]
     pub made: Vec<PathBuf>,
@@ -45,9 +50,20 @@ pub struct Settings {
     pub checksum: String,
     /// What makes of that text the one before.
     pub reverse: Edits,
+    /// What was empty in the one before, for a text that the user has edited since.
+    #[serde(default, skip_serializing_if = "Empty::is_empty")]
+    pub empty: Empty,
+    /// For whom it was done; nothing in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
 }
 
 impl Settings {
+    /// What was done to a file whose text is now this.
+    pub fn new(existed: bool, text: &str, reverse: Edits) -> Self {
+        Self { existed, checksum: checksum(text), reverse, empty: Empty::new(), scope: None }
+    }
+
     /// What there was before, if the text is still the one that we wrote; the inner `None` is no
     /// file at all.
     pub fn before(&self, text: &str) -> Option<Option<String>> {
@@ -122,13 +138,15 @@ impl Records {
             agent: None,
             folder: folder.to_owned(),
             settings: BTreeMap::new(),
+            servers: BTreeMap::new(),
             made: Vec::new(),
         })
     }
 
     /// Keeps a record; one that says nothing is removed.
     pub fn keep(&self, record: &Record) -> Result<()> {
-        let is_empty = record.settings.is_empty() && record.made.is_empty();
+        let is_empty =
+            record.settings.is_empty() && record.servers.is_empty() && record.made.is_empty();
         let text = match is_empty {
             true => None,
             false => Some(

@@ -118,6 +118,21 @@ fn a_program_that_is_missing_or_fails_is_passed_over() {
         assert_eq!(lines.len(), 16, "{lines:#?}");
         assert!(lines.iter().all(|line| line["thrown"].is_null()), "{program}: {lines:#?}");
     }
+    // Only a path that leads nowhere is told, and once.
+    place.write("/nowhere/rappel");
+    let toasts = |lines: &[Value]| -> Vec<Value> {
+        let asked = lines.iter().filter_map(|line| line["asked"].as_array()).flatten();
+        asked.filter(|it| it[0] == "tui.showToast").map(|it| it[1]["body"].clone()).collect()
+    };
+    let told = toasts(&place.play("tui", &all_hooks()).unwrap());
+    let [toast] = &told[..] else { panic!("{told:#?}") };
+    let message = toast["message"].as_str().unwrap();
+    assert!(message.contains("not at /nowhere/rappel"), "{message}");
+    assert!(message.contains("`rappel integrate opencode`") && message.contains("rappel.mjs"));
+    assert_eq!(toast["variant"], "warning");
+    assert_eq!(toasts(&place.play("run", &all_hooks()).unwrap()), [] as [Value; 0]);
+    place.write("/dev/null");
+    assert_eq!(toasts(&place.play("tui", &all_hooks()).unwrap()), [] as [Value; 0]);
     for words in ["echo no JSON at all", "echo '[1]'", "echo null", "head -c 3000000 /dev/zero"] {
         let place = Place::new(&format!("cat > /dev/null; {words}"));
         let lines = place.play("tui", &all_hooks()).unwrap();

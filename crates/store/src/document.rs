@@ -153,6 +153,9 @@ pub struct Undo {
     /// Whether it put transcripts back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transcripts: bool,
+    /// Of a restore: whether files that differ from `to` were not asked for and stayed as they were.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// Of an undo: the commit after which the same could be undone as after this one; 0 is nothing.
     /// So nothing in between has to be read. Absent: it follows from what was done before.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -95,8 +95,18 @@ pub enum Advice {
     SayHowItEnded,
     /// Say which moment is meant.
     NameMoment,
-    /// Install the integration of an agent again.
-    Integrate { agent: String },
+    /// Install the integration of an agent again, for the same scope: `local`, `shared` or `user`.
+    Integrate { agent: String, scope: String },
+    /// Forget an integration that the user took out by hand.
+    ForgetIntegration { agent: String, scope: String },
+    /// Confirm the hooks in the agent.
+    ConfirmHooks { agent: String },
+    /// Have the agent trust this folder.
+    TrustFolder { agent: String },
+    /// Take the setting that switches hooks off out of a file.
+    SwitchHooksOn { setting: String, file: String },
+    /// Start the agent again.
+    StartAgentAgain { agent: String },
 
     /// Restore a checkpoint.
     Restore { checkpoint: String, paths: Vec<String> },

@@ -76,6 +76,8 @@ pub enum Scope {
     All,
     /// These, and what lies below them.
     Paths(Vec<RelPath>),
+    /// All but these and what lies below them. A plan names what stays.
+    Except(Vec<RelPath>),
 }
 
 impl Scope {
@@ -84,6 +86,7 @@ impl Scope {
         match self {
             Self::All => true,
             Self::Paths(paths) => paths.iter().any(|chosen| path.is_within(chosen)),
+            Self::Except(paths) => !paths.iter().any(|kept| path.is_within(kept)),
         }
     }
 }
@@ -104,6 +107,7 @@ pub fn plan_files(
         target: target.state,
         blind_now: BlindSpots::of(present),
         blind_then: BlindSpots::of(target),
+        scope,
         selects: target_selects,
         probe,
         actions: BTreeMap::new(),
@@ -131,7 +135,7 @@ pub fn plan_files(
 
 /// The changes within the scope, and the folders that those need to exist.
 fn choose<'c>(changes: &'c [Change], scope: &Scope) -> Vec<&'c Change> {
-    if *scope == Scope::All {
+    if !matches!(scope, Scope::Paths(_)) {
         return changes.iter().collect();
     }
     let mut needed = HashSet::new();
@@ -164,6 +168,7 @@ struct Planner<'a> {
     target: FacetState,
     blind_now: BlindSpots,
     blind_then: BlindSpots,
+    scope: &'a Scope,
     selects: &'a dyn Fn(&RelPath, bool) -> bool,
     probe: &'a dyn Probe,
     actions: BTreeMap<RelPath, Action>,
@@ -199,6 +204,10 @@ impl Planner<'_> {
         let Change { path, old, new } = change;
         if is_git_path(path) {
             self.add(change, ActionKind::Skip, "only git writes to a `.git` folder");
+            return Ok(());
+        }
+        if matches!(self.scope, Scope::Except(_)) && !self.scope.includes(path) {
+            self.add(change, ActionKind::Skip, "you asked to keep it as it is");
             return Ok(());
         }
         match (old, new) {

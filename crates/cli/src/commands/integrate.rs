@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use rappel::answers::{AgentAnswer, RemovedAnswer};
-use rappel::hook::{Installed, Trust};
+use rappel::hook::{Installed, Switch, Trust};
 use rappel::{ErrorKind, ListFilter, Rappel, SaveOptions};
 use rappel_hooks::caller::{Caller, Program};
 use rappel_hooks::files::FileError;
@@ -22,10 +22,11 @@ use crate::{face, progress};
 
 /// Let an agent save by itself: set up its hooks, or remove them
 ///
-/// `claude`, `codex`, `gemini`: Rappel saves at each prompt, before and after each command and edit,
-/// and at the beginning and end of each session. The agent also gets commands (/rappel:undo and
-/// others; Codex has none) that you can type into its prompt, and a skill that tells it when to save
-/// and what to record. Codex and Gemini CLI run hooks only after you have said so there.
+/// `claude`, `codex`, `gemini`, `opencode`: Rappel saves at each prompt, before and after each
+/// command and edit, and at the beginning and end of each session. The agent also gets commands
+/// (/rappel:undo and others, in opencode /rappel/undo; Codex has none) that you can type into its
+/// prompt, and a skill that tells it when to save and what to record. Codex and Gemini CLI run hooks
+/// only after you have said so there. opencode gets a plugin instead of hooks.
 ///
 /// `git`: Rappel saves after each commit, merge and rewrite, by hooks of this repository. Hooks
 /// that are there still run. Where core.hooksPath says that another program keeps the hooks, nothing
@@ -46,17 +47,19 @@ Examples:
   rappel integrate claude --remove
   rappel integrate codex --user
   rappel integrate gemini --user --mcp
+  rappel integrate opencode
   rappel integrate git
   rappel integrate systemd
   rappel integrate --remove --all
 
 Where the hooks are written:
   (nothing)   this project, for you: .claude/settings.local.json, .codex/hooks.json,
-              .gemini/settings.json
+              .gemini/settings.json, .opencode/plugins/rappel.js
   --shared    this project, for everyone who has the repository: .claude/settings.json,
-              .codex/hooks.json, .gemini/settings.json
+              .codex/hooks.json, .gemini/settings.json, .opencode/plugins/rappel.js
   --user      all your projects (git work trees and folders with a rappel.toml):
-              ~/.claude/settings.json, ~/.codex/hooks.json, ~/.gemini/settings.json")]
+              ~/.claude/settings.json, ~/.codex/hooks.json, ~/.gemini/settings.json,
+              ~/.config/opencode/plugins/rappel.js")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Which agent, or git, or systemd
@@ -107,15 +110,6 @@ impl Args {
             (_, true) => Scope::Shared,
             _ => Scope::Local,
         }
-    }
-}
-
-/// The flag that means a scope, with a blank before it.
-pub(super) fn flag(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Local => "",
-        Scope::Shared => " --shared",
-        Scope::User => " --user",
     }
 }
 
@@ -185,7 +179,7 @@ fn install(vendor: &'static Vendor, args: &Args, context: &Context) -> Result {
 
     let output = context.output;
     let name = vendor.name;
-    let remove_with = context.suggest(&format!("integrate {name} --remove{}", flag(scope)));
+    let remove_with = context.suggest(&format!("integrate {name} --remove{}", scope.flag()));
     if !output.json && !output.quiet {
         let text = written(&place, &caller, &changes);
         output.answer(|out| Ok(out.write_all(text.as_bytes())?))?;
@@ -223,12 +217,19 @@ fn install(vendor: &'static Vendor, args: &Args, context: &Context) -> Result {
     if !output.quiet {
         output.answer(|out| {
             let title = vendor.title;
-            writeln!(out, "\nType into {title}'s prompt, and Rappel answers without the model:")?;
-            let names: Vec<&str> = match names.is_empty() {
-                true => vec!["rappel undo", "rappel status", "rappel list"],
-                false => names.iter().map(String::as_str).collect(),
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let is_answered = vendor.layout.commands.as_ref().is_some_and(|one| one.answered);
+            let plain = ["rappel undo", "rappel status", "rappel list"];
+            let (answered, repeated) = match is_answered {
+                true => (&names[..], &[][..]),
+                false => (&plain[..], &names[..]),
             };
-            writeln!(out, "  {}", help::wrapped(&names, 2))?;
+            writeln!(out, "\nType into {title}'s prompt, and Rappel answers without the model:")?;
+            writeln!(out, "  {}", help::wrapped(answered, 2))?;
+            if !repeated.is_empty() {
+                writeln!(out, "These commands go through the model, which repeats the answer:")?;
+                writeln!(out, "  {}", help::wrapped(repeated, 2))?;
+            }
             let paint = output.paint();
             Ok(writeln!(out, "{}", paint.faint(&format!("Remove all of it with: {remove_with}")))?)
         })?;
@@ -313,8 +314,15 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
     if changes.other_status_line {
         notes.push(format!("{} has another status line, which stays", place.settings().display()));
     }
+    notes.extend(changes.exposed.iter().map(|path| {
+        let path = path.display();
+        format!("{path} now names a path of this machine: keep it out of your commits")
+    }));
+    let (name, title) = (place.vendor.name, place.vendor.title);
+    notes.extend((place.vendor.switched_off)(place).map(|Switch { setting, file }| {
+        format!("{file} has `{setting}`, so {title} does not run Rappel's hooks: take it out")
+    }));
     notes.extend((place.vendor.notes)(place));
-    let name = place.vendor.name;
     let path = process::path_folders();
     for one in integrate::installed(place.vendor, &place.root, &place.user, &path) {
         if one.settings == place.settings() {
@@ -323,7 +331,7 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
             }
             continue;
         }
-        let remove = context.suggest(&format!("integrate {name} --remove{}", flag(one.scope)));
+        let remove = context.suggest(&format!("integrate {name} --remove{}", one.scope.flag()));
         notes.push(format!(
             "{} has Rappel's hooks too, and one of them is enough: {remove}",
             one.settings.display()
@@ -337,8 +345,9 @@ pub(super) fn texts(paths: &[PathBuf]) -> Vec<String> {
 }
 
 pub(super) fn left_alone(changes: &Changes) -> Vec<String> {
-    let note = |path: &PathBuf| {
-        format!("{} is not as Rappel wrote it, so it stays as it is", path.display())
+    let note = |path: &PathBuf| match changes.other_servers.contains(path) {
+        true => format!("{} has an MCP server `rappel` of yours, which stays", path.display()),
+        false => format!("{} is not as Rappel wrote it, so it stays as it is", path.display()),
     };
     changes.kept.iter().map(note).collect()
 }
@@ -362,6 +371,8 @@ fn remove(args: &Args, vendors: &[&'static Vendor], context: &Context) -> Result
         }
     }
     let mut others = Vec::new();
+    // A plugin that the user edited still calls Rappel.
+    let mut calls = Vec::new();
     for vendor in vendors {
         let user = context.agent_folder(vendor)?;
         let places = match args.all {
@@ -380,8 +391,10 @@ fn remove(args: &Args, vendors: &[&'static Vendor], context: &Context) -> Result
                 Err(error) => failed = failed.or(Some(error.into())),
             }
         }
+        let kept = |path: &PathBuf| all.kept.contains(path) && !all.other_servers.contains(path);
+        calls.extend(places.iter().map(Place::settings).filter(kept));
         if !args.all {
-            others = still_there(vendor, &root, &user, context);
+            others = still_there(vendor, &root, &user, &calls, context);
         }
     }
     drop(records);
@@ -390,7 +403,17 @@ fn remove(args: &Args, vendors: &[&'static Vendor], context: &Context) -> Result
     all.written.dedup();
     all.kept.sort();
     all.kept.dedup();
-    let mut notes = left_alone(&all);
+    calls.sort();
+    calls.dedup();
+    let mut notes = left_alone(&Changes {
+        kept: all.kept.iter().filter(|path| !calls.contains(path)).cloned().collect(),
+        other_servers: all.other_servers.clone(),
+        ..Changes::default()
+    });
+    notes.extend(calls.iter().map(|path| {
+        let path = path.display();
+        format!("{path} is not as Rappel wrote it, so it stays and still calls Rappel. Delete it yourself")
+    }));
     notes.extend(others);
     let name = match vendors {
         [vendor] => vendor.name,
@@ -399,6 +422,7 @@ fn remove(args: &Args, vendors: &[&'static Vendor], context: &Context) -> Result
     told(name, &all, &notes, context)?;
     match failed {
         Some(failure) => Err(failure),
+        None if !calls.is_empty() => Ok(Exit::Bad(ErrorKind::Failed)),
         None => Ok(Exit::Done),
     }
 }
@@ -432,16 +456,18 @@ fn every_place(
     places
 }
 
-/// Where else the hooks are.
+/// Where else the hooks are than in files that were kept.
 fn still_there(
     vendor: &'static Vendor,
     root: &Path,
     user: &UserFolder,
+    kept: &[PathBuf],
     context: &Context,
 ) -> Vec<String> {
     let others = integrate::installed(vendor, root, user, &process::path_folders()).into_iter();
+    let others = others.filter(|one| !kept.contains(&one.settings));
     let note = |one: integrate::Installed| {
-        let flag = flag(one.scope);
+        let flag = one.scope.flag();
         let remove = context.suggest(&format!("integrate {} --remove{flag}", vendor.name));
         format!("{} still has Rappel's hooks: {remove}", one.settings.display())
     };
@@ -480,8 +506,10 @@ pub(super) fn told(
     }
     if !output.quiet {
         output.answer(|out| {
-            if changes.is_empty() {
-                writeln!(out, "Nothing of Rappel's is there.")?;
+            match changes.kept.is_empty() {
+                _ if !changes.is_empty() => {}
+                true => writeln!(out, "Nothing of Rappel's is there.")?,
+                false => writeln!(out, "Nothing was removed.")?,
             }
             // Files of ours that are written are those that another scope still needs.
             let (kept, shared) = by_folder(&changes.written);
@@ -528,7 +556,9 @@ pub(super) fn installed_program() -> Result<PathBuf> {
 impl From<IntegrateError> for Failure {
     fn from(error: IntegrateError) -> Self {
         let hint = match &error {
-            IntegrateError::Unfit { .. } => Some("mend the file; nothing was changed".to_owned()),
+            IntegrateError::Unfit { .. } => {
+                Some("mend the file, which was not changed, and run this again".to_owned())
+            }
             IntegrateError::File(FileError::ReadOnly { .. }) => {
                 Some("make it writable, or choose another place: --user, --shared".to_owned())
             }
@@ -558,30 +588,53 @@ pub fn installed_for(rappel: &Rappel, home: &Path) -> Vec<Installed> {
         all.extend(found.iter().map(|one| Installed {
             agent: agent.to_owned(),
             place: one.settings.display().to_string(),
+            scope: one.scope.as_str(),
             works: one.works,
             whole: one.whole,
             gone: false,
+            missing: one.missing.iter().map(|&event| event.to_owned()).collect(),
+            switched_off: one.switched_off.clone(),
             trust: one.trust,
         }));
-        let folder = rappel.root().join(vendor.layout.project);
-        let hooks = [Scope::Local, Scope::Shared].map(vendor.layout.hooks);
-        let recorded = records.iter().flat_map(|records| records.of(&folder).settings.into_keys());
-        for name in recorded.filter(|name| hooks.contains(&name.as_str())) {
-            let settings = folder.join(name);
-            if !found.iter().any(|one| one.settings == settings) {
-                all.push(Installed {
-                    agent: agent.to_owned(),
-                    place: settings.display().to_string(),
-                    works: false,
-                    whole: false,
-                    gone: true,
-                    trust: Trust::Given,
-                });
-            }
-        }
+        let known: Vec<&Path> = found.iter().map(|one| one.settings.as_path()).collect();
+        let gone = gone(vendor, rappel.root(), &user, &known, records.as_ref());
+        all.extend(gone.into_iter().map(|(settings, scope)| Installed {
+            agent: agent.to_owned(),
+            place: settings.display().to_string(),
+            scope: scope.as_str(),
+            works: false,
+            whole: false,
+            gone: true,
+            missing: Vec::new(),
+            switched_off: None,
+            trust: Trust::Given,
+        }));
     }
     all.extend(integrate_git::installed(rappel, records.as_ref()));
     all
+}
+
+/// The files that had an agent's hooks, as records say, and have none of those that are `known`.
+fn gone(
+    vendor: &'static Vendor,
+    root: &Path,
+    user: &UserFolder,
+    known: &[&Path],
+    records: Option<&Records>,
+) -> Vec<(PathBuf, Scope)> {
+    let mut gone: Vec<(PathBuf, Scope)> = Vec::new();
+    let places = Scope::ALL.map(|scope| Place::new(vendor, scope, root, user));
+    for (place, records) in places.iter().filter_map(|place| Some((place, records?))) {
+        let (settings, record) = (place.settings(), records.of(&place.folder));
+        let done = record.settings.get((vendor.layout.hooks)(place.scope));
+        // Two scopes may be one file.
+        let is_new = !known.contains(&settings.as_path())
+            && gone.iter().all(|(other, _)| *other != settings);
+        if let (Some(done), true) = (done, is_new) {
+            gone.push((settings, done.scope.unwrap_or(place.scope)));
+        }
+    }
+    gone
 }
 
 #[cfg(test)]

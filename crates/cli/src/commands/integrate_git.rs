@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rappel::answers::GitHooksAnswer;
 use rappel::hook::{Installed, Trust};
 use rappel::{ErrorKind, Rappel};
+use rappel_hooks::Scope;
 use rappel_hooks::caller::{Caller, Program};
 use rappel_hooks::files::FileError;
 use rappel_hooks::git::{self, HOOKS, Place};
@@ -154,9 +155,12 @@ pub fn installed(rappel: &Rappel, records: Option<&Records>) -> Option<Installed
     (recorded.contains(&folder) || !gone).then(|| Installed {
         agent: GIT.to_owned(),
         place: folder.display().to_string(),
+        scope: Scope::Local.as_str(),
         works: works.unwrap_or(false),
         whole: true,
         gone,
+        missing: Vec::new(),
+        switched_off: None,
         trust: Trust::Given,
     })
 }

@@ -6,7 +6,6 @@ use rappel_hooks::VENDORS;
 use rappel_hooks::integrate::{self, Installed};
 use rappel_types::{ActionKind, RelPath};
 
-use super::integrate::flag;
 use super::restore::exactly;
 use crate::process::{self, Context};
 
@@ -57,7 +56,7 @@ fn path_of(one: &Installed, rappel: &Rappel) -> Option<RelPath> {
 }
 
 fn warning(one: &Installed, context: &Context) -> String {
-    let again = context.suggest(&format!("integrate {}{}", one.vendor.name, flag(one.scope)));
+    let again = context.suggest(&format!("integrate {}{}", one.vendor.name, one.scope.flag()));
     format!(
         "this restore takes Rappel's hooks out of {}; without them nothing is saved by itself. To \
          put them back: {again}",

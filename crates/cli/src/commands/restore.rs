@@ -31,6 +31,7 @@ Examples:
   rappel restore latest~2 --dry-run
   rappel restore chk_20261115_143022 --yes
   rappel restore \"@{10 minutes ago}\" -- src/auth
+  rappel restore latest --except notes.md
   rappel restore 42 --patch
   rappel restore latest --only databases
   rappel restore latest --database app
@@ -69,6 +70,9 @@ pub struct How {
     /// Restore only this file or folder; repeatable
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<OsString>,
+    /// Keep this file or folder as it is; repeatable
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["paths", "plain_paths"])]
+    pub except: Vec<OsString>,
     /// Delete branches and other refs that were made after the checkpoint
     #[arg(long)]
     pub prune_refs: bool,
@@ -118,6 +122,7 @@ impl How {
     pub fn options(&self, context: &Context, root: &Path) -> Result<RestoreOptions> {
         Ok(RestoreOptions {
             paths: context.paths(root, self.all_paths())?,
+            except: context.paths(root, self.except.iter())?,
             only: (!self.only.is_empty()).then(|| self.only.iter().copied().collect()),
             skip: self.skip.iter().copied().collect(),
             expected: self.plan.clone(),
@@ -146,6 +151,9 @@ impl How {
         }
         for path in self.all_paths() {
             command.push_str(&format!(" --path {}", quote(&as_written(path))));
+        }
+        for path in &self.except {
+            command.push_str(&format!(" --except {}", quote(&as_written(path))));
         }
         for name in &self.worktrees {
             command.push_str(&format!(" --worktree {}", quote(name)));

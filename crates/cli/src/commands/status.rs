@@ -1,6 +1,7 @@
 //! `rappel status`.
 
 use rappel::answers::UnusableStatus;
+use rappel::hook::{Installed, Trust};
 use rappel::{ErrorKind, Health, Status};
 use rappel_types::time;
 
@@ -21,8 +22,8 @@ Examples:
   rappel status -q || echo \"save your work\"
   rappel status --short")]
 pub struct Args {
-    /// One line for a prompt or a status line: the last save, and installed hooks that are gone. It
-    /// says nothing of changes since
+    /// One line for a prompt or a status line: the last save, and hooks that are gone or do not run.
+    /// It says nothing of changes since
     #[arg(long)]
     pub short: bool,
 }
@@ -64,12 +65,25 @@ fn short(context: &Context) -> Result {
     };
     // Without its hooks an agent goes on unsaved, and this line may be all that the user looks at.
     for one in super::integrate::installed(&rappel, context) {
-        if one.gone || !one.works {
-            line.push_str(&format!(" · hooks of {} gone", one.agent));
+        if let Some(trouble) = trouble(&one) {
+            line.push_str(&format!(" · {trouble}"));
         }
     }
     output.answer(|out| Ok(writeln!(out, "{line}")?))?;
     Ok(Exit::Done)
+}
+
+/// Why hooks do not run, in a few words.
+fn trouble(one: &Installed) -> Option<String> {
+    let agent = &one.agent;
+    Some(match one.trust {
+        _ if one.gone || !one.works => format!("hooks of {agent} gone"),
+        _ if !one.missing.is_empty() => format!("some hooks of {agent} gone"),
+        _ if one.switched_off.is_some() => format!("hooks of {agent} switched off"),
+        Trust::Given => return None,
+        Trust::New | Trust::Changed => format!("hooks of {agent} not confirmed"),
+        Trust::Folder => format!("{agent} does not trust this folder"),
+    })
 }
 
 fn show(status: &Status, context: &Context) -> Result {

@@ -62,7 +62,12 @@ pub fn render(advice: &Advice) -> String {
         Advice::SayWhatStays => {
             "correct rappel.toml, or say what stays: --keep-last, --keep-days".into()
         }
-        Advice::Integrate { agent } => format!("rappel integrate {agent}"),
+        Advice::Integrate { .. }
+        | Advice::ForgetIntegration { .. }
+        | Advice::ConfirmHooks { .. }
+        | Advice::TrustFolder { .. }
+        | Advice::SwitchHooksOn { .. }
+        | Advice::StartAgentAgain { .. } => about_hooks(advice),
         Advice::Undo => "rappel undo brings back what it held before".into(),
         Advice::UndoPrompt { session } => format!("rappel undo --prompt --session {session}"),
         Advice::Adopt { workspace: Some(workspace) } => {
@@ -106,6 +111,34 @@ pub fn render(advice: &Advice) -> String {
         },
         Advice::NameImport => "rappel import takes the folder or file with the checkpoints".into(),
         other => about_sessions(other).or_else(|| about_a_restore(other)).unwrap_or_default(),
+    }
+}
+
+/// An agent's program has the agent's name.
+fn about_hooks(advice: &Advice) -> String {
+    let flag = |scope: &str| match scope {
+        "shared" => " --shared",
+        "user" => " --user",
+        _ => "",
+    };
+    match advice {
+        Advice::Integrate { agent, scope } => format!("rappel integrate {agent}{}", flag(scope)),
+        Advice::ForgetIntegration { agent, scope } => format!(
+            "rappel integrate {agent}{} --remove, if you took them out yourself",
+            flag(scope)
+        ),
+        Advice::ConfirmHooks { agent } => {
+            format!("start {agent} and choose \"Trust all\", or look at each hook with /hooks")
+        }
+        Advice::TrustFolder { agent } => {
+            format!("start {agent} in this folder and say that you trust it")
+        }
+        Advice::SwitchHooksOn { setting, file } => format!("take `{setting}` out of {file}"),
+        Advice::StartAgentAgain { agent } => format!(
+            "end {agent} and start it again: it reads its hooks when it starts, unless an option \
+             switches them off"
+        ),
+        _ => String::new(),
     }
 }
 

@@ -63,7 +63,7 @@ pub fn status(status: &Status, now: Timestamp, paint: Paint) -> String {
         let heard = one.last_event.map(|at| format!(", last event {}", time::age(now, at)));
         fields.add(
             "Integration",
-            format!("{} {}{}", one.agent, one.state, heard.unwrap_or_default()),
+            format!("{} {}{}", one.agent, clean(&one.to_string()), heard.unwrap_or_default()),
         );
     }
     let watch = status.watch.as_ref();

@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 
 use super::SessionView;
 use super::opencode::Opencode;
-use super::prompts::is_heard;
 use super::transcripts::{Known, Transcripts};
 use crate::error::{Error, Result};
 use crate::rappel::Rappel;
@@ -411,8 +410,8 @@ impl<'a> Telling<'a> {
                 return Ok(true);
             }
         }
-        let may_be = |id: &str| is_heard(id) && !self.matched.iter().any(|one| one == id);
-        let heard = self.rappel.same_prompt(session, &prompt.text, at, may_be)?;
+        let may_be = |id: &str| !self.matched.iter().any(|one| one == id);
+        let heard = self.rappel.same_heard(session, &prompt.text, at, may_be)?;
         let was_heard = heard.is_some();
         self.matched.extend(heard);
         Ok(was_heard)

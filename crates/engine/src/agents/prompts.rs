@@ -12,6 +12,8 @@ use crate::rappel::Rappel;
 
 /// A hook and a transcript tell the same prompt at most this far apart.
 const APART_MS: i64 = 2 * 60 * 1000;
+/// So begin the ids of prompts.
+const PROMPT: &str = "p-";
 /// So begin the ids of prompts that a hook told without the vendor's id.
 const HEARD: &str = "p-hook-";
 
@@ -34,8 +36,32 @@ impl Rappel {
         at: Timestamp,
         may_be: impl Fn(&str) -> bool,
     ) -> Result<Option<String>> {
-        let (from, to) = (at.as_millis() - APART_MS, at.as_millis() + APART_MS);
-        let rows = self.store.look_up(|index| index.prompts_between(session.as_str(), from, to))?;
+        self.same_among(PROMPT, session, text, at, may_be)
+    }
+
+    /// The same among those that a hook told without the vendor's id. They are few: a transcript with
+    /// many prompts is looked through in a time that grows with it alone.
+    pub(crate) fn same_heard(
+        &self,
+        session: &SessionId,
+        text: &str,
+        at: Timestamp,
+        may_be: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>> {
+        self.same_among(HEARD, session, text, at, may_be)
+    }
+
+    fn same_among(
+        &self,
+        ids: &str,
+        session: &SessionId,
+        text: &str,
+        at: Timestamp,
+        may_be: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>> {
+        let near = (at.as_millis() - APART_MS, at.as_millis() + APART_MS);
+        let rows =
+            self.store.look_up(|index| index.prompts_between(session.as_str(), ids, near))?;
         let is_same = |id: &str, body: &Body| match body {
             Body::Prompt(prompt) => may_be(id) && prompt.text == text,
             _ => false,

@@ -24,14 +24,36 @@ pub struct Installed {
     pub agent: String,
     /// The file that has its hooks.
     pub place: String,
+    /// For whom it is installed: `local`, `shared` or `user`.
+    pub scope: &'static str,
     /// Whether the program that they call is there.
     pub works: bool,
     /// Whether every other file of the integration (commands, a skill) is there.
     pub whole: bool,
     /// Whether the hooks were put there, and are there no more.
     pub gone: bool,
+    /// The events whose hooks are not there.
+    pub missing: Vec<String>,
+    /// What keeps the agent from running them, or one of them.
+    pub switched_off: Option<Switch>,
     /// Whether the agent runs them, as far as it asks its user.
     pub trust: Trust,
+}
+
+/// A setting of an agent's that switches hooks off.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Switch {
+    /// The setting, as it stands there.
+    pub setting: String,
+    /// The file that has it.
+    pub file: String,
+}
+
+impl Switch {
+    /// A setting in a file.
+    pub fn new(setting: impl Into<String>, file: &Path) -> Self {
+        Self { setting: setting.into(), file: file.display().to_string() }
+    }
 }
 
 /// Whether an agent runs hooks. Some ask their users first; Rappel never answers for them.
@@ -62,8 +84,16 @@ pub struct Integration {
     pub agent: String,
     /// The file that has its hooks.
     pub place: String,
+    /// For whom it is installed: `local`, `shared` or `user`.
+    pub scope: &'static str,
     /// How it is.
     pub state: IntegrationState,
+    /// The events whose hooks are not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// What keeps the agent from running the hooks, or one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switched_off: Option<Switch>,
     /// When its hooks last told something of this workspace.
     pub last_event: Option<Timestamp>,
 }
@@ -82,6 +112,10 @@ pub enum IntegrationState {
     Missing,
     /// Its hooks are no longer in the file.
     Gone,
+    /// Some of its hooks are no longer in the file.
+    MissingHooks,
+    /// A setting of the agent's keeps it from running the hooks, or one of them.
+    SwitchedOff,
     /// Its hooks are there, and other files of it are not: saves go on.
     Incomplete,
     /// The agent runs its hooks only once the user has confirmed them there.
@@ -107,6 +141,8 @@ impl fmt::Display for IntegrationState {
             Self::Silent => "silent: the agent is at work and its hooks tell nothing",
             Self::Missing => "the program that its hooks call is missing",
             Self::Gone => "its hooks are gone from there",
+            Self::MissingHooks => "some of its hooks are gone from there",
+            Self::SwitchedOff => "its hooks are switched off",
             Self::Incomplete => {
                 "its hooks are there, but files of its commands or skill are missing"
             }
@@ -120,6 +156,46 @@ impl fmt::Display for IntegrationState {
                 "the agent does not trust this folder, and runs no hooks in it"
             }
         })
+    }
+}
+
+/// How it is, with what is missing or in the way.
+impl fmt::Display for Integration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.state, &self.switched_off) {
+            (IntegrationState::MissingHooks, _) => {
+                write!(f, "{}: {}", self.state, self.missing.join(", "))
+            }
+            (IntegrationState::SwitchedOff, Some(Switch { setting, file })) => {
+                write!(f, "{} by `{setting}` in {file}", self.state)
+            }
+            _ => self.state.fmt(f),
+        }
+    }
+}
+
+impl Integration {
+    /// What to do about it.
+    pub fn advice(&self) -> Vec<Advice> {
+        use IntegrationState as State;
+        let (agent, scope) = (self.agent.clone(), self.scope.to_owned());
+        match self.state {
+            State::Working | State::Installed => Vec::new(),
+            State::Missing | State::MissingHooks | State::Incomplete => {
+                Advice::Integrate { agent, scope }.into()
+            }
+            State::Gone => {
+                let again = Advice::Integrate { agent: agent.clone(), scope: scope.clone() };
+                vec![again, Advice::ForgetIntegration { agent, scope }]
+            }
+            State::SwitchedOff => {
+                let on = |Switch { setting, file }| Advice::SwitchHooksOn { setting, file };
+                self.switched_off.clone().map(on).into_iter().collect()
+            }
+            State::Silent => Advice::StartAgentAgain { agent }.into(),
+            State::Unconfirmed | State::Changed => Advice::ConfirmHooks { agent }.into(),
+            State::UntrustedFolder => Advice::TrustFolder { agent }.into(),
+        }
     }
 }
 
@@ -142,6 +218,8 @@ impl Rappel {
             let state = match last_event {
                 _ if one.gone => IntegrationState::Gone,
                 _ if !one.works => IntegrationState::Missing,
+                _ if !one.missing.is_empty() => IntegrationState::MissingHooks,
+                _ if one.switched_off.is_some() => IntegrationState::SwitchedOff,
                 _ if one.trust == Trust::New => IntegrationState::Unconfirmed,
                 _ if one.trust == Trust::Changed => IntegrationState::Changed,
                 _ if one.trust == Trust::Folder => IntegrationState::UntrustedFolder,
@@ -150,8 +228,15 @@ impl Rappel {
                 Some(_) => IntegrationState::Working,
                 None => IntegrationState::Installed,
             };
-            let (agent, place) = (one.agent.clone(), one.place.clone());
-            found.push(Integration { agent, place, state, last_event });
+            found.push(Integration {
+                agent: one.agent.clone(),
+                place: one.place.clone(),
+                scope: one.scope,
+                state,
+                missing: one.missing.clone(),
+                switched_off: one.switched_off.clone(),
+                last_event,
+            });
         }
         Ok(found)
     }
@@ -161,10 +246,8 @@ impl Rappel {
         status.integrations = self.integrations(installed)?;
         for one in status.integrations.clone() {
             if one.state.is_bad() {
-                let reason =
-                    format!("the integration of {} ({}): {}", one.agent, one.place, one.state);
-                let advice = Advice::Integrate { agent: one.agent };
-                status.worsen(Health::Degraded, &reason, advice);
+                let reason = format!("the integration of {} ({}): {one}", one.agent, one.place);
+                status.worsen(Health::Degraded, &reason, one.advice());
             }
         }
         Ok(())

@@ -17,6 +17,8 @@ use crate::git::GitWish;
 pub struct RestoreOptions {
     /// Only these paths and what lies below them; empty is all.
     pub paths: Vec<RelPath>,
+    /// Leave these paths and what lies below them as they are.
+    pub except: Vec<RelPath>,
     /// Only these facets, if given.
     pub only: Option<BTreeSet<Facet>>,
     /// Not these facets.
@@ -60,6 +62,7 @@ impl RestoreOptions {
     pub fn is_partial(&self) -> bool {
         self.only.is_some()
             || !self.paths.is_empty()
+            || !self.except.is_empty()
             || !self.skip.is_empty()
             || !self.only_databases.is_empty()
     }
@@ -90,8 +93,19 @@ impl RestoreOptions {
         })
     }
 
+    /// Every path that is named.
+    pub(super) fn named_paths(&self) -> impl Iterator<Item = &RelPath> {
+        self.paths.iter().chain(&self.except)
+    }
+
     /// Facets that are not built yet cannot be asked for.
     pub(super) fn check_facets(&self) -> Result<()> {
+        if !self.paths.is_empty() && !self.except.is_empty() {
+            return Err(Error::Usage {
+                message: "paths to restore and paths to keep are named; name one kind".into(),
+                advice: Vec::new(),
+            });
+        }
         if let (Some(name), false) = (self.only_databases.first(), self.wants(Facet::Databases)) {
             return Err(Error::Usage {
                 message: format!("database {name} is asked for, and databases are left out"),
@@ -110,6 +124,10 @@ impl RestoreOptions {
     }
 
     pub(super) fn scope(&self) -> Scope {
-        if self.paths.is_empty() { Scope::All } else { Scope::Paths(self.paths.clone()) }
+        match (self.paths.is_empty(), self.except.is_empty()) {
+            (false, _) => Scope::Paths(self.paths.clone()),
+            (true, false) => Scope::Except(self.except.clone()),
+            (true, true) => Scope::All,
+        }
     }
 }

@@ -216,7 +216,7 @@ fn check_paths(
     present: &Present,
     target: &Target,
 ) -> Result<()> {
-    for path in &options.paths {
+    for path in options.named_paths() {
         refuse_as_file(&target.manifest, path)?;
         let files = target.files()?;
         let known = changes.iter().any(|change| change.path.is_within(path))

@@ -7,7 +7,7 @@ use rappel_store::sink::{Scratch, Source};
 use rappel_store::tree::{self, Change};
 use rappel_types::agents::SessionId;
 use rappel_types::manifest::PartialReason;
-use rappel_types::{Facet, FacetState, Node, ObjectId, RelPath};
+use rappel_types::{Facet, FacetState, Node, ObjectId, Plan, RelPath};
 use std::collections::HashSet;
 
 use super::{Limit, Target};
@@ -36,6 +36,12 @@ impl Present {
     pub fn target_at(&self, path: &RelPath) -> Option<Node> {
         let at = self.changes.binary_search_by(|change| change.path.cmp(path)).ok()?;
         self.changes[at].new.clone()
+    }
+
+    /// Whether files differ from the target that a plan says nothing of: they were not asked for.
+    pub fn is_more_than(&self, plan: &Plan) -> bool {
+        let planned: HashSet<&RelPath> = plan.actions.iter().map(|action| &action.path).collect();
+        self.changes.iter().any(|change| !planned.contains(&change.path))
     }
 }
 

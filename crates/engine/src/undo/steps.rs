@@ -299,6 +299,7 @@ mod tests {
                 databases: Vec::new(),
                 sessions: Vec::new(),
                 transcripts: false,
+                partial: false,
                 mixed: Vec::new(),
                 stands: None,
                 at: Timestamp::from_millis(0),

@@ -72,7 +72,8 @@ fn two_workspaces_import_the_same_folder_apart() {
 fn a_beginning_that_fits_several_names_them_all() {
     let world = World::new(Project::new().file("a", "1"));
     let own = world.save("own");
-    let foreign = format!("{}x", &own[..own.len() - 1]);
+    let last = if own.ends_with('x') { 'y' } else { 'x' };
+    let foreign = format!("{}{last}", &own[..own.len() - 1]);
     import(&world, Form::Lugh, "/x", vec![words(&foreign, 1)]);
     let rappel = world.open();
     let Error::Ambiguous { candidates, .. } = fails(&rappel, &own[..own.len() - 1]) else {

@@ -1,8 +1,9 @@
 //! The hooks that `rappel integrate claude` writes: for which events, for which tools, and the
 //! shell line of each.
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use rappel::hook::Switch;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, Group};
@@ -38,9 +39,10 @@ const EVENTS: &[(&str, Option<&str>, u32)] = &[
 pub fn groups(caller: &Caller, scope: Scope, file: &str) -> Vec<(&'static str, Group)> {
     let words = format!("hook claude{}", scope.hook_flag());
     let message = format!(
-        "Rappel is not at {} any more, so nothing is saved. Install it again and run `rappel integrate claude`, or \
+        "Rappel is not at {} any more, so nothing is saved. Install it again and run `rappel integrate claude{}`, or \
          take the hooks that end with \"{MARK}\" out of {file}.",
-        caller.word()
+        caller.word(),
+        scope.flag()
     );
     let message = json!({"systemMessage": message}).to_string();
     let group = |&(event, matcher, timeout): &(&'static str, Option<&'static str>, u32)| {
@@ -58,15 +60,15 @@ pub fn status_line(caller: &Caller) -> StatusLine {
     StatusLine::new(caller.safely("status --short", MARK))
 }
 
-/// What keeps Claude from running any hooks, in a sentence.
-pub fn switched_off(files: &[&Path]) -> Option<String> {
-    let is_off = |path: &&&Path| {
+/// What keeps Claude from running any hooks.
+pub fn switched_off(files: impl IntoIterator<Item = PathBuf>) -> Option<Switch> {
+    let is_off = |path: &PathBuf| {
         let text = files::read(path).ok().flatten().unwrap_or_default();
         let settings: Value = serde_json::from_str(&text).unwrap_or_default();
         settings["disableAllHooks"] == true
     };
-    let file = files.iter().find(is_off)?;
-    Some(format!("{} has disableAllHooks, so Claude Code runs no hooks", file.display()))
+    let file = files.into_iter().find(is_off)?;
+    Some(Switch::new("disableAllHooks: true", &file))
 }
 
 #[cfg(test)]

@@ -31,8 +31,9 @@ pub fn groups(caller: &Caller, scope: Scope, file: &str) -> Vec<(&'static str, G
     let words = format!("hook codex{}", scope.hook_flag());
     let message = format!(
         "Rappel is not at {} any more, so nothing is saved. Install it again and run `rappel \
-         integrate codex`, or take the hooks that end with \"{MARK}\" out of {file}.",
-        caller.word()
+         integrate codex{}`, or take the hooks that end with \"{MARK}\" out of {file}.",
+        caller.word(),
+        scope.flag()
     );
     let message = json!({"systemMessage": message}).to_string();
     let group = |&(event, timeout): &(&'static str, u32)| {
@@ -59,7 +60,7 @@ mod tests {
              # rappel integrate codex";
         let announced = "if [ -x /usr/bin/rappel ]; then /usr/bin/rappel hook codex --projects-only; else \
              printf '%s\\n' '{\"systemMessage\":\"Rappel is not at /usr/bin/rappel any more, so \
-             nothing is saved. Install it again and run `rappel integrate codex`, or take the \
+             nothing is saved. Install it again and run `rappel integrate codex --user`, or take the \
              hooks that end with \\\"# rappel integrate codex\\\" out of \
              /home/dev/.codex/hooks.json.\"}'; fi; exit 0 # rappel integrate codex";
         let found: Vec<(&str, u32, &str)> = groups

@@ -3,151 +3,225 @@
 //!
 //! Codex gives its servers a clean environment, so a home that the user chose goes along.
 
-use std::path::PathBuf;
+use std::ops::Range;
 
-use crate::caller::Caller;
+use serde_json::{Value, json};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use crate::caller::{Caller, NotText};
 use crate::files;
-use crate::integrate::{Changes, IntegrateError, Place};
+use crate::integrate::Place;
 use crate::json_text::{Edits, Unfit};
-use crate::records::{Records, Settings, checksum};
-use crate::servers;
+use crate::servers::{self, Format, Registry};
 
 const FILE: &str = "config.toml";
-const TABLE: &str = "[mcp_servers.rappel]";
-const BELOW: &str = "[mcp_servers.rappel.";
+const SERVERS: &str = "mcp_servers";
+const BOM: char = '\u{feff}';
 
-/// Registers the server. An entry of the user's own that has the same name is kept.
-pub fn register(
-    place: &Place,
-    caller: &Caller,
-    records: &Records,
-) -> Result<Changes, IntegrateError> {
-    let file = place.folder.join(FILE);
-    let mut changes = Changes::default();
-    let mut kept = false;
-    let mut record = records.of(&place.folder);
-    let changed = files::update(&file, files::PRIVATE, |text| {
-        let given = text.unwrap_or_default();
-        kept = is_the_users(given, &file)?;
-        let block = block(caller);
-        if kept || given.contains(&block) {
-            return Ok(text.map(str::to_owned));
+/// Where the server of a scope is registered.
+#[allow(clippy::unnecessary_wraps, reason = "other agents' places may have no name in text")]
+pub fn registry(place: &Place) -> Result<Registry, NotText> {
+    Ok(Registry {
+        file: place.folder.join(FILE),
+        name: FILE.to_owned(),
+        mode: files::PRIVATE,
+        format: Box::new(Tables),
+        entry,
+    })
+}
+
+/// How Codex starts the server.
+fn entry(caller: &Caller) -> Value {
+    let mut entry = json!({"command": caller.program().as_text(), "args": ["mcp"]});
+    if let Some(home) = caller.other_home() {
+        entry["env"] = json!({(servers::HOME): home.to_string_lossy()});
+    }
+    entry
+}
+
+/// A table for each server.
+#[derive(Debug)]
+struct Tables;
+
+impl Format for Tables {
+    fn get(&self, text: &str) -> Result<Option<Value>, Unfit> {
+        let table: toml::Table =
+            text.trim_start_matches(BOM).parse().map_err(|error| no_toml(text, &error))?;
+        let entry = table.get(SERVERS).and_then(|servers| servers.get(servers::NAME));
+        Ok(entry.map(|entry| serde_json::to_value(entry).unwrap_or_default()))
+    }
+
+    fn add(&self, text: &str, entry: &Value) -> Result<(String, Edits), Unfit> {
+        if let Some(problem) = closed(text)? {
+            return Err(problem);
         }
-        let before = without(given, &file)?;
+        let newline = newline(text);
         let gap = match () {
-            () if before.is_empty() => "",
-            () if before.ends_with('\n') => "\n",
-            () => "\n\n",
+            () if text.trim_start_matches(BOM).is_empty() => String::new(),
+            () if text.ends_with('\n') => newline.to_owned(),
+            () => newline.repeat(2),
         };
-        let after = format!("{before}{gap}{block}");
-        // A list of servers in one line cannot be added to.
-        parse(&after, &file)?;
-        let existed = text.is_some() && !(before.is_empty() && was_made(&record, given));
-        let reverse = Edits::cut(before.len(), gap.len() + block.len());
-        let done = Settings { existed, checksum: checksum(&after), reverse };
-        record.agent = Some(place.vendor.name.to_owned());
-        record.settings.insert(FILE.to_owned(), done);
-        records.keep(&record)?;
-        Ok::<_, IntegrateError>(Some(after))
-    })?;
-    if changed {
-        changes.written.push(file.clone());
+        let block = format!("{gap}{}", block(entry, newline));
+        let after = format!("{text}{block}");
+        // What cannot be added to by a table is found here.
+        self.get(&after)?;
+        Ok((after, Edits::cut(text.len(), block.len())))
     }
-    if kept {
-        changes.kept.push(file);
-    }
-    Ok(changes)
-}
 
-/// Whether the file was made by us, as far as is remembered.
-fn was_made(record: &crate::records::Record, text: &str) -> bool {
-    let remembered = record.settings.get(FILE);
-    remembered.is_some_and(|one| !one.existed) || text.is_empty()
-}
+    fn remove(&self, text: &str) -> Result<String, Unfit> {
+        let rest = without(text, &statements(text)?);
+        self.get(&rest)?;
+        Ok(rest)
+    }
 
-/// Takes the server out. A file that was ours goes too.
-pub fn unregister(place: &Place, records: Option<&Records>) -> Result<Changes, IntegrateError> {
-    let file = place.folder.join(FILE);
-    let mut changes = Changes::default();
-    let mut record = records.map(|records| records.of(&place.folder));
-    let remembered = record.as_mut().and_then(|record| record.settings.remove(FILE));
-    let mut is_left = true;
-    let changed = files::update(&file, files::PRIVATE, |text| {
-        let Some(given) = text else { return Ok(None) };
-        let after = match remembered.as_ref().and_then(|one| one.before(given)) {
-            Some(before) => before,
-            None if is_the_users(given, &file)? => Some(given.to_owned()),
-            None => {
-                let rest = without(given, &file)?;
-                let was_ours = rest.trim().is_empty()
-                    && rest != given
-                    && remembered.as_ref().is_none_or(|one| !one.existed);
-                (!was_ours).then_some(rest)
-            }
-        };
-        is_left = after.is_some();
-        Ok::<_, IntegrateError>(after)
-    })?;
-    match (changed, is_left) {
-        (true, true) => changes.written.push(file),
-        (true, false) => changes.removed.push(file),
-        (false, _) => {}
+    fn is_blank(&self, text: &str) -> bool {
+        text.trim_start_matches(BOM).trim().is_empty()
     }
-    if let (Some(records), Some(record)) = (records, record) {
-        records.keep(&record)?;
-    }
-    Ok(changes)
 }
 
 /// The table that starts the server.
-fn block(caller: &Caller) -> String {
-    let text = |text: &str| toml::Value::from(text).to_string();
-    let mut block =
-        format!("{TABLE}\ncommand = {}\nargs = [\"mcp\"]\n", text(&caller.program().as_text()));
-    if let Some(home) = caller.other_home() {
-        let home = text(&home.to_string_lossy());
-        block.push_str(&format!("env = {{ RAPPEL_HOME = {home} }}\n"));
+fn block(entry: &Value, newline: &str) -> String {
+    let rank = |key: &str| ["command", "args", "env"].iter().position(|one| *one == key);
+    let mut fields: Vec<_> = entry.as_object().into_iter().flatten().collect();
+    fields.sort_by_key(|(key, _)| rank(key).unwrap_or(usize::MAX));
+    let mut block = format!("[{SERVERS}.{}]{newline}", servers::NAME);
+    for (key, value) in fields {
+        // TOML has no `null`, and no entry that was read from it has one.
+        let Ok(value) = toml::Value::try_from(value) else { continue };
+        let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        let key = match !key.is_empty() && key.chars().all(is_bare) {
+            true => key.clone(),
+            false => toml::Value::from(key.as_str()).to_string(),
+        };
+        block.push_str(&format!("{key} = {value}{newline}"));
     }
     block
 }
 
-fn parse(text: &str, file: &std::path::Path) -> Result<toml::Table, IntegrateError> {
-    text.trim_start_matches('\u{feff}').parse().map_err(|error: toml::de::Error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-        let problem = format!("this is no TOML: {}", error.message());
-        IntegrateError::Unfit { path: PathBuf::from(file), unfit: Unfit { line, problem } }
-    })
-}
-
-/// Whether a file has a server of our name that is not ours.
-fn is_the_users(text: &str, file: &std::path::Path) -> Result<bool, IntegrateError> {
-    let table = parse(text, file)?;
-    let entry = table.get("mcp_servers").and_then(|servers| servers.get(servers::NAME));
-    let entry = entry.and_then(|entry| serde_json::to_value(entry).ok());
-    Ok(entry.is_some_and(|entry| !servers::is_ours(&entry)))
-}
-
-/// A text without our table, and without what the user added below it.
-fn without(text: &str, file: &std::path::Path) -> Result<String, IntegrateError> {
-    let (mut rest, mut is_ours) = (String::new(), false);
-    for line in text.split_inclusive('\n') {
-        let head = line.trim_start();
-        if head.starts_with('[') {
-            let starts = head.starts_with(TABLE) || head.starts_with(BELOW);
-            if starts && !is_ours {
-                // The line that sets it off from what is before.
-                let blank = rest.strip_suffix('\n').filter(|rest| rest.ends_with('\n'));
-                rest.truncate(blank.unwrap_or(&rest).len());
-            }
-            is_ours = starts;
-        }
-        if !is_ours {
-            rest.push_str(line);
-        }
+/// As the first line of a text ends.
+fn newline(text: &str) -> &'static str {
+    match text.split_inclusive('\n').next() {
+        Some(line) if line.ends_with("\r\n") => "\r\n",
+        _ => "\n",
     }
-    parse(&rest, file)?;
-    Ok(rest)
+}
+
+fn no_toml(text: &str, error: &toml::de::Error) -> Unfit {
+    let at = error.span().map_or(0, |span| span.start) + bom(text);
+    Unfit { line: line(text, at), problem: format!("this is no TOML: {}", error.message()) }
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or_default().matches('\n').count() + 1
+}
+
+fn bom(text: &str) -> usize {
+    text.len() - text.trim_start_matches(BOM).len()
+}
+
+type Key<'text> = Spanned<DeString<'text>>;
+type Item<'text> = Spanned<DeValue<'text>>;
+
+fn parse(text: &str) -> Result<DeTable<'_>, Unfit> {
+    let parsed = DeTable::parse(&text[bom(text)..]).map_err(|error| no_toml(text, &error))?;
+    Ok(parsed.into_inner())
+}
+
+fn member<'table, 'text>(
+    table: &'table DeTable<'text>,
+    name: &str,
+) -> Option<(&'table Key<'text>, &'table Item<'text>)> {
+    table.iter().find(|(key, _)| key.get_ref().as_ref() == name)
+}
+
+/// Whether a table stands as a value after its name: `servers = { }`.
+fn is_inline(text: &str, key: &Key<'_>, value: &Item<'_>) -> bool {
+    value.span().start > key.span().start && text[bom(text)..][value.span()].starts_with('{')
+}
+
+/// Why no server can be added to a text by a table of its own.
+fn closed(text: &str) -> Result<Option<Unfit>, Unfit> {
+    let table = parse(text)?;
+    let Some((key, value)) = member(&table, SERVERS) else { return Ok(None) };
+    let problem = match value.get_ref() {
+        DeValue::Table(_) if is_inline(text, key, value) => {
+            "is written in braces, and no table can be added to it"
+        }
+        DeValue::Table(_) => return Ok(None),
+        _ => "is not a table",
+    };
+    let line = line(text, key.span().start + bom(text));
+    Ok(Some(Unfit { line, problem: format!("{SERVERS:?} {problem}") }))
+}
+
+/// Where the entry of our name stands: the heads of its tables, and its keys with their values.
+/// Nothing where it shares a line with others.
+fn statements(text: &str) -> Result<Vec<Range<usize>>, Unfit> {
+    let table = parse(text)?;
+    let mut found = Vec::new();
+    if let Some((key, value)) = member(&table, SERVERS)
+        && let DeValue::Table(servers) = value.get_ref()
+        && !is_inline(text, key, value)
+        && let Some((key, value)) = member(servers, servers::NAME)
+    {
+        gather(key, value, &mut found);
+    }
+    let bom = bom(text);
+    let mut found: Vec<_> = found.into_iter().map(|it| it.start + bom..it.end + bom).collect();
+    found.sort_by_key(|place| place.start);
+    Ok(found)
+}
+
+fn gather(key: &Key<'_>, value: &Item<'_>, found: &mut Vec<Range<usize>>) {
+    let (name, place) = (key.span(), value.span());
+    // The place of a table is its head, which has its name in it. One that has no head of its own,
+    // since others name it on their way, has the place of that name.
+    let (is_head, is_implied) = (place.start < name.start, place == name);
+    match value.get_ref() {
+        DeValue::Table(table) if is_head || is_implied => {
+            found.extend(is_head.then_some(place));
+            table.iter().for_each(|(key, value)| gather(key, value, found));
+        }
+        DeValue::Array(tables) if is_head => {
+            for one in tables {
+                found.push(one.span());
+                let members = one.get_ref().as_table().into_iter().flat_map(DeTable::iter);
+                members.for_each(|(key, value)| gather(key, value, found));
+            }
+        }
+        _ => found.push(name.start..place.end),
+    }
+}
+
+/// A text without these statements, and without the blank line that sets the first of them off.
+/// Comments stay.
+fn without(text: &str, statements: &[Range<usize>]) -> String {
+    let mut rest = String::new();
+    let mut from = 0;
+    for (number, statement) in statements.iter().enumerate() {
+        let line = text[..statement.start].rfind('\n').map_or(bom(text), |end| end + 1);
+        let line = line.max(from);
+        let mut before = &text[from..line];
+        if number == 0 {
+            let shorter = strip_newline(before);
+            let is_blank_line = |shorter: &&str| shorter.is_empty() || shorter.ends_with('\n');
+            before = shorter.filter(is_blank_line).unwrap_or(before);
+        }
+        rest.push_str(before);
+        let after = text[statement.end..].trim_start_matches([' ', '\t']);
+        let newline = match () {
+            () if after.starts_with("\r\n") => 2,
+            () => usize::from(after.starts_with('\n')),
+        };
+        from = text.len() - after.len() + newline;
+    }
+    rest.push_str(&text[from..]);
+    rest
+}
+
+fn strip_newline(text: &str) -> Option<&str> {
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n'))
 }
 
 #[cfg(test)]
@@ -155,30 +229,60 @@ mod tests {
     use super::*;
     use crate::caller::Program;
 
-    fn caller() -> Caller {
-        Caller::new(Program::At("/opt/it's/rappel".into()), Some("/a \"home\"".into())).unwrap()
+    fn ours() -> Value {
+        let home = Some("/a \"home\"".into());
+        entry(&Caller::new(Program::At("/opt/it's/rappel".into()), home).unwrap())
+    }
+
+    fn added(text: &str) -> String {
+        let (after, reverse) = Tables.add(text, &ours()).unwrap();
+        assert_eq!(reverse.apply(&after).as_deref(), Some(text));
+        assert_eq!(Tables.get(&after).unwrap(), Some(ours()), "{after}");
+        after
     }
 
     #[test]
     fn the_table_is_toml_and_comes_out_again() {
-        let file = PathBuf::from("config.toml");
-        let parsed = parse(&block(&caller()), &file).unwrap();
-        let server = &parsed["mcp_servers"]["rappel"];
-        assert_eq!(server["command"].as_str(), Some("/opt/it's/rappel"));
-        assert_eq!(server["env"]["RAPPEL_HOME"].as_str(), Some("/a \"home\""));
-        assert!(!is_the_users(&block(&caller()), &file).unwrap());
         let others = "# mine\nmodel = \"x\"\r\n\n[mcp_servers.other]\ncommand = \"y\"\n";
-        let with = format!("{others}\n{}\n[tui]\na = 1\n", block(&caller()));
-        assert_eq!(without(&with, &file).unwrap(), format!("{others}[tui]\na = 1\n"));
-        assert_eq!(without(others, &file).unwrap(), others);
+        for text in [others, "", "\u{feff}", "\u{feff}a = 1\n", "a = 1\r\n[b]\r\nc = 2\r\n"] {
+            assert_eq!(Tables.remove(&added(text)).unwrap(), text);
+            assert_eq!(Tables.remove(text).unwrap(), text);
+        }
+        assert!(!added("a = 1\r\n").replace("\r\n", "").contains('\n'));
+        assert_eq!(Tables.remove(&added("a = 1")).unwrap(), "a = 1\n");
     }
 
     #[test]
-    fn what_is_no_toml_is_refused_with_its_line() {
-        let file = PathBuf::from("config.toml");
-        let refused = |text: &str| parse(text, &file).unwrap_err().to_string();
-        assert!(refused("a = 1\nb = \n").contains("line 2"), "{}", refused("a = 1\nb = \n"));
-        let one_line = format!("mcp_servers = {{}}\n{}", block(&caller()));
-        assert!(parse(&one_line, &file).is_err());
+    fn only_the_statements_of_the_entry_go() {
+        let with = "a = \"\"\"\n[mcp_servers.rappel]\nb\n\"\"\"\n\n# before\n\n\
+            [ mcp_servers . \"rappel\" ] # head\n  # first\n\tcommand = 'x' # key\nargs = [\n  # in\n  'mcp',\n]\n\
+            tools.one.mode = 1\n\n# after\n[mcp_servers.rappel.env] \nA = '1'\n# last\n\
+            [[mcp_servers.rappel.more]]\nx = [[1]]\n[[mcp_servers.rappel.more]]\n\
+            [tui]\ny = 1\n[mcp_servers.rappel.tools.two]\nmode = 2";
+        let rest = "a = \"\"\"\n[mcp_servers.rappel]\nb\n\"\"\"\n\n# before\n\
+            # head\n  # first\n# key\n\n# after\n# last\n[tui]\ny = 1\n";
+        assert_eq!(Tables.remove(with).unwrap(), rest);
+        for (with, rest) in [
+            ("mcp_servers.rappel.command = 'x'\na = 1\n", "a = 1\n"),
+            ("[mcp_servers]\nrappel = { command = 'x' }\nb = { }\n", "[mcp_servers]\nb = { }\n"),
+            ("[mcp_servers.rappel.env]\nA = '1'\n[c]\n", "[c]\n"),
+        ] {
+            assert!(Tables.get(with).unwrap().is_some(), "{with}");
+            assert_eq!(Tables.remove(with).unwrap(), rest);
+        }
+        let in_one_line = "a = 1\nmcp_servers = { rappel = { command = 'x' }, b = {} }\n";
+        assert!(Tables.get(in_one_line).unwrap().is_some());
+        assert_eq!(Tables.remove(in_one_line).unwrap(), in_one_line);
+    }
+
+    #[test]
+    fn what_cannot_be_added_to_is_refused_with_its_line() {
+        let refused = |text: &str| Tables.add(text, &ours()).unwrap_err().to_string();
+        assert!(refused("a = 1\nb = \n").starts_with("line 2: this is no TOML"));
+        assert!(refused("a = 1\nmcp_servers = {}\n").starts_with("line 2: \"mcp_servers\" is"));
+        assert!(refused("mcp_servers = 1\n").ends_with("is not a table"));
+        assert!(refused("[[mcp_servers]]\n").ends_with("is not a table"));
+        added("mcp_servers.other.command = 'x'\n");
+        added("[mcp_servers]\nother.command = 'x'\n");
     }
 }

@@ -1,9 +1,9 @@
 //! Which of our hooks Codex runs. Its user confirms each one, and Codex remembers a hash of it in
-//! `config.toml`. The hash is only ever read here.
+//! `config.toml`, where the user can also switch hooks off. Both are only ever read here.
 
 use std::path::{Path, PathBuf};
 
-use rappel::hook::Trust;
+use rappel::hook::{Switch, Trust};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -22,33 +22,55 @@ pub fn of(place: &Place) -> Trust {
         return Trust::Folder;
     }
     let file = place.settings();
-    let text = files::read(&file).ok().flatten().unwrap_or_default();
     let known = |hook: &Hook| {
-        let names = [file.clone(), real(&file)];
-        let state = names.iter().find_map(|name| {
-            config.get("hooks")?.get("state")?.get(format!("{}:{}", name.display(), hook.place))
-        });
+        let state = state(&config, &file, hook);
         match state.and_then(|state| state.get("trusted_hash")?.as_str()) {
             None => Trust::New,
             Some(trusted) if trusted == hook.hash => Trust::Given,
             Some(_) => Trust::Changed,
         }
     };
-    let states: Vec<Trust> = hooks(&text).iter().map(known).collect();
+    let states: Vec<Trust> = hooks_in(&file).iter().map(known).collect();
     [Trust::Changed, Trust::New]
         .into_iter()
         .find(|state| states.contains(state))
         .unwrap_or_default()
 }
 
+/// What keeps Codex from running our hooks, or one of them.
+pub fn switched_off(place: &Place) -> Option<Switch> {
+    let user = config(&place.user.path);
+    // A project that is trusted has the last word.
+    let project = place.of(Scope::Local).folder;
+    let own = trusts_folder(&user, &place.root).then(|| (config(&project), project));
+    let users = Some((user.clone(), place.user.path.clone()));
+    let said = [own, users].into_iter().flatten().find_map(|(config, folder)| {
+        Some((config.get("features")?.get("hooks")?.as_bool()?, folder))
+    });
+    if let Some((false, folder)) = said {
+        return Some(Switch::new("features.hooks = false", &folder.join(CONFIG)));
+    }
+    let file = place.settings();
+    let is_off = |hook: &&Hook| {
+        let state = state(&user, &file, hook);
+        state.and_then(|state| state.get("enabled")?.as_bool()) == Some(false)
+    };
+    let hooks = hooks_in(&file);
+    let off = hooks.iter().find(is_off)?;
+    let setting = format!("enabled = false of the hook {:?}", off.place);
+    Some(Switch::new(setting, &place.user.path.join(CONFIG)))
+}
+
+/// What Codex remembers of a hook.
+fn state<'c>(config: &'c toml::Table, file: &Path, hook: &Hook) -> Option<&'c toml::Value> {
+    [file.to_owned(), real(file)].iter().find_map(|name| {
+        config.get("hooks")?.get("state")?.get(format!("{}:{}", name.display(), hook.place))
+    })
+}
+
 /// What the user has to do before Codex runs the hooks, in sentences.
 pub fn notes(place: &Place) -> Vec<String> {
-    let config = config(&place.user.path);
     let mut notes = Vec::new();
-    if config.get("features").and_then(|all| all.get("hooks")?.as_bool()) == Some(false) {
-        let file = place.user.path.join(CONFIG);
-        notes.push(format!("{} switches hooks off (features.hooks)", file.display()));
-    }
     let confirm = "choose \"Trust all\" or look at each with /hooks; until then nothing is saved, \
                    and `codex exec` says nothing of it";
     match of(place) {
@@ -101,6 +123,10 @@ fn real(path: &Path) -> PathBuf {
 struct Hook {
     place: String,
     hash: String,
+}
+
+fn hooks_in(file: &Path) -> Vec<Hook> {
+    hooks(&files::read(file).ok().flatten().unwrap_or_default())
 }
 
 /// The hooks of ours in a hooks file.

@@ -14,7 +14,7 @@ use crate::scope::Scope;
 pub const MARK: &str = "# rappel integrate gemini";
 
 /// What Gemini CLI prints where it tells of hooks.
-const HANDLER: &str = "rappel";
+pub const HANDLER: &str = "rappel";
 
 /// Calls that may change something, and those that let a subagent do so. Rappel's own tools need no
 /// hook.
@@ -38,8 +38,9 @@ pub fn groups(caller: &Caller, scope: Scope, file: &str) -> Vec<(&'static str, G
     let words = format!("hook gemini{}", scope.hook_flag());
     let message = format!(
         "Rappel is not at {} any more, so nothing is saved. Install it again and run `rappel \
-         integrate gemini`, or take the hooks that end with \"{MARK}\" out of {file}.",
-        caller.word()
+         integrate gemini{}`, or take the hooks that end with \"{MARK}\" out of {file}.",
+        caller.word(),
+        scope.flag()
     );
     let message = json!({"systemMessage": message}).to_string();
     let group = |&(event, matcher, timeout): &(&'static str, Option<&'static str>, u32)| {

@@ -1,13 +1,19 @@
-//! Whether Gemini CLI runs hooks in a folder: only in one that its user trusts.
+//! Whether Gemini CLI runs hooks: only in a folder that its user trusts, and unless a setting
+//! switches them off.
 
 use std::path::{Path, PathBuf};
 
-use rappel::hook::Trust;
+use rappel::hook::{Switch, Trust};
 use serde_json::Value;
 
+use super::handlers::HANDLER;
 use crate::files;
 use crate::integrate::Place;
+use crate::json_text::Syntax;
 use crate::scope::Scope;
+
+/// Gemini CLI takes comments out of a file before it reads it.
+pub const SYNTAX: Syntax = Syntax::Comments;
 
 /// Whether Gemini CLI runs the hooks of a place. Not looked at: `--skip-trust` and the environment
 /// of a single run.
@@ -22,16 +28,34 @@ pub fn of(place: &Place) -> Trust {
     }
 }
 
+/// What keeps Gemini CLI from running our hooks. A project's switch counts before the user's; hooks
+/// that either names do not run.
+pub fn switched_off(place: &Place) -> Option<Switch> {
+    let files = [Scope::Local, Scope::User].map(|scope| place.of(scope).settings());
+    let read = files.each_ref().map(|file| read(file));
+    let switches = files.iter().zip(&read);
+    let enabled = |(file, settings): (_, &Value)| {
+        Some((file, settings.pointer("/hooksConfig/enabled")?.as_bool()?))
+    };
+    if let Some((file, false)) = switches.clone().find_map(enabled) {
+        return Some(Switch::new("hooksConfig.enabled: false", file));
+    }
+    switches.into_iter().find_map(|(file, settings)| {
+        let names = settings.pointer("/hooksConfig/disabled")?.as_array()?;
+        let name = names.iter().filter_map(Value::as_str).find(|name| is_our_name(name))?;
+        let name = if name == HANDLER { name } else { "…" };
+        Some(Switch::new(format!("hooksConfig.disabled: [{name:?}]"), file))
+    })
+}
+
+/// Whether Gemini CLI calls a hook of ours so: by its name, or by its shell line.
+fn is_our_name(name: &str) -> bool {
+    name == HANDLER || name.ends_with(super::handlers::MARK)
+}
+
 /// What the user should know, in sentences.
 pub fn notes(place: &Place) -> Vec<String> {
     let mut notes = Vec::new();
-    for file in [place.settings(), place.of(Scope::User).settings()] {
-        if read(&file).pointer("/hooksConfig/enabled") == Some(&Value::Bool(false)) {
-            let file = file.display();
-            notes.push(format!("{file} switches hooks off (hooksConfig.enabled)"));
-            break;
-        }
-    }
     if of(place) == Trust::Folder {
         let root = place.root.display();
         notes.push(format!(
@@ -49,10 +73,10 @@ pub fn notes(place: &Place) -> Vec<String> {
     notes
 }
 
-/// A file's value. Gemini CLI takes comments out before it reads one; such a file says nothing here.
+/// A file's value.
 fn read(path: &Path) -> Value {
     let text = files::read(path).ok().flatten().unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
+    serde_json::from_str(&SYNTAX.plain(&text)).unwrap_or_default()
 }
 
 /// Whether the rules trust a folder: the longest one that covers it decides.

@@ -1,139 +1,88 @@
 //! Rappel's MCP server among those of opencode: `mcp.rappel` in a configuration file, which may have
 //! comments.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
 use super::jsonc;
-use crate::caller::Caller;
+use crate::caller::{Caller, NotText};
 use crate::files;
-use crate::integrate::{Changes, IntegrateError, Place};
-use crate::json_text::{Edits, Unfit};
-use crate::records::{Records, Settings, checksum};
+use crate::integrate::Place;
+use crate::json_text::{Document, Edits, Unfit};
 use crate::scope::Scope;
-use crate::servers;
+use crate::servers::{self, Format, Registry};
 
 const SERVERS: &str = "mcp";
+const COMMAND: &str = "command";
 const SCHEMA: &str = "https://opencode.ai/config.json";
 
-/// The configuration of a scope. A project's own folder has one for the user's own things; that of
-/// the project itself is for everyone.
-fn file(place: &Place) -> PathBuf {
-    let folder = match place.scope {
-        Scope::Shared => &place.root,
-        Scope::Local | Scope::User => &place.folder,
+/// Where the server of a scope is registered. A project's own folder has a file for the user's own
+/// things; that of the project itself is for everyone.
+#[allow(clippy::unnecessary_wraps, reason = "other agents' places may have no name in text")]
+pub fn registry(place: &Place) -> Result<Registry, NotText> {
+    // The project's own folder is no agent's, so its record is filed with the agent's.
+    let (folder, above) = match place.scope {
+        Scope::Shared => (&place.root, "../"),
+        Scope::Local | Scope::User => (&place.folder, ""),
     };
     // Of the two names, the one that the user has.
-    let with_comments = folder.join("opencode.jsonc");
-    if with_comments.exists() { with_comments } else { folder.join("opencode.json") }
+    let with_comments = "opencode.jsonc";
+    let is_there = folder.join(with_comments).exists();
+    let name = if is_there { with_comments } else { "opencode.json" };
+    Ok(Registry {
+        file: folder.join(name),
+        name: format!("{above}{name}"),
+        mode: files::ORDINARY,
+        format: Box::new(Members),
+        entry,
+    })
 }
 
 /// How opencode starts the server.
 fn entry(caller: &Caller) -> Value {
     let mut command = vec![caller.program().as_text()];
     command.extend(servers::arguments(caller));
-    json!({"type": "local", "command": command})
+    json!({"type": "local", COMMAND: command})
 }
 
-/// Registers the server. An entry of the user's own that has the same name is kept.
-pub fn register(
-    place: &Place,
-    caller: &Caller,
-    records: &Records,
-) -> Result<Changes, IntegrateError> {
-    let path = file(place);
-    let wanted = entry(caller);
-    let (name, mut record) = recorded(place, &path, records);
-    let (mut changes, mut kept) = (Changes::default(), false);
-    let changed = files::update(&path, files::ORDINARY, |text| {
-        let found = match text {
-            Some(text) => jsonc::get(text, SERVERS, servers::NAME).map_err(unfit(&path))?,
-            None => None,
-        };
-        kept = found.as_ref().is_some_and(|found| !servers::is_ours(found));
-        if kept || found.as_ref() == Some(&wanted) {
-            return Ok::<_, IntegrateError>(text.map(str::to_owned));
-        }
-        let known = record.settings.get(&name);
-        let before = match text.map(|text| (text, known.and_then(|known| known.before(text)))) {
-            None => None,
-            Some((_, Some(before))) => before,
-            Some((text, None)) => {
-                let rest = jsonc::remove(text, SERVERS, servers::NAME).map_err(unfit(&path))?;
-                Some(rest)
+/// A member for each server.
+#[derive(Debug)]
+struct Members;
+
+impl Format for Members {
+    fn get(&self, text: &str) -> Result<Option<Value>, Unfit> {
+        jsonc::get(text, SERVERS, servers::NAME)
+    }
+
+    fn add(&self, text: &str, entry: &Value) -> Result<(String, Edits), Unfit> {
+        jsonc::add(text, SERVERS, servers::NAME, entry)
+    }
+
+    fn remove(&self, text: &str) -> Result<String, Unfit> {
+        jsonc::remove(text, SERVERS, servers::NAME)
+    }
+
+    fn new_file(&self, entry: &Value) -> Result<String, Unfit> {
+        let new = json!({"$schema": SCHEMA, SERVERS: {(servers::NAME): entry}});
+        Ok(format!("{}\n", serde_json::to_string_pretty(&new).unwrap_or_default()))
+    }
+
+    /// Only the command ever changes, and comments beside it stay.
+    fn replace(&self, text: &str, entry: &Value) -> Result<Option<String>, Unfit> {
+        let document = Document::new(jsonc::without_comments(text))?;
+        let mut place = document.root();
+        for name in [SERVERS, servers::NAME, COMMAND] {
+            match document.member(&place, name)? {
+                Some(inner) => place = inner,
+                None => return Ok(None),
             }
-        };
-        let (text, reverse) = match &before {
-            Some(before) => {
-                jsonc::add(before, SERVERS, servers::NAME, &wanted).map_err(unfit(&path))?
-            }
-            None => {
-                let new = json!({"$schema": SCHEMA, SERVERS: {(servers::NAME): wanted}});
-                let new = serde_json::to_string_pretty(&new).unwrap_or_default();
-                (format!("{new}\n"), Edits::default())
-            }
-        };
-        let done = Settings { existed: before.is_some(), checksum: checksum(&text), reverse };
-        record.settings.insert(name.clone(), done);
-        records.keep(&record)?;
-        Ok(Some(text))
-    })?;
-    if changed {
-        changes.written.push(path.clone());
-    }
-    if kept {
-        changes.kept.push(path);
-    }
-    Ok(changes)
-}
-
-/// Takes the server out. A file that was made for it goes too.
-pub fn unregister(place: &Place, records: Option<&Records>) -> Result<Changes, IntegrateError> {
-    let path = file(place);
-    let known = records.map(|records| recorded(place, &path, records));
-    let (mut changes, mut is_left) = (Changes::default(), false);
-    let changed = files::update(&path, files::ORDINARY, |text| {
-        let Some(text) = text else { return Ok::<_, IntegrateError>(None) };
-        let found = jsonc::get(text, SERVERS, servers::NAME).map_err(unfit(&path))?;
-        is_left = true;
-        if !found.is_some_and(|found| servers::is_ours(&found)) {
-            return Ok(Some(text.to_owned()));
         }
-        let done = known.as_ref().and_then(|(name, record)| record.settings.get(name));
-        if let Some(before) = done.and_then(|done| done.before(text)) {
-            is_left = before.is_some();
-            return Ok(before);
-        }
-        let rest = jsonc::remove(text, SERVERS, servers::NAME).map_err(unfit(&path))?;
-        Ok(Some(rest))
-    })?;
-    if let (Some(records), Some((name, mut record))) = (records, known)
-        && record.settings.remove(&name).is_some()
-    {
-        records.keep(&record)?;
+        let mut after = text.to_owned();
+        after.replace_range(place, &entry[COMMAND].to_string());
+        Ok(Some(after).filter(|after| self.get(after).is_ok_and(|it| it.as_ref() == Some(entry))))
     }
-    match (changed, is_left) {
-        (true, true) => changes.written.push(path),
-        (true, false) => changes.removed.push(path),
-        (false, _) => {}
+
+    /// What is empty stays.
+    fn is_blank(&self, _: &str) -> bool {
+        false
     }
-    Ok(changes)
-}
-
-/// What is remembered of a file: under which name, and in which record.
-fn recorded(
-    place: &Place,
-    path: &std::path::Path,
-    records: &Records,
-) -> (String, crate::records::Record) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // The project's own folder is no agent's, so its record is filed with the agent's.
-    let name = if place.scope == Scope::Shared { format!("../{name}") } else { name };
-    (name, records.of(&place.folder))
-}
-
-fn unfit(path: &std::path::Path) -> impl Fn(Unfit) -> IntegrateError {
-    let path = path.to_owned();
-    move |unfit| IntegrateError::Unfit { path: path.clone(), unfit }
 }

@@ -2,15 +2,17 @@
 // `rappel integrate opencode` wrote this file, and `rappel integrate opencode --remove` takes it away.
 //
 // Each event goes to `rappel hook opencode` as JSON. Nothing here may stop opencode: a program that is
-// missing, fails or takes too long is passed over. opencode awaits every hook but `event`.
+// missing (told once), fails or takes too long is passed over. opencode awaits every hook but `event`.
 import { spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import fs from "node:fs"
 import os from "node:os"
 import path from "node:path"
+import { fileURLToPath } from "node:url"
 
 const PROGRAM = "rappel"
 const ARGUMENTS = ["hook", "opencode"]
+const AGAIN = "rappel integrate opencode"
 
 // How long opencode waits, in milliseconds. The program itself gives up earlier.
 const LIMITS = { "tool.execute.before": 125000, "chat.message": 30000, "command.execute.before": 30000 }
@@ -54,13 +56,27 @@ export const Rappel = async ({ client, directory, worktree }) => {
   /** What is told of those that opencode has turned to. */
   const turns = new Map()
   let slow = false
+  let isTold = false
 
   const isRun = process.argv.slice(2).find((word) => !word.startsWith("-")) === "run"
+
+  /** Tells the user once that the program is gone. One that is looked for on the PATH may be missing. */
+  function tellIfGone() {
+    if (isTold || !path.isAbsolute(PROGRAM) || fs.existsSync(PROGRAM)) return
+    isTold = true
+    const own = fileURLToPath(import.meta.url)
+    const notice = `Rappel is not at ${PROGRAM} any more, so nothing is saved. Install it again and run \`${AGAIN}\`, or delete ${own}.`
+    notify({ notice })
+  }
 
   /** Tells Rappel of an event; its answer, or nothing. Never fails. */
   function tell(event, about, input, output) {
     return new Promise((resolve) => {
       let timer
+      const failed = () => {
+        done()
+        tellIfGone()
+      }
       const done = (answer) => {
         clearTimeout(timer)
         resolve(answer && typeof answer === "object" ? answer : {})
@@ -89,7 +105,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
         timer = setTimeout(tooLong, slow ? Math.min(limit, SHORT) : limit)
         child.unref()
         const said = []
-        child.on("error", () => done())
+        child.on("error", failed)
         child.stdout.on("error", () => done())
         child.stdout.on("data", (piece) => said.push(piece))
         child.stdout.on("end", () => {
@@ -102,7 +118,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
           }
         })
       } catch {
-        done()
+        failed()
       }
     })
   }

@@ -16,6 +16,7 @@ pub const SESSION: &str = "RAPPEL_OPENCODE_SESSION";
 const SCRIPT: &str = include_str!("plugin.js");
 const PROGRAM: &str = "const PROGRAM = \"rappel\"\n";
 const ARGUMENTS: &str = "const ARGUMENTS = [\"hook\", \"opencode\"]\n";
+const AGAIN: &str = "const AGAIN = \"rappel integrate opencode\"\n";
 
 /// The script for a scope.
 pub fn text(caller: &Caller, scope: Scope) -> String {
@@ -32,8 +33,11 @@ pub fn text(caller: &Caller, scope: Scope) -> String {
     // JSON's texts are JavaScript's too.
     let program = format!("const PROGRAM = {}\n", Value::from(program));
     let words = format!("const ARGUMENTS = {}\n", Value::from(words));
+    let again = format!("rappel integrate opencode{}", scope.flag());
+    let again = format!("const AGAIN = {}\n", Value::from(again));
     let line = caller.safely(&format!("hook opencode{}", scope.hook_flag()), MARK);
     let script = SCRIPT.replacen(PROGRAM, &program, 1).replacen(ARGUMENTS, &words, 1);
+    let script = script.replacen(AGAIN, &again, 1);
     owned::sealed_script(&format!("// {line}\n{script}"))
 }
 
@@ -51,6 +55,7 @@ mod tests {
             assert_eq!(owner(&text), Owner::Rappel);
             assert!(text.contains("const PROGRAM = \"/opt/it's/rappel\"\n"));
             assert!(text.contains("\"--home\",\"/a b/home\"]\n"));
+            assert!(text.contains(&format!("= \"rappel integrate opencode{}\"\n", scope.flag())));
             let line = text.lines().find(|line| line.ends_with(MARK)).unwrap();
             assert_eq!(Caller::of_line(line, MARK).as_ref(), Some(&caller));
             assert_eq!(Scope::of_line(line), scope);
@@ -62,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_script_and_this_module_use_the_same_names() {
-        assert!(SCRIPT.contains(PROGRAM) && SCRIPT.contains(ARGUMENTS));
+        assert!(SCRIPT.contains(PROGRAM) && SCRIPT.contains(ARGUMENTS) && SCRIPT.contains(AGAIN));
         assert!(SCRIPT.contains(FOLDER) && SCRIPT.contains(SESSION));
     }
 }

@@ -86,12 +86,12 @@ pub fn restore(input: input::Restore, call: &Call) -> Replied {
     if input.only.is_empty() {
         skip.insert(Facet::Agents);
     }
+    let below = |paths: &[String]| {
+        paths.iter().map(|path| below_root(path, &rappel)).collect::<Result<_, _>>()
+    };
     let mut options = RestoreOptions {
-        paths: input
-            .paths
-            .iter()
-            .map(|path| below_root(path, &rappel))
-            .collect::<Result<_, _>>()?,
+        paths: below(&input.paths)?,
+        except: below(&input.except)?,
         only: (!input.only.is_empty()).then(|| facets(&input.only)),
         skip,
         // The session that calls goes on, whatever becomes of its past.

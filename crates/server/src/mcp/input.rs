@@ -79,6 +79,9 @@ pub struct Restore {
     /// Only these files and folders, relative to the workspace's root.
     #[serde(default)]
     pub paths: Vec<String>,
+    /// Leave these files and folders as they are.
+    #[serde(default)]
+    pub except: Vec<String>,
     /// Only these facets.
     #[serde(default)]
     pub only: Vec<FacetName>,

@@ -71,6 +71,8 @@ struct RestoreBody {
     skip: BTreeSet<Facet>,
     /// Only these files and folders.
     paths: Vec<RelPath>,
+    /// Leave these files and folders as they are.
+    except: Vec<RelPath>,
     /// Write the files to this folder (new or empty) instead; the workspace is not touched.
     to: Option<PathBuf>,
     /// Delete refs that were made after the checkpoint.
@@ -99,6 +101,7 @@ impl RestoreBody {
     fn options(&self) -> Result<RestoreOptions, Problem> {
         Ok(RestoreOptions {
             paths: self.paths.clone(),
+            except: self.except.clone(),
             only: self.only.clone(),
             skip: self.skip.clone(),
             expected: self.plan.clone(),
@@ -219,6 +222,8 @@ struct StepBody {
     skip: BTreeSet<Facet>,
     /// Only these files and folders.
     paths: Vec<RelPath>,
+    /// Leave these files and folders as they are.
+    except: Vec<RelPath>,
     /// Disconnect others from databases that they hold.
     terminate_connections: bool,
     /// The session that asks. It is never ended.
@@ -229,6 +234,7 @@ impl StepBody {
     fn options(&self) -> Result<RestoreOptions, Problem> {
         Ok(RestoreOptions {
             paths: self.paths.clone(),
+            except: self.except.clone(),
             only: self.only.clone(),
             skip: self.skip.clone(),
             expected: self.plan.clone(),

@@ -371,12 +371,18 @@ impl Index {
         Ok(rows.iter().map(|row| row.number).max())
     }
 
-    /// The prompts of a session between two times, in the order in which they came.
-    pub fn prompts_between(&self, session: &str, from: i64, to: i64) -> Result<Vec<EventRow>> {
+    /// The prompts of a session between two times whose ids begin like this, in the order in which
+    /// they came. It walks through all that begin so, whatever their times.
+    pub fn prompts_between(
+        &self,
+        session: &str,
+        ids: &str,
+        (from, to): (i64, i64),
+    ) -> Result<Vec<EventRow>> {
         let mut rows = self.event_rows(
-            "INDEXED BY event_by_item WHERE session = ?1 AND item >= 'p-' AND item < 'p.'
-             AND kind = 'prompt' AND at BETWEEN ?2 AND ?3",
-            params![session, from, to],
+            "INDEXED BY event_by_item WHERE session = ?1 AND item >= ?2 AND item < ?2 || '\u{7f}'
+             AND kind = 'prompt' AND at BETWEEN ?3 AND ?4",
+            params![session, ids, from, to],
         )?;
         rows.sort_by_key(|row| row.number);
         Ok(rows)

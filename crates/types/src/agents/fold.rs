@@ -270,7 +270,8 @@ impl SessionState {
             }
             Body::Restored(restored) => {
                 self.status = restored.status;
-                self.ended_at = None;
+                // One that is taken back to after its end ended when it did.
+                self.ended_at = self.ended_at.filter(|_| !restored.status.is_live());
                 // Whoever takes something back is where it was, set back to something or not.
                 if !restored.taken_back {
                     self.restored_to = Some(restored.checkpoint.clone());
