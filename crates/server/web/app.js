@@ -40,8 +40,6 @@ let shown = null; // {route, leave, keys, listeners, scope}
 let turn = 0;
 const places = new Map(); // route text -> scroll position
 
-// ---- Views
-
 async function show({ keepPlace = false } = {}) {
   const route = current();
   if (!VIEWS[route.name]) return navigate(await start(), { replace: true });
@@ -129,8 +127,6 @@ async function start() {
   }
 }
 
-// ---- The header
-
 function drawNav() {
   const name = shown?.route.name ?? '';
   const here = VIEWS[name]?.under ?? name;
@@ -172,8 +168,6 @@ function setTheme() {
   try { localStorage.setItem('rappel.theme', root.dataset.theme); } catch { /* it lasts for this page */ }
 }
 
-// ---- Keys
-
 const GLOBAL = {
   '?': { does: 'Show the keys', run: help },
   d: { does: 'Dark or light', run: setTheme },
@@ -214,8 +208,6 @@ function help() {
   });
 }
 
-// ---- Live
-
 function onEvent(name, data) {
   if (name === 'workspace') drawPicker();
   for (const [wanted, fn] of shown?.listeners ?? []) if (wanted === name || wanted === '*') fn(data, name);
@@ -230,8 +222,6 @@ function onState(state) {
   node.querySelector('.live-text').textContent = state === 'live' ? 'Live' : 'Reconnecting';
   if (state === 'live' && back) { drawPicker(); if (main.querySelector('.failure')) show(); }
 }
-
-// ---- Begin
 
 takeToken();
 document.getElementById('theme').onclick = setTheme;

@@ -60,8 +60,6 @@ export function fill(node, ...children) {
   return node;
 }
 
-// ---- Words and numbers
-
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 const SECONDS = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
@@ -135,8 +133,6 @@ export function plural(count, one, many = `${one}s`) {
 
 /** The short form of an id, for reading; the whole one belongs in `title`. */
 export const short = (id) => (/^(chk|checkpoint)[_-]/.test(id) && id.length > 16 ? `${id.slice(0, 12)}…` : id);
-
-// ---- Controls
 
 /** button('Restore', {onclick, kind: 'primary' | 'danger' | 'plain', key: 'r', disabled, title}). */
 export function button(label, { kind = '', key = null, ...attrs } = {}) {
@@ -261,8 +257,6 @@ export function progress(title) {
 /** A field to search in: search('Filter files', (text) => …). */
 export const search = (label, change, more = {}) => h('input',
   { type: 'search', placeholder: label, 'aria-label': label, oninput: (event) => change(event.target.value.trim()), ...more });
-
-// ---- Dialogs and notes
 
 /** A modal dialog. `make(body, close)` fills it; actions are buttons. Escape closes it. */
 export function dialog(title, make, actions = () => []) {

@@ -36,6 +36,6 @@ export async function undoBar(ctx) {
   };
   const bar = h('p.note.row.undo-bar', h('span', 'You went back to ',
     h('a', { href: href('checkpoint', step.restored) }, placeOf(found.checkpoint, names.of(found.checkpoint))), ', ', time(step.moment)),
-    button('Undo', { kind: 'small', title: 'Bring back what was there before', onclick: () => take(false) }));
+    button('Undo', { kind: 'small', onclick: () => take(false) }));
   return bar;
 }

@@ -71,8 +71,6 @@ async function choose(ctx, title, withNow, done) {
   draw();
 }
 
-// ---- What agents learnt
-
 const KINDS = { added: 'good', opened: 'warn', filled: 'good', removed: 'bad', deleted: 'bad' };
 
 function reasoning(agents) {

@@ -3,8 +3,10 @@
 import { advice } from '../advice.js';
 import { get, job, post } from '../api.js';
 import { columns } from '../chart.js';
+import { href } from '../route.js';
 import { attempt, badge, button, bytes, capital, command, confirm, empty, facts, fill, h, head, number, plural, progress, section, table, time, toast } from '../ui.js';
 import { checkpointLink, loadSessions } from '../words.js';
+import { nameOf } from './session.js';
 
 const STATES = {
   protected: ['✓', 'Protected', 'good', 'Everything that was saved can be restored.'],
@@ -37,11 +39,10 @@ function standing(status, sessions) {
     ]));
 }
 
-function integrations(status, sessions) {
+function integrations(status) {
   const KINDS = { working: ['✓ working', 'good'],
     installed: ['○ installed, not heard of yet', 'info'], silent: ['✗ silent', 'bad'],
     missing: ['✗ its program is missing', 'bad'], gone: ['✗ removed from its file', 'bad'], incomplete: ['! incomplete', 'warn'] };
-  const heard = new Set(sessions.map((one) => one.provider).filter(Boolean));
   return section('Agents and integrations', status.integrations.length
     ? table([
       { name: 'Agent', cell: (one) => one.agent },
@@ -49,7 +50,7 @@ function integrations(status, sessions) {
       { name: 'Last heard of', cell: (one) => time(one.last_event) },
       { name: 'File', class: 'mono', cell: (one) => one.place },
     ], status.integrations, { caption: 'Integrations' })
-    : empty(`${heard.size ? `Sessions of ${[...heard].join(', ')} were recorded, but no` : 'No'} agent is connected. Connect one, and each of its prompts makes a checkpoint:`, 'rappel integrate claude'));
+    : empty('No agent is connected. Connect one, and each of its prompts makes a checkpoint:', 'rappel integrate claude'));
 }
 
 function space(stats) {
@@ -60,7 +61,7 @@ function space(stats) {
     h('p', 'Rappel takes ', h('strong', bytes(stats.stored_bytes)), ' on the disk. ', stats.ratio >= 1
       && `A copy for each checkpoint would take ${bytes(stats.logical_bytes)}, ${stats.ratio.toFixed(1)} times as much.`),
     days.length ? h('figure', h('figcaption.row.spread',
-      'Growth: content of checkpoints up to each day, without the index and the journals',
+      'Growth: content of checkpoints, without the index and the journals',
       h('strong.number', `${bytes(days.at(-1)[1].new_bytes)} on ${name(days.at(-1)[0])}`)),
       columns(days.map(([day, one]) => ({ name: name(day), value: sum += one.new_bytes,
         title: `${name(day)}: ${bytes(sum)} in all, ${bytes(one.new_bytes)} new, ${plural(one.checkpoints, 'checkpoint')}` })).slice(-60), { format: bytes, label: 'What is stored, day by day' }))
@@ -79,6 +80,15 @@ function retention(status) {
     h('p.muted', '“Delete old checkpoints …” above shows what would go now.'));
 }
 
+function memory(sessions) {
+  const rows = sessions.filter((one) => one.exit?.peak_rss).slice(0, 20);
+  return section('Memory of supervised processes', rows.length ? table([
+    { name: 'Run', cell: (one) => h('a', { href: href('runs', null, { session: one.id }) }, nameOf(one)) },
+    { name: 'At most', number: true, cell: (one) => bytes(one.exit.peak_rss) },
+    { name: 'Out of memory', number: true, cell: (one) => plural(one.exit.oom_kills, 'time') },
+  ], rows, { caption: 'Memory' }) : empty('A watched run tells its memory:', 'rappel run -- YOUR COMMAND'));
+}
+
 function setUp(checks) {
   const bad = checks.filter((one) => !one.ok);
   const row = (one) => h('li',
@@ -88,8 +98,6 @@ function setUp(checks) {
     h('summary', bad.length ? `✗ ${plural(bad.length, 'check')} found something.` : `✓ All ${checks.length} checks are fine.`),
     h('ul.items', [...bad, ...checks.filter((one) => one.ok)].map(row))));
 }
-
-// ---- Upkeep
 
 function upkeep(ctx) {
   const place = h('div.upkeep-result', { role: 'status' });
@@ -136,7 +144,7 @@ function upkeep(ctx) {
     toast('Old checkpoints are deleted. Undelete brings one back for a day.');
     ctx.reload();
   };
-  buttons.push(button('Check everything', { key: 'v', onclick: verify, title: 'Read and check everything that is stored' }),
+  buttons.push(button('Check everything', { key: 'v', onclick: verify }),
     button('Free space …', { key: 'f', onclick: gc }), button('Delete old checkpoints …', { key: 'x', onclick: prune }));
   ctx.keys({ v: { does: 'Check everything', run: verify },
     f: { does: 'Free space (it asks first)', run: gc }, x: { does: 'Delete old checkpoints (it asks first)', run: prune } });
@@ -152,8 +160,8 @@ async function load(ctx) {
     head('Health and space', 'Is your work safe, and what does it cost?'),
     standing(status, sessions),
     upkeep(ctx),
-    h('div.grid', space(stats), h('div.stack', retention(status), integrations(status, sessions))),
-    setUp(checks));
+    h('div.grid', space(stats), h('div.stack', retention(status), integrations(status))),
+    h('div.grid', memory(sessions), setUp(checks)));
 }
 
 export default { title: () => 'Health', load };

@@ -8,7 +8,7 @@ import { comparison, href } from '../route.js';
 import { loadNames } from '../rows.js';
 import { leftAlone, nextUndo, undo, undoBar } from '../undo.js';
 import { FACETS, facetWords, placeOf, triggerWords } from '../words.js';
-import { attempt, badge, button, duration, failure, fill, h, head, linked, number, plural, progress, prose, section, tick, time, toast } from '../ui.js';
+import { attempt, badge, button, duration, failure, fill, h, head, linked, number, plural, progress, prose, section, tick, time } from '../ui.js';
 
 const DELETIONS_MAX = 20;
 const PATHS_SHOWN = 500;
@@ -275,10 +275,9 @@ class Restore {
     const valid = (await nextUndo(this.ctx))?.restored === this.checkpoint.id;
     fill(this.undoBox,
       valid && button('Undo this restore', { kind: 'primary', onclick: () => this.undo() }),
-      !valid && h('p.muted', 'It can no longer be undone with one click: something else happened since. The save from before is still there.'), links);
+      !valid && h('p.muted', 'It can no longer be undone here: something else happened since. The save from before is still there.'), links);
   }
 
-  /** Takes the restore back. Paths that were edited since stay, unless `overwrite` is asked for. */
   async undo(overwrite = false) {
     this.state = 'undoing'; // Events of the undo itself must not ask whether it is possible.
     fill(this.undoBox, h('p', { role: 'status' }, 'Undoing …'));
@@ -292,12 +291,10 @@ class Restore {
         title: 'Overwrites what was edited since the restore. Rappel saves the edits first.',
         onclick: () => this.undo(true),
       }),
-      linked('To the timeline', href('timeline'), { kind: 'primary' }),
-      button('Plan it again', { onclick: () => this.ctx.reload() }));
+      linked('To the timeline', href('timeline'), { kind: 'primary' }));
     fill(this.body, h('div.card.rs-done.ok', { role: 'status' }, h('h2', left.length ? 'Undone in part' : 'Undone'),
       h('p', done.text ?? 'The workspace is as it was before the restore.'),
       leftAlone(left), this.undoBox));
-    toast(left.length ? 'The restore was undone in part.' : 'The restore was undone.');
   }
 }
 

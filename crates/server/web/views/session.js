@@ -88,8 +88,6 @@ function activity(state, end) {
 const signOf = (one) => (one.failed ? '✗' : one.running ? '▶' : MARKS[one.kind]);
 const outcome = (one) => (one.failed ? 'failed' : one.running ? 'not finished' : one.kind === 'check' ? 'passed' : '');
 
-// ---- The parts of the page
-
 function hypotheses(now, course, range, goTo) {
   const series = new Map();
   for (const point of course.points) {
@@ -244,8 +242,6 @@ function work(ctx, range) {
     draw: (state, at) => { items = activity(state, at); omitted = Object.values(state.omitted).reduce((a, b) => a + b, 0); draw(); },
   };
 }
-
-// ---- The page
 
 export async function loadSession(ctx) {
   const { id } = ctx.params;

@@ -44,6 +44,7 @@ class Timeline {
     this.items = [];
     this.rows = new Map(); // key -> {node, item}
     this.selected = ctx.query.at || null;
+    this.trail = []; // [to, from]
     this.marked = null;
     this.found = null;
     this.take(first.checkpoints);
@@ -56,8 +57,6 @@ class Timeline {
     this.refreshStatus().catch(() => {});
     ctx.onShow(() => { this.draw(); if (this.selected) this.select(this.selected); else this.drawPanel(); });
   }
-
-  // ---- Data
 
   take(list) {
     for (const entry of list) {
@@ -165,8 +164,6 @@ class Timeline {
     ctx.onLeave(() => { this.markNote?.remove(); clearInterval(poll); });
   }
 
-  // ---- Which rows there are
-
   get filtering() {
     return Object.values(this.filter).some(Boolean);
   }
@@ -201,8 +198,6 @@ class Timeline {
     this.list.style.setProperty('--graph', `${graphWidth(this.lanes)}px`);
     this.list.style.height = `${this.items.length * this.rowHeight}px`;
   }
-
-  // ---- The page
 
   build() {
     this.list = h('ol.tl-rows', { 'aria-label': 'Checkpoints, newest first' });
@@ -436,8 +431,6 @@ class Timeline {
     node?.querySelector('.tl-fold')?.focus({ preventScroll: true });
   }
 
-  // ---- Selecting
-
   select(key, { focus = false, scroll = false } = {}) {
     this.rows.get(this.selected)?.node.removeAttribute('aria-current');
     if (!this.index.has(key)) key = this.reveal(key);
@@ -476,14 +469,16 @@ class Timeline {
     return this.items[this.index.get(this.selected)] ?? null;
   }
 
-  /** Along the graph: down to the parent's row, or up to the newest row that goes on from here. */
+  /** Down the graph to the parent's row, or up: the same way back, else to the newest child. */
   follow(up) {
     const { item } = this;
+    if (up && this.trail.at(-1)?.[0] === this.selected) return this.select(this.trail.pop()[1], { focus: true });
     const nodes = this.items.filter((one) => one.id);
     const shown = new Set(nodes.map((one) => one.id));
     const next = item?.id && nodes.find((one) => (up ? ancestor(this, one, shown) === item.id : one.id === ancestor(this, item, shown)));
-    if (next) this.select(next.key, { focus: true });
-    else if (up || !item?.id) this.move(up ? -1 : 1);
+    if (next && !up) this.trail.push([next.key, item.key]);
+    if (next) return this.select(next.key, { focus: true });
+    return (up || !item?.id) && this.move(up ? -1 : 1);
   }
 
   drawPanel() {
@@ -496,7 +491,7 @@ class Timeline {
     const fold = (open) => () => { const one = item(); if (one?.group && one.open !== open) this.fold(one); };
     this.ctx.keys({
       ArrowDown: { does: 'To the parent', run: () => this.follow(false) },
-      ArrowUp: { does: 'To the newest child', run: () => this.follow(true) },
+      ArrowUp: { does: 'Back the same way, or to the newest child', run: () => this.follow(true) },
       j: { does: 'Next row', run: () => this.move(1) },
       k: { does: 'Row before', run: () => this.move(-1) },
       ArrowRight: { does: 'Unfold', run: fold(true) },
@@ -530,8 +525,6 @@ class Timeline {
     if (made) toast(`Saved as ${made.id}.`);
   }
 }
-
-// ---- Parts
 
 function changes(changed) {
   const words = changed && `Files: ${number(changed.added)} new, ${number(changed.modified)} changed, ${number(changed.deleted)} deleted`;
