@@ -252,6 +252,36 @@ fn a_conversation_goes_back_after_its_files_and_is_told_as_one_restore() {
 }
 
 #[test]
+fn a_conversation_that_went_on_is_not_overwritten_by_a_redo() {
+    let agent = Agent::called("gemini");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    for (number, prompt, path) in [(1, "add x", "x"), (2, "spoil it", "a.txt")] {
+        agent.tell(&agent.payload("BeforeAgent", json!({"prompt": prompt})));
+        agent.world.write(path, prompt);
+        goes_on(&agent, number, prompt);
+        let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": "make"}});
+        agent.tell(&agent.payload("AfterTool", call));
+    }
+    agent.tell(&agent.payload("SessionEnd", json!({"reason": "exit"})));
+    agent.rest();
+    let run = |arguments: &[&str]| {
+        let output = agent.world.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    run(&["undo", "--prompt", "--conversation", "--confirm"]);
+    assert!(!conversation(&agent).contains("Answer 2."));
+    // Nothing went on since: it comes back, and goes again.
+    run(&["redo", "--confirm"]);
+    assert!(conversation(&agent).contains("Answer 2."));
+    run(&["undo", "--confirm"]);
+    goes_on(&agent, 3, "another way");
+    run(&["redo", "--confirm"]);
+    let said = conversation(&agent);
+    assert!(said.contains("Answer 3.") && !said.contains("Answer 2."), "{said}");
+    assert_eq!(agent.world.read("a.txt"), "spoil it", "the files are as the redo has them");
+}
+
+#[test]
 fn what_was_known_comes_back_after_a_summary_that_nobody_announced() {
     let agent = Agent::called("gemini");
     agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));

@@ -29,7 +29,12 @@ const HEAD: u64 = 4 << 10;
 /// has it whole.
 fn is_of_session(one: &Planned, name: &str) -> bool {
     let path = one.path.to_string();
-    if path.contains(name) {
+    // A file is called after its session, and so is the folder of its subagents.
+    let is_called_so = |part: &str| {
+        let stem = part.split(".jsonl").next().unwrap_or(part);
+        stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
+    };
+    if path.split('/').any(is_called_so) {
         return true;
     }
     let short = name.split('-').next().filter(|short| short.len() >= 8);
@@ -125,16 +130,27 @@ impl Rappel {
         }
         let Some(made) = made else { return Ok(plan) };
         for one in &mut plan.transcripts {
-            if one.decision == Decision::LeaveItGrew
-                && let Some(node) = self.node_in(made, one)?
-                && let Ok(root) = Root::open(&one.root, self.options.disk.clone())
-                && let Ok(file) = root.open_file(&one.path)
-                && self.agrees(&file, &node) == Agreement::Whole
-            {
-                one.decision = Decision::PutBack(Why::Changed);
+            let is_rewound = rewound.iter().any(|name| is_of_session(one, name));
+            match (one.decision, self.stands_as(made, one)?) {
+                (Decision::LeaveItGrew, Some(true)) => {
+                    one.decision = Decision::PutBack(Why::Changed);
+                }
+                // It went on since the step that is taken back: no other step holds that.
+                (Decision::PutBack(Why::Changed), Some(false)) if !is_rewound => {
+                    one.decision = Decision::LeaveItGrew;
+                }
+                _ => {}
             }
         }
         Ok(plan)
+    }
+
+    /// Whether a transcript is as a tree has it; `None` where that cannot be told.
+    fn stands_as(&self, tree: &ObjectId, one: &Planned) -> Result<Option<bool>> {
+        let Some(node) = self.node_in(tree, one)? else { return Ok(None) };
+        let file = Root::open(&one.root, self.options.disk.clone())
+            .and_then(|root| root.open_file(&one.path));
+        Ok(file.ok().map(|file| self.agrees(&file, &node) == Agreement::Whole))
     }
 
     fn node_in(&self, tree: &ObjectId, one: &Planned) -> Result<Option<Node>> {
