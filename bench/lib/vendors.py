@@ -16,7 +16,7 @@ class Vendor:
     """`say` makes a payload; `old`, `calls` and `close` write what the agent itself keeps."""
 
     name = ""
-    session = "00000000-0000-4000-8000-0000000000b1"
+    session = "00000000-0000-4000-8000-b00000000000"
 
     def __init__(self, tree, home):
         self.tree, self.home = tree, home
@@ -185,7 +185,7 @@ class Gemini(Lines):
 class Opencode(Vendor):
     """Keeps all sessions in one database, which it has open."""
 
-    name, session = "opencode", "ses_000000000000000000000000b1"
+    name, session = "opencode", "ses_b0000000000000000000000000"
     TABLES = """
         CREATE TABLE session (id text PRIMARY KEY, parent_id text, directory text NOT NULL, version text NOT NULL);
         CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,

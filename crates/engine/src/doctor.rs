@@ -106,7 +106,7 @@ impl Rappel {
             Check::bad("repository", found, advice)
         }));
         checks.extend(self.check_databases()?);
-        let restores = self.open_intents()?.len();
+        let restores = self.interrupted()?.len();
         let damaged = self.damaged_intents()?.len();
         checks.push(match (restores, damaged) {
             (0, 0) => Check::fine("restores", "none unfinished"),

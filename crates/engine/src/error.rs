@@ -442,17 +442,7 @@ impl Error {
 
     /// Whether the work stopped because it was asked to.
     pub fn is_cancelled(&self) -> bool {
-        use rappel_store::Error::Cancelled;
-        match self {
-            Self::Store(error)
-            | Self::Capture(rappel_capture::Error::Store(error))
-            | Self::Database { error: rappel_capture::databases::Error::Store(error), .. } => {
-                matches!(error, Cancelled)
-            }
-            Self::AfterSaving { cause, .. } => cause.is_cancelled(),
-            Self::Restore(error) => matches!(restore_cause(error), Some(Cancelled)),
-            _ => false,
-        }
+        self.kind() == ErrorKind::Cancelled
     }
 
     /// Whether it concerns only what could not be read just now, so that whoever looks at many

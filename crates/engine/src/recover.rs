@@ -10,7 +10,7 @@ use rappel_types::Advice;
 use rappel_types::Remarks;
 use rappel_types::agents::AgentsPlan;
 use rappel_types::plan::Conflict;
-use rappel_types::{CheckpointId, Plan, RelPath, Timestamp, Trigger, WorkspaceId};
+use rappel_types::{CheckpointId, ObjectId, Plan, RelPath, Timestamp, Trigger, WorkspaceId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -306,11 +306,12 @@ impl Rappel {
                     Some(tree) => tree::lookup(self.source(), tree, path),
                     None => Ok(None),
                 })?;
+                let partial = self.is_more_than(&plan_of_files, &before, tree.as_ref())?;
                 self.remember(
                     workspace,
                     UndoKind::Restore,
                     &before,
-                    (&target, false),
+                    (&target, partial),
                     (outcome, &plan_of_files),
                     mixed,
                 )?;
@@ -318,10 +319,14 @@ impl Rappel {
                 Ok(())
             })?,
             (true, Some(_)) => restore::finish(&job, opened, &mut |_| {
+                self.pass_over(workspace, UndoKind::Restore, &target)?;
                 unput = self.put_back(&plan.agents, &held, Some(id));
                 Ok(())
             })?,
-            (false, None) => restore::rollback(&job, opened, &mut |_| Ok(()))?,
+            // The checkpoint of the half-done state is the newest one, and nothing goes on from it.
+            (false, None) => restore::rollback(&job, opened, &mut |_| {
+                self.pass_over(workspace, UndoKind::Restore, &before)
+            })?,
             (false, Some(undo)) => restore::rollback(&job, opened, &mut |outcome| {
                 // What was recorded is not so any more.
                 let kind = match undo.kind {
@@ -378,6 +383,24 @@ impl Rappel {
             conflicts: outcome.conflicts,
             warnings: outcome.warnings,
         })
+    }
+
+    /// Whether more files differ between the checkpoint before a restore and its target than the
+    /// plan was about: the others were not asked for.
+    fn is_more_than(
+        &self,
+        plan: &Plan,
+        before: &CheckpointId,
+        target: Option<&ObjectId>,
+    ) -> rappel_store::Result<bool> {
+        let before = match self.store.checkpoint(before)? {
+            Some(row) => self.store.manifest(&row)?.files.map(|files| files.tree),
+            None => None,
+        };
+        let (Some(before), Some(target)) = (before, target) else { return Ok(false) };
+        let planned: HashSet<&RelPath> = plan.actions.iter().map(|action| &action.path).collect();
+        let changes = tree::diff(self.source(), &before, target)?;
+        Ok(changes.iter().any(|change| !planned.contains(&change.path)))
     }
 
     /// The newest restore, undo or redo of a workspace.

@@ -309,7 +309,7 @@ impl Rappel {
         // over.
         let is_over = edited.is_empty() && !matches!(limit, Limit::Exactly { kept: true, .. });
         if course.kind != UndoKind::Restore && is_over {
-            self.pass_over(course.kind, &target.manifest.id)?;
+            self.pass_over(self.require_known()?, course.kind, &target.manifest.id)?;
         }
         let mut report = report_of(&target.manifest.id, planned, false);
         report.conflicts.extend(edited);
@@ -555,10 +555,14 @@ impl Rappel {
         Ok(databases)
     }
 
-    /// Remembers that an undo or redo found everything as it would have left it: the next one goes
-    /// further. There is nothing to take back.
-    fn pass_over(&self, kind: UndoKind, to: &CheckpointId) -> Result<()> {
-        let workspace = self.require_known()?;
+    /// Remembers that the workspace stands at a checkpoint, and that nothing had to be done for that:
+    /// there is nothing to take back. After an undo or redo, the next one goes further.
+    pub(crate) fn pass_over(
+        &self,
+        workspace: WorkspaceId,
+        kind: UndoKind,
+        to: &CheckpointId,
+    ) -> rappel_store::Result<()> {
         let undo = Undo {
             version: DOCUMENT_VERSION,
             workspace,

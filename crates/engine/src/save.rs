@@ -181,6 +181,13 @@ impl Rappel {
     pub(crate) fn open_intents(&self) -> Result<Vec<Intent>> {
         Ok(self.intents().concerning(&self.root)?)
     }
+
+    /// Those of them that nobody is at work on.
+    pub(crate) fn interrupted(&self) -> Result<Vec<Intent>> {
+        let mut open = self.open_intents()?;
+        open.retain(|intent| !self.intents().is_running(intent.header.id));
+        Ok(open)
+    }
 }
 
 /// A workspace's document as a record.

@@ -207,9 +207,8 @@ impl Rappel {
             watch: watch_of(self.store.home().root()),
         };
         self.judge_home(&mut status)?;
-        let restores = self.open_intents()?.len();
-        status.restores = restores;
-        if restores > 0 {
+        status.restores = self.interrupted()?.len();
+        if status.restores > 0 {
             status.worsen(Health::Degraded, "a restore is unfinished", Advice::ShowUnfinished);
         }
         if let Some(failure) = self.hook_failure(status.latest_at) {

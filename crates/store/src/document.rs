@@ -167,6 +167,17 @@ pub struct Undo {
     pub at: Timestamp,
 }
 
+impl Undo {
+    /// Whether nothing was changed.
+    pub fn did_nothing(&self) -> bool {
+        self.paths.is_empty()
+            && self.git.is_empty()
+            && self.databases.is_empty()
+            && self.sessions.is_empty()
+            && !self.transcripts
+    }
+}
+
 /// A session that a restore set back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoSession {

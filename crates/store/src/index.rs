@@ -203,7 +203,9 @@ impl Index {
     /// The same, for somebody who does not write to it.
     pub(crate) fn open_to_read(path: &Path) -> Result<Option<Self>> {
         let Some(index) = Self::open(path)? else { return Ok(None) };
-        index.connection.execute_batch("PRAGMA query_only=ON").map_err(index.fail())?;
+        // There may be several in one process, and the system keeps the pages too.
+        let settings = "PRAGMA query_only=ON; PRAGMA cache_size=-2048;";
+        index.connection.execute_batch(settings).map_err(index.fail())?;
         Ok(Some(index))
     }
 

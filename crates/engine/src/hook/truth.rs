@@ -31,7 +31,7 @@ impl Rappel {
         let mut restores: Vec<(u64, Undo)> = Vec::new();
         for row in &rows {
             let Ok(restore) = serde_json::from_str::<Undo>(&row.json) else { continue };
-            if began.is_some_and(|began| restore.at < began) {
+            if restore.did_nothing() || began.is_some_and(|began| restore.at < began) {
                 continue;
             }
             // Files and conversation may go back one after the other: both are one restore then.

@@ -59,7 +59,7 @@ impl Steps<'_> {
     pub fn before(&self, commit: u64) -> Result<Option<Undo>> {
         let mut until = commit;
         while let Some((birth, undo)) = self.newest(until.saturating_sub(1))? {
-            if undo.kind != UndoKind::Restore || !did_nothing(&undo) {
+            if undo.kind != UndoKind::Restore || !undo.did_nothing() {
                 return Ok(Some(undo));
             }
             until = birth;
@@ -108,7 +108,7 @@ impl Steps<'_> {
         let (mut until, mut redone) = (until, 0_u32);
         while let Some((birth, undo)) = self.newest(until)? {
             match undo.kind {
-                UndoKind::Restore | UndoKind::Undo if did_nothing(&undo) => {}
+                UndoKind::Restore | UndoKind::Undo if undo.did_nothing() => {}
                 UndoKind::Restore => return Ok(None),
                 UndoKind::Undo if redone > 0 => redone -= 1,
                 UndoKind::Undo => {
@@ -139,7 +139,7 @@ impl Steps<'_> {
             return Ok(Some(self.stand(u64::MAX)?));
         };
         // The rest of it stands by itself.
-        let has_rest = !did_nothing(undo) && take_out(&mut past.undo, undo);
+        let has_rest = !undo.did_nothing() && take_out(&mut past.undo, undo);
         Ok(match has_rest {
             true => None,
             false => Some(self.stand(past.birth - 1)?),
@@ -163,7 +163,7 @@ struct Fold {
 impl Fold {
     fn add(&mut self, birth: u64, undo: Undo) {
         // A restore that had nothing to do is nothing to take back. It was remembered once.
-        if undo.kind == UndoKind::Restore && did_nothing(&undo) {
+        if undo.kind == UndoKind::Restore && undo.did_nothing() {
             return;
         }
         match undo.kind {
@@ -182,11 +182,11 @@ impl Fold {
                     is_known = past.is_known;
                     past.is_rest = true;
                     // One that found nothing to do has ended the step: there is no rest of it.
-                    if !did_nothing(&undo) && take_out(&mut past.undo, &undo) {
+                    if !undo.did_nothing() && take_out(&mut past.undo, &undo) {
                         self.restores.push(past);
                     }
                 }
-                if !did_nothing(&undo) {
+                if !undo.did_nothing() {
                     self.undone.push(Past { birth, undo, restored, is_rest: false, is_known });
                 }
             }
@@ -196,7 +196,7 @@ impl Fold {
                     // It was undone before the first document, and lies on top of these now.
                     self.restores.clear();
                 }
-                if let Some(redone) = redone.filter(|_| !did_nothing(&undo)) {
+                if let Some(redone) = redone.filter(|_| !undo.did_nothing()) {
                     // What was undone stands again, and can be undone again.
                     self.restores.push(Past {
                         birth: redone.birth.max(birth),
@@ -222,16 +222,7 @@ fn take_out(restore: &mut Undo, undo: &Undo) -> bool {
     restore.databases.retain(|one| !undone(&one.name));
     restore.sessions.retain(|one| undo.sessions.iter().all(|undone| undone.id != one.id));
     restore.transcripts &= !undo.transcripts;
-    !did_nothing(restore)
-}
-
-/// Whether a restore, undo or redo changed nothing.
-pub(super) fn did_nothing(undo: &Undo) -> bool {
-    undo.paths.is_empty()
-        && undo.git.is_empty()
-        && undo.databases.is_empty()
-        && undo.sessions.is_empty()
-        && !undo.transcripts
+    !restore.did_nothing()
 }
 
 fn take_out_git(one: &mut UndoGit, undone: &UndoGit) -> bool {

@@ -631,6 +631,9 @@ fn rollouts_of_codex_and_sessions_of_gemini_are_journals_and_come_back_too() {
     let tools: Vec<_> = gemini.tool_state.done.iter().map(|call| call.tool.as_str()).collect();
     assert_eq!(tools, ["read_file", "run_shell_command"]);
     assert_eq!((gemini.progress.tokens.output, gemini.ignored), (52, 0));
+    // It began when its file says, and is long over.
+    assert_eq!(gemini.started_at, Some("2026-10-05T11:00:00Z".parse().unwrap()));
+    assert_eq!(gemini.status, SessionStatus::Completed);
 
     // Read again, they tell nothing new; deleted or cut, they come back.
     let events = agents.events("codex:0199b2f0-1111-7222-8333-944455556666");
