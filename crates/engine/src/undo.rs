@@ -80,6 +80,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether it takes an undo back.
+    pub fn is_forward(&self) -> bool {
+        self.kind == UndoKind::Redo
+    }
+
     /// A step that takes back what was done, to the checkpoint of `row`.
     fn of(
         undo: Undo,

@@ -16,7 +16,7 @@ use rappel_types::reference::Base;
 use rappel_types::{CheckpointId, Content, Manifest, Node, ObjectId, Reference, RelPath};
 
 use crate::checkpoint::Checkpoint;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::rappel::Rappel;
 
 /// A sink that keeps nothing but the one object it waits for.
@@ -151,6 +151,15 @@ impl Rappel {
     /// in whichever workspace: nothing of it can be brought back.
     pub fn gc_deleted(&self, dry_run: bool) -> Result<GcReport> {
         self.collect(true, true, dry_run)
+    }
+
+    /// Frees the space of checkpoints that were deleted for good. Nothing if another process is at it:
+    /// the next gc finds them too.
+    pub fn free_deleted_for_good(&self) -> Result<Option<GcReport>> {
+        match self.gc(true, false) {
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            freed => freed.map(Some),
+        }
     }
 
     /// The deleted checkpoints of all workspaces that can still be brought back.

@@ -62,6 +62,30 @@ fn undo_after_a_finished_recovery_goes_to_before_the_restore() {
 }
 
 #[test]
+fn a_restore_that_was_rolled_back_leaves_all_as_it_was_before_it() {
+    let (world, first) = edited();
+    let second = world.save("second");
+    interrupt(&world, &first);
+    assert_eq!(world.open().status().unwrap().restores, 1);
+    world.open().recover(&RecoverOptions::rollback()).unwrap();
+
+    // The save of the half-done state is the newest one, and nothing goes on from it.
+    let status = world.open().status().unwrap();
+    let reasons = &status.reasons;
+    assert!(!reasons.iter().any(|one| one.contains("middle of a restore")), "{reasons:?}");
+    assert_eq!((status.unsaved, status.restores), (0, 0));
+    let before = world.open().show(&reference("latest~1")).unwrap().manifest;
+    assert_eq!(before.trigger, rappel_types::Trigger::PreRestore);
+    world.write("b", "newer");
+    let third = world.save("third");
+    let third = world.open().show(&reference(&third)).unwrap().manifest;
+    assert_eq!(third.parent, Some(before.id), "{second}");
+    // There is no restore to take back.
+    assert!(world.open().next_undo().unwrap().asks);
+    assert_eq!(world.open().next_redo().unwrap_err().to_string(), "there is nothing to redo");
+}
+
+#[test]
 fn what_a_restore_had_not_come_to_is_not_told_as_taken_back() {
     for (number, swapped) in [("a", 0), ("b", 1)] {
         let (world, first) = edited();
@@ -113,6 +137,7 @@ fn a_save_beside_a_running_restore_does_not_take_its_staged_files() {
             let options = SaveOptions { message: Some("beside".into()), ..SaveOptions::default() };
             let saved = rappel.save(&options).unwrap().checkpoint.manifest;
             assert!(saved.interrupted_restore);
+            assert_eq!(rappel.status().unwrap().restores, 0, "it is at work, not unfinished");
             let files = rappel.files_of(&reference(saved.id.as_str())).unwrap();
             let names = files.iter().map(|entry| entry.path.to_string()).collect();
             *seen.lock().unwrap() = Some(names);

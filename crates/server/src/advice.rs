@@ -69,6 +69,9 @@ pub fn word(advice: &Advice) -> String {
         Advice::Recover { .. } | Advice::ShowUnfinished | Advice::FinishRestore => {
             "GET /api/recover shows it, POST /api/recover ends it".into()
         }
+        Advice::SetAsideIntent => {
+            "POST /api/recover with {\"set_aside\": true} takes it out of the way".into()
+        }
         Advice::AllowDatabase { name } => {
             format!("send {{\"allow_remote_databases\": [{name:?}]}} to restore it all the same")
         }

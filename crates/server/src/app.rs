@@ -43,7 +43,7 @@ impl std::ops::Deref for App {
 
 impl App {
     pub fn new(home: Home, installed: FindInstalled) -> Self {
-        let hub = Hub::new(home.clone());
+        let hub = Hub::new(home.clone(), installed.clone());
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         Self(Arc::new(Parts { jobs: Jobs::new(hub.clone()), hub, home, installed, streams }))
     }

@@ -2,7 +2,11 @@
 //! OpenAPI document that all descriptions together make.
 
 use axum::Router;
+use axum::extract::{Query, Request};
 use axum::handler::Handler;
+use axum::http::Uri;
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 use rappel::answers::schemas;
 use schemars::generate::SchemaSettings;
@@ -11,7 +15,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::problem::ErrorAnswer;
+use crate::problem::{ErrorAnswer, Problem};
 
 type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
@@ -136,6 +140,15 @@ impl Endpoint {
         responses.into()
     }
 
+    /// What may stand behind the `?`. Every route may be asked about a workspace.
+    fn query_keys(&self) -> Vec<String> {
+        let mut schemas = Schemas::new();
+        let parameters =
+            self.query.iter().flat_map(|make| query_parameters(schemas.request(*make)));
+        let names = parameters.filter_map(|one| one["name"].as_str().map(ToOwned::to_owned));
+        std::iter::once("workspace".to_owned()).chain(names).collect()
+    }
+
     /// `get_api_checkpoints_id`.
     fn id(&self) -> String {
         let words = self.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty());
@@ -185,8 +198,30 @@ fn query_parameters(schema: Schema) -> Vec<Value> {
 
 /// A router that answers all of them.
 pub fn router(endpoints: Vec<Endpoint>) -> Router<App> {
-    let add = |router: Router<App>, one: Endpoint| router.route(one.path, one.router);
+    let add = |router: Router<App>, one: Endpoint| {
+        let keys = one.query_keys();
+        let check = move |request: Request, next: Next| {
+            let refusal = unknown_key(request.uri(), &keys);
+            async move {
+                match refusal {
+                    Some(refusal) => refusal.into_response(),
+                    None => next.run(request).await,
+                }
+            }
+        };
+        router.route(one.path, one.router.layer(middleware::from_fn(check)))
+    };
     endpoints.into_iter().fold(Router::new(), add)
+}
+
+/// Why an address is refused that has a key behind its `?` that its route does not know. Passed
+/// over, `?dry_run=true` of a route that takes it in the body would do the work.
+fn unknown_key(address: &Uri, known: &[String]) -> Option<Problem> {
+    // A query that cannot be read is refused by the route.
+    let Query(asked) = Query::<Vec<(String, String)>>::try_from_uri(address).ok()?;
+    let (unknown, _) = asked.iter().find(|(key, _)| !known.contains(key))?;
+    let message = format!("this route does not know `{unknown}` behind the `?`");
+    Some(Problem::malformed(message).hint(format!("it knows {}", known.join(", "))))
 }
 
 /// The OpenAPI document.

@@ -6,15 +6,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rappel::Home;
 use rappel::events::{Events, HomeEvent};
+use rappel::types::Timestamp;
+use rappel::{Home, Status};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
-use crate::app::blocking;
+use crate::app::{FindInstalled, blocking};
 use crate::jobs::{JobAnswer, Jobs};
 use crate::problem::Problem;
 
@@ -26,6 +27,17 @@ const PAGE: usize = 500;
 const TICK: Duration = Duration::from_millis(250);
 /// The longest wait before the thread looks whether the server has ended.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often health is looked at, as long as somebody listens: it may change without a commit.
+const HEALTH: Duration = Duration::from_secs(5);
+
+/// How safe the workspace is that the server was started in: the event `health`, told when it
+/// changes.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Health {
+    state: rappel::Health,
+    since: Option<Timestamp>,
+    reasons: Vec<String>,
+}
 
 /// What is told live and has no position.
 #[derive(Debug, Clone)]
@@ -40,6 +52,7 @@ pub struct Hub(Arc<Shared>);
 
 struct Shared {
     home: Home,
+    installed: FindInstalled,
     recent: Mutex<Recent>,
     /// Counts up when something is new, and when the server ends.
     news: watch::Sender<u64>,
@@ -57,10 +70,10 @@ struct Recent {
 }
 
 impl Hub {
-    pub fn new(home: Home) -> Self {
+    pub fn new(home: Home, installed: FindInstalled) -> Self {
         let (news, _) = watch::channel(0);
         let (live, _) = broadcast::channel(256);
-        Self(Arc::new(Shared { home, recent: Mutex::default(), news, live }))
+        Self(Arc::new(Shared { home, installed, recent: Mutex::default(), news, live }))
     }
 
     /// Begins to listen: with the first listener, the thread.
@@ -108,14 +121,42 @@ impl Hub {
     /// Follows the log until the server ends.
     fn follow(&self) {
         let mut watcher = self.0.home.watcher();
+        let (mut health, mut looked) = (None, None::<Instant>);
         while !self.is_closed() {
             if let Err(error) = self.take_in() {
                 tracing::warn!(%error, "events cannot be read");
+            }
+            let is_due = looked.is_none_or(|at| at.elapsed() >= HEALTH);
+            if is_due && self.0.live.receiver_count() > 0 && self.0.home.is_there() {
+                self.look_at_health(&mut health);
+                looked = Some(Instant::now());
             }
             if let Err(error) = watcher.wait(LOOK) {
                 tracing::warn!(%error, "the home cannot be watched");
                 std::thread::sleep(LOOK);
             }
+        }
+    }
+
+    /// Tells of the workspace's health if it is another than before.
+    fn look_at_health(&self, before: &mut Option<Health>) {
+        let look = || -> rappel::Result<Health> {
+            let rappel = self.0.home.here().now()?;
+            let mut status = rappel.status()?;
+            rappel.judge_integrations(&mut status, &(self.0.installed)(&rappel))?;
+            let Status { state, since, reasons, .. } = status;
+            Ok(Health { state, since, reasons })
+        };
+        match look() {
+            Ok(now) if before.as_ref() != Some(&now) => {
+                // The first look has nothing to compare with.
+                if before.is_some() {
+                    self.tell("health", &now);
+                }
+                *before = Some(now);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the workspace's health cannot be told"),
         }
     }
 

@@ -4,6 +4,7 @@
 //! process leaves (an unfinished restore shows as such).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ use crate::problem::{Problem, Told};
 
 /// So many jobs that ended are remembered.
 const REMEMBERED: usize = 100;
+/// What came of the newest so many of them is remembered too: it may be long.
+const RESULTS: usize = 8;
 /// So many run at once.
 const RUNNING_MAX: usize = 16;
 /// A restore that has not found out within this time whether its plan still holds is answered as a
@@ -38,7 +41,8 @@ pub struct JobAnswer {
     pub state: JobState,
     /// How far it is, while it runs.
     pub progress: Option<Snapshot>,
-    /// What came of it: the answer that the same work has elsewhere.
+    /// What came of it: the answer that the same work has elsewhere. Lists and events leave it out,
+    /// and only the newest jobs still have it.
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<Told>,
@@ -61,7 +65,7 @@ pub enum JobState {
     /// It failed.
     Failed,
     /// It stopped because it was asked to, and took back what it had done. Of a restore, the safety
-    /// checkpoint stays.
+    /// checkpoint stays; a `recover` that was stopped is to be asked for again.
     Cancelled,
 }
 
@@ -70,6 +74,8 @@ pub enum JobState {
 pub struct Jobs {
     all: Arc<Mutex<BTreeMap<u64, Job>>>,
     hub: Hub,
+    /// The server ends. Set with `all` locked, so that no job begins behind it.
+    ends: Arc<AtomicBool>,
 }
 
 struct Job {
@@ -81,7 +87,7 @@ struct Job {
 
 impl Jobs {
     pub fn new(hub: Hub) -> Self {
-        Self { all: Arc::default(), hub }
+        Self { all: Arc::default(), hub, ends: Arc::default() }
     }
 
     /// Begins a job: `work` gets the workspace as it is then.
@@ -113,6 +119,9 @@ impl Jobs {
 
     fn add(&self, kind: &str, operation: Operation) -> Result<(u64, JobAnswer), Problem> {
         let mut all = locked(&self.all);
+        if self.ends.load(Ordering::Relaxed) {
+            return Err(Problem::of(StatusCode::CONFLICT, "busy", "the server ends"));
+        }
         let running = all.values().filter(|job| job.answer.ended_at.is_none()).count();
         if running >= RUNNING_MAX {
             let message = format!("{running} jobs are running already");
@@ -139,16 +148,14 @@ impl Jobs {
     }
 
     fn end<T: Serialize>(&self, number: u64, done: Result<T, Problem>) {
+        let result = done.as_ref().ok().and_then(|done| serde_json::to_value(done).ok());
         let ended = {
             let mut all = locked(&self.all);
             let Some(job) = all.get_mut(&number) else { return };
             let answer = &mut job.answer;
             answer.ended_at = Some(now());
             match done {
-                Ok(result) => {
-                    answer.state = JobState::Done;
-                    answer.result = serde_json::to_value(result).ok();
-                }
+                Ok(_) => answer.state = JobState::Done,
                 Err(problem) => {
                     job.status = problem.status;
                     answer.state = match problem.cancelled {
@@ -158,7 +165,11 @@ impl Jobs {
                     answer.error = Some(problem.error);
                 }
             }
-            answer.clone()
+            let ended = answer.clone();
+            answer.result = result;
+            let with_results = all.values_mut().rev().filter(|job| job.answer.result.is_some());
+            with_results.skip(RESULTS).for_each(|job| job.answer.result = None);
+            ended
         };
         self.hub.tell_job(&ended);
     }
@@ -192,9 +203,10 @@ impl Jobs {
         Ok((planning.contains(&phase), job.status))
     }
 
-    /// All of them, the newest first.
+    /// All of them, the newest first, without what came of them.
     pub fn list(&self) -> Vec<JobAnswer> {
-        locked(&self.all).values().rev().map(Job::now).collect()
+        let all = locked(&self.all);
+        all.values().rev().map(Job::without_result).collect()
     }
 
     /// One job as it is now.
@@ -206,7 +218,7 @@ impl Jobs {
 
     /// One job by its number, for its watcher.
     pub(crate) fn numbered(&self, number: u64) -> Option<JobAnswer> {
-        locked(&self.all).get(&number).map(Job::now)
+        locked(&self.all).get(&number).map(Job::without_result)
     }
 
     /// Asks a job to stop. A restore whose first database is committed goes on to its end.
@@ -218,16 +230,24 @@ impl Jobs {
             return Err(Problem::conflict(format!("{id} has ended")));
         }
         if job.operation.cancel.request() == CancelAnswer::TooLate {
-            let message = "it is too late to cancel: a database has been restored already";
-            return Err(Problem::conflict(message).hint("let it finish, then POST /api/undo"));
+            let kind = &job.answer.kind;
+            let late =
+                Problem::conflict(format!("it is too late to cancel: {kind} is almost done"));
+            return Err(match kind.as_str() {
+                "restore" | "undo" => late.hint("let it finish, then POST /api/undo"),
+                "redo" => late.hint("let it finish, then POST /api/undo takes it back"),
+                _ => late,
+            });
         }
         job.answer.state = JobState::Cancelling;
         Ok(job.now())
     }
 
-    /// Asks all of them to stop: the server ends.
+    /// Asks all of them to stop, and lets no other begin: the server ends.
     pub fn cancel_all(&self) {
-        for job in locked(&self.all).values() {
+        let all = locked(&self.all);
+        self.ends.store(true, Ordering::Relaxed);
+        for job in all.values() {
             let _ = job.operation.cancel.request();
         }
     }
@@ -240,11 +260,21 @@ impl Jobs {
 
 impl Job {
     fn now(&self) -> JobAnswer {
-        let progress = match self.answer.ended_at {
-            None => Some(self.operation.progress.snapshot()),
-            Some(_) => None,
-        };
-        JobAnswer { progress, ..self.answer.clone() }
+        JobAnswer { result: self.answer.result.clone(), ..self.without_result() }
+    }
+
+    fn without_result(&self) -> JobAnswer {
+        let JobAnswer { id, kind, state, error, started_at, ended_at, .. } = &self.answer;
+        JobAnswer {
+            id: id.clone(),
+            kind: kind.clone(),
+            state: *state,
+            progress: ended_at.is_none().then(|| self.operation.progress.snapshot()),
+            result: None,
+            error: error.clone(),
+            started_at: *started_at,
+            ended_at: *ended_at,
+        }
     }
 }
 

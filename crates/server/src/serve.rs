@@ -119,7 +119,10 @@ impl Server {
                 Ok(listener) => listeners.push(listener),
                 // A browser asks there first for `localhost`.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    return Err(taken(other, who_is_there(other)));
+                    return match who_is_there(other) {
+                        Some(server) if is_same_home(&server, &home) => Ok(Bound::Already(other)),
+                        found => Err(taken(other, found)),
+                    };
                 }
                 Err(error) => tracing::info!(%error, "no IPv6 here"),
             }

@@ -110,12 +110,12 @@ pub fn run(args: &Args, context: &Context) -> Result {
 
 /// What gc freed; nothing if another one is at it, which will find what was deleted too.
 pub(super) fn free_now(rappel: &Rappel, context: &Context) -> Result<Option<GcReport>> {
-    match progress::watch(context, "Freeing space", || rappel.gc(true, false)) {
-        Ok(report) => Ok(Some(report)),
-        Err(error) if error.kind() == ErrorKind::Busy => {
+    match progress::watch(context, "Freeing space", || rappel.free_deleted_for_good()) {
+        Ok(None) => {
             context.output.note("the space comes back with the next `rappel gc`: one is running");
             Ok(None)
         }
+        Ok(freed) => Ok(freed),
         Err(error) => Err(Failure {
             kind: error.kind(),
             message: format!("deleted, but the space could not be freed: {error}"),

@@ -50,7 +50,8 @@ pub fn run(args: &Args, context: &Context) -> Result {
             let url = format!("http://{address}");
             tell(&url, context)?;
             context.output.note("a server of this home is running already");
-            return open(args, &url);
+            open(args, &url, context);
+            return Ok(Exit::Done);
         }
         Bound::Here(server) => server,
     };
@@ -61,7 +62,7 @@ pub fn run(args: &Args, context: &Context) -> Result {
         false => format!("http://{address}/#token={}", server.token()),
     };
     tell(&url, context)?;
-    open(args, &url)?;
+    open(args, &url, context);
     server.run().map_err(failure)?;
     Ok(Exit::Done)
 }
@@ -70,24 +71,21 @@ fn tell(url: &str, context: &Context) -> Result<()> {
     context.output.answer(|out| Ok(writeln!(out, "{url}")?))
 }
 
-/// Opens a browser, if that is asked for. Nobody waits for it.
-fn open(args: &Args, url: &str) -> Result {
-    if args.open {
-        let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-        let opened = Command::new(program)
-            .arg(url)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        if let Err(error) = opened {
-            return Err(Failure::usage(
-                format!("cannot start {program}: {error}"),
-                format!("open {url} in a browser"),
-            ));
+/// Opens a browser, if that is asked for. The server serves all the same where there is none.
+fn open(args: &Args, url: &str, context: &Context) {
+    if !args.open {
+        return;
+    }
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(program);
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.spawn() {
+        // Nobody waits for it, but its end has to be taken in.
+        Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+        Err(error) => {
+            context.output.note(&format!("cannot start {program} ({error}); open the URL yourself"));
         }
     }
-    Ok(Exit::Done)
 }
 
 fn failure(error: ServeError) -> Failure {

@@ -81,6 +81,11 @@ fn name(manifest: &Manifest) -> Option<String> {
 /// The command with which a session's agent takes up its work again, where it is known how.
 pub fn resume_command(session: &SessionView) -> Option<Vec<String>> {
     let id = session.assistant_session_id.as_ref().or(session.conversation_id.as_ref())?;
+    // People paste the command into a shell, and anybody may have recorded the id.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if id.starts_with('-') || !id.chars().all(is_plain) {
+        return None;
+    }
     let words: &[&str] = match session.provider.as_deref()? {
         "claude" | "claude-code" => &["claude", "--resume"],
         "codex" => &["codex", "resume"],

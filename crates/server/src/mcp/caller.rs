@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rappel::types::agents::{SessionId, SessionStatus};
 use rappel::types::{PathError, RelPath};
-use rappel::{Cancel, Home, Operation, Rappel, Result, SessionStart, Workspace};
-use rmcp::model::RequestMetaObject;
-use rmcp::service::{Peer, RoleServer};
+use rappel::{Cancel, Home, Operation, Rappel, SessionStart, Workspace};
+use rmcp::model::{ErrorData, RequestMetaObject};
+use rmcp::service::{Peer, RoleServer, ServiceError};
 use serde_json::Value;
 
 use super::McpOptions;
@@ -18,8 +18,10 @@ use super::answer::Refused;
 pub struct Calls {
     options: McpOptions,
     home: Home,
-    /// The session that this server started, and where.
-    started: Mutex<Option<(SessionId, Workspace, PathBuf)>>,
+    /// The sessions that this server started, by the folder of their workspace.
+    started: Mutex<BTreeMap<PathBuf, (SessionId, Workspace)>>,
+    /// The workspace of the folders that the client named last.
+    last_root: Mutex<Option<PathBuf>>,
     /// Calls that are under way, by their number.
     under_way: Mutex<BTreeMap<u64, Cancel>>,
 }
@@ -39,7 +41,8 @@ pub struct Call {
 impl Calls {
     pub fn new(options: McpOptions) -> Self {
         let home = Home::new(options.open.clone());
-        Self { options, home, started: Mutex::default(), under_way: Mutex::default() }
+        let (started, last_root) = (Mutex::default(), Mutex::default());
+        Self { options, home, started, last_root, under_way: Mutex::default() }
     }
 
     /// Notes a call that begins; it ends with the value.
@@ -66,31 +69,46 @@ impl Calls {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The workspace of a client: its first root that is a folder here, else the server's own.
-    pub async fn root(&self, peer: &Peer<RoleServer>) -> PathBuf {
+    /// The workspace of a client: its first root that is a folder here, else the server's own. A
+    /// client that has named its folders and is late with its answer means the same ones.
+    #[allow(deprecated, reason = "every client of today names its folders this way")]
+    pub async fn root(&self, peer: &Peer<RoleServer>) -> Result<PathBuf, ErrorData> {
         let own = self.options.open.root.clone();
-        if self.options.is_fixed {
-            return own;
-        }
         let names_roots =
             peer.peer_info().is_some_and(|client| client.capabilities.roots.is_some());
-        if !names_roots {
-            return own;
+        if self.options.is_fixed || !names_roots {
+            return Ok(own);
         }
-        let first = first_root(peer).await;
-        first.map_or(own, |folder| rappel::find_root(folder.as_path()))
+        let named = tokio::time::timeout(ROOTS_WAIT, peer.list_roots()).await;
+        let mut last = self.last_root.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match named {
+            Ok(Ok(named)) => named.roots.iter().find_map(|root| folder_of(&root.uri)),
+            // It says that it names folders, and refuses to.
+            Ok(Err(ServiceError::McpError(_))) => None,
+            Ok(Err(_)) | Err(_) => {
+                let late = "the client did not say which folder it works in; call again";
+                return last.clone().ok_or_else(|| ErrorData::internal_error(late, None));
+            }
+        };
+        let root = first.map_or(own, |folder| rappel::find_root(folder.as_path()));
+        *last = Some(root.clone());
+        Ok(root)
     }
 
-    /// Ends the session that this server started, if it did.
-    pub fn end_session(&self) {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((session, workspace, _)) = started else { return };
-        let ended = workspace
-            .now()
-            .and_then(|rappel| rappel.end_session(&session, SessionStatus::Completed, None));
-        if let Err(error) = ended {
-            tracing::warn!(%session, %error, "the session could not be ended");
+    /// Ends the sessions that this server started.
+    pub fn end_sessions(&self) {
+        for (session, workspace) in std::mem::take(&mut *self.started()).into_values() {
+            let ended = workspace
+                .now()
+                .and_then(|rappel| rappel.end_session(&session, SessionStatus::Completed, None));
+            if let Err(error) = ended {
+                tracing::warn!(%session, %error, "the session could not be ended");
+            }
         }
+    }
+
+    fn started(&self) -> MutexGuard<'_, BTreeMap<PathBuf, (SessionId, Workspace)>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,13 +122,6 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         self.calls.under_way().remove(&self.number);
     }
-}
-
-/// The first folder of this machine that a client names.
-#[allow(deprecated, reason = "every client of today names its folders this way")]
-async fn first_root(peer: &Peer<RoleServer>) -> Option<PathBuf> {
-    let roots = tokio::time::timeout(ROOTS_WAIT, peer.list_roots()).await.ok()?.ok()?.roots;
-    roots.iter().find_map(|root| folder_of(&root.uri))
 }
 
 /// How long a client may take to name its folders.
@@ -161,7 +172,7 @@ impl Call {
     }
 
     /// The workspace as it is now.
-    pub fn open(&self) -> Result<Rappel> {
+    pub fn open(&self) -> rappel::Result<Rappel> {
         self.workspace.now_for(self.operation.clone())
     }
 
@@ -172,7 +183,15 @@ impl Call {
     }
 
     /// The session that calls, if it is known.
-    pub fn session(&self, rappel: &Rappel) -> Result<Option<SessionId>> {
+    pub fn session(&self, rappel: &Rappel) -> rappel::Result<Option<SessionId>> {
+        match self.session_of_agent(rappel)? {
+            None => Ok(self.calls.started().get(&self.root).map(|(id, _)| id.clone())),
+            known => Ok(known),
+        }
+    }
+
+    /// The session that the agent names, or whose process started this one.
+    fn session_of_agent(&self, rappel: &Rappel) -> rappel::Result<Option<SessionId>> {
         let named = self.calls.options.session.as_ref();
         for (agent, name) in &self.agents {
             let Some(session) = rappel.session_called(agent, name)? else { continue };
@@ -185,17 +204,18 @@ impl Call {
             return Ok(named.cloned());
         }
         // Most agents name no session, but their hooks noted their process, which started this one.
-        if let Some(session) = rappel.session_above(std::process::id())? {
-            return Ok(Some(session));
-        }
-        let started = self.calls.started.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(started.as_ref().filter(|(_, _, root)| *root == self.root).map(|(id, ..)| id.clone()))
+        rappel.session_above(std::process::id())
     }
 
     /// The session that calls; one begins if none is known. It ends with the server.
-    pub fn session_or_new(&self, rappel: &Rappel) -> Result<SessionId> {
-        if let Some(session) = self.session(rappel)? {
+    pub fn session_or_new(&self, rappel: &Rappel) -> rappel::Result<SessionId> {
+        if let Some(session) = self.session_of_agent(rappel)? {
             return Ok(session);
+        }
+        // Held meanwhile: two calls at once begin one session.
+        let mut started = self.calls.started();
+        if let Some((session, _)) = started.get(&self.root) {
+            return Ok(session.clone());
         }
         let agent = self.agents.first();
         let (session, _) = rappel.start_session(SessionStart {
@@ -204,8 +224,7 @@ impl Call {
             process: rappel::process_id(std::process::id()),
             ..SessionStart::default()
         })?;
-        let mut started = self.calls.started.lock().unwrap_or_else(PoisonError::into_inner);
-        *started = Some((session.clone(), self.workspace.clone(), self.root.clone()));
+        started.insert(self.root.clone(), (session.clone(), self.workspace.clone()));
         Ok(session)
     }
 }

@@ -80,7 +80,7 @@ fn facets(names: &[FacetName]) -> BTreeSet<Facet> {
 
 pub fn restore(input: input::Restore, call: &Call) -> Replied {
     let rappel = call.open()?;
-    let mut reference = reference(&input.checkpoint)?;
+    let reference = reference(&input.checkpoint)?;
     let mut skip = facets(&input.skip);
     // The agent goes on, and what it has recorded since is why it goes back.
     if input.only.is_empty() {
@@ -98,11 +98,10 @@ pub fn restore(input: input::Restore, call: &Call) -> Replied {
         own_session: call.session(&rappel)?,
         ..RestoreOptions::default()
     };
-    let planned = rappel.plan_restore(&reference, &options)?;
     let Some(plan) = input.plan else {
+        let planned = rappel.plan_restore(&reference, &options)?;
         return Ok(planned_reply(None, &planned, &options, &rappel, "restore"));
     };
-    reference = exactly(&planned.checkpoint);
     options.expected = Some(plan);
     let report = rappel.restore(&reference, &options)?;
     Ok(done_reply(None, &report, &options, &rappel, "`undo`"))
@@ -114,8 +113,12 @@ pub fn undo(input: input::Undo, call: &Call) -> Replied {
         true => rappel.next_redo()?,
         false => rappel.next_undo_over(input.overwrite)?,
     };
-    let mut options =
-        RestoreOptions { own_session: call.session(&rappel)?, ..RestoreOptions::default() };
+    let mut options = RestoreOptions {
+        only: (!input.only.is_empty()).then(|| facets(&input.only)),
+        skip: facets(&input.skip),
+        own_session: call.session(&rappel)?,
+        ..RestoreOptions::default()
+    };
     if step.asks && input.plan.is_none() {
         let planned = rappel.plan_step(&step, input.overwrite, &options)?;
         return Ok(planned_reply(Some(&step), &planned, &options, &rappel, "undo"));
@@ -216,7 +219,7 @@ fn planned_reply(
 ) -> Reply {
     let answer = around(step, report, options, rappel);
     let mut text = format!("Plan to go back to {}.\n{}", name(report, rappel), lines(&answer));
-    for action in report.actions.iter().take(100) {
+    for action in &report.actions {
         let action_name = serde_json::to_value(action.action).unwrap_or_default();
         text.push_str(&format!("\n  {} {}", action_name.as_str().unwrap_or_default(), action.path));
     }
@@ -229,8 +232,12 @@ fn planned_reply(
             report.plan
         ),
     });
-    let rest = format!("rappel restore {} --dry-run --json", report.checkpoint);
-    Reply::new(&answer, text, rest)
+    let rest = match step {
+        None => format!("restore {}", report.checkpoint),
+        Some(step) if step.is_forward() => "redo".to_owned(),
+        Some(_) => "undo".to_owned(),
+    };
+    Reply::new(&answer, text, format!("rappel {rest} --dry-run --json"))
 }
 
 /// What was done; `back` is the call that takes it back.
@@ -243,10 +250,12 @@ fn done_reply(
 ) -> Reply {
     let answer = around(step, report, options, rappel);
     let changed = report.done.as_ref().is_some_and(|done| done.safety_checkpoint.is_some());
-    let mut text = match changed {
-        true => format!("The workspace is back at {}.\n{}", name(report, rappel), lines(&answer)),
-        false => format!("Nothing had to be changed for {}.", name(report, rappel)),
+    let said = match (changed, report.conflicts.is_empty()) {
+        (true, _) => "The workspace is back at",
+        (false, true) => "Nothing had to be changed for",
+        (false, false) => "Nothing was changed: all that there is to do was left as it is, for",
     };
+    let mut text = format!("{said} {}.\n{}", name(report, rappel), lines(&answer));
     if let Some(done) = &report.done {
         for kept in &done.kept {
             text.push_str(&format!("\nKept: {} at {} ({})", kept.path, kept.at, kept.reason));

@@ -122,6 +122,10 @@ pub struct Undo {
     pub plan: Option<String>,
     /// Also take back files that were edited since.
     pub overwrite: bool,
+    /// Only these facets.
+    pub only: Vec<FacetName>,
+    /// Not these facets.
+    pub skip: Vec<FacetName>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -78,6 +78,6 @@ pub fn serve(options: McpOptions) -> io::Result<()> {
     });
     // A thread may still wait for the client's next line.
     runtime.shutdown_background();
-    calls.end_session();
+    calls.end_sessions();
     served
 }

@@ -43,7 +43,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
         work: impl FnOnce(&Call) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let root = self.calls.root(&context.peer).await;
+        let root = self.calls.root(&context.peer).await?;
         let client = context.peer.peer_info().map(|info| info.client_info.name.clone());
         let operation = Operation::default();
         let call = Call::new(self.calls.clone(), root, client, &context.meta, operation.clone());

@@ -76,6 +76,23 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
+    /// Whether it leaves nothing out but by its limit.
+    fn is_plain(&self) -> bool {
+        let Self { limit: _, all: _, all_workspaces: _, own: _, deleted, .. } = self;
+        let words = [
+            &self.after,
+            &self.tag,
+            &self.trigger,
+            &self.session,
+            &self.since,
+            &self.until,
+            &self.tool,
+            &self.text,
+            &self.path,
+        ];
+        !deleted && words.into_iter().all(Option::is_none)
+    }
+
     pub fn filter(self, rappel: &Rappel) -> Result<ListFilter, Problem> {
         let moment = |text: Option<String>, end| {
             text.map(|text| values::moment(&text, rappel, end)).transpose()
@@ -104,6 +121,7 @@ async fn list(
     At(workspace): At,
     Asked(query): Asked<ListQuery>,
 ) -> Result<(HeaderMap, Json<Vec<CheckpointEntry>>), Problem> {
+    let is_filtered = !query.is_plain();
     let listing =
         app.ask(workspace, move |rappel| Ok(rappel.list(&query.filter(rappel)?)?)).await?;
     let mut headers = HeaderMap::new();
@@ -117,7 +135,7 @@ async fn list(
     if let Some(next) = listing.next {
         add("rappel-next", next);
     }
-    if listing.total == 0 {
+    if listing.total == 0 && !is_filtered {
         add("rappel-hint", "POST /api/checkpoints makes the first checkpoint".into());
     }
     let entries = listing.checkpoints.into_iter().map(Into::into).collect();
@@ -242,8 +260,11 @@ async fn remove(
 ) -> Answer<Removed> {
     app.answer(workspace, move |rappel| {
         let deleted = rappel.delete(&[reference], query.now)?;
-        if query.now {
-            rappel.gc_deleted(false)?;
+        // They are deleted, whatever becomes of their space.
+        if query.now
+            && let Err(error) = rappel.free_deleted_for_good()
+        {
+            tracing::warn!(%error, "the space of deleted checkpoints could not be freed");
         }
         Ok(Removed { deleted: deleted.iter().map(ToString::to_string).collect() })
     })

@@ -53,8 +53,14 @@ async fn stream(
     };
     // A position that means nothing is told at once, not in the stream.
     let first = app.hub.after(&position).await?;
-    let mut listener =
-        Listener { hub: app.hub.clone(), news, live, position, waiting: VecDeque::new() };
+    let mut listener = Listener {
+        hub: app.hub.clone(),
+        news,
+        live,
+        position,
+        waiting: VecDeque::new(),
+        failed: false,
+    };
     listener.take(first);
     let events = futures_util::stream::unfold(listener, |mut listener| async {
         let event = listener.next().await?;
@@ -70,14 +76,19 @@ struct Listener {
     live: broadcast::Receiver<Live>,
     position: String,
     waiting: VecDeque<Event>,
+    /// The home could not be read, and the listener was told so. It comes back by itself.
+    failed: bool,
 }
 
 impl Listener {
-    /// The next event; none when the server ends.
+    /// The next event; none when the server ends, or the home cannot be read.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
+            }
+            if self.failed {
+                return None;
             }
             self.news.mark_unchanged();
             match self.hub.after(&self.position).await {
@@ -87,6 +98,7 @@ impl Listener {
                     continue;
                 }
                 Err(problem) => {
+                    self.failed = true;
                     let data = json!({"error": problem.error});
                     return event("error", &data);
                 }

@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use rappel::answers::AtAnswer;
 use rappel::{
-    Diff, DiffOptions, FileLog, Found, Outcomes, Rappel, RecoveryPoint, TemporalQuery,
+    Diff, DiffOptions, FileLog, Found, ListFilter, Outcomes, Rappel, RecoveryPoint, TemporalQuery,
     TimelineOptions, TimelinePage,
 };
 use rappel_types::{Facet, RelPath, When};
@@ -224,7 +224,12 @@ async fn find(
     At(workspace): At,
     Asked(query): Asked<ListQuery>,
 ) -> Answer<Found> {
-    app.answer(workspace, move |rappel| Ok(rappel.find(&query.filter(rappel)?)?)).await
+    app.answer(workspace, move |rappel| {
+        // What is looked for may be in a checkpoint of agents' state alone.
+        let filter = ListFilter { all: true, ..query.filter(rappel)? };
+        Ok(rappel.find(&filter)?)
+    })
+    .await
 }
 
 /// How many outcomes.

@@ -58,65 +58,88 @@ struct PlanQuery {
     path: Option<String>,
 }
 
-/// What to restore, and the plan that was seen.
-#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
-struct RestoreBody {
-    /// The hash of the plan. Without it, nothing is done and the plan is the answer.
-    plan: Option<String>,
-    /// Only these facets.
-    only: Option<BTreeSet<Facet>>,
-    /// Not these facets.
-    skip: BTreeSet<Facet>,
-    /// Only these files and folders.
-    paths: Vec<RelPath>,
-    /// Leave these files and folders as they are.
-    except: Vec<RelPath>,
-    /// Write the files to this folder (new or empty) instead; the workspace is not touched.
-    to: Option<PathBuf>,
-    /// Delete refs that were made after the checkpoint.
-    prune_refs: bool,
-    /// Other work trees to restore, by name; `all` is every one.
-    worktrees: Vec<String>,
-    /// Only these databases, by name.
-    only_databases: Vec<String>,
-    /// Disconnect others from databases that they hold.
-    terminate_connections: bool,
-    /// End other sessions that are running.
-    terminate_sessions: bool,
-    /// Databases on other machines that may be restored, by name.
-    allow_remote_databases: Vec<String>,
-    /// Also restore databases whose dump is older than the checkpoint.
-    allow_stale: bool,
-    /// Commands to restore although what they hold now cannot be saved, by name.
-    allow_unsaved: Vec<String>,
-    /// Load dumps that came from elsewhere.
-    trust_dump: bool,
-    /// The session that asks. It is never ended.
-    session: Option<String>,
+/// Declares what a request to go back may say: its own fields, and those of every way back.
+macro_rules! way_back {
+    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        #[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+        struct $name {
+            $($own)*
+            /// Only these facets.
+            only: Option<BTreeSet<Facet>>,
+            /// Not these facets.
+            skip: BTreeSet<Facet>,
+            /// Only these files and folders.
+            paths: Vec<RelPath>,
+            /// Leave these files and folders as they are.
+            except: Vec<RelPath>,
+            /// Delete refs that were made after the checkpoint.
+            prune_refs: bool,
+            /// Other work trees to restore, by name; `all` is every one.
+            worktrees: Vec<String>,
+            /// Only these databases, by name.
+            only_databases: Vec<String>,
+            /// Disconnect others from databases that they hold.
+            terminate_connections: bool,
+            /// End other sessions that are running.
+            terminate_sessions: bool,
+            /// Databases on other machines that may be restored, by name.
+            allow_remote_databases: Vec<String>,
+            /// Also restore databases whose dump is older than the checkpoint.
+            allow_stale: bool,
+            /// Commands to restore although what they hold now cannot be saved, by name.
+            allow_unsaved: Vec<String>,
+            /// Load dumps that came from elsewhere.
+            trust_dump: bool,
+            /// The session that asks. It is never ended.
+            session: Option<String>,
+        }
+
+        impl $name {
+            fn options(&self) -> Result<RestoreOptions, Problem> {
+                let asked = self.clone();
+                Ok(RestoreOptions {
+                    paths: asked.paths,
+                    except: asked.except,
+                    only: asked.only,
+                    skip: asked.skip,
+                    expected: asked.plan,
+                    prune_refs: asked.prune_refs,
+                    worktrees: asked.worktrees,
+                    only_databases: asked.only_databases,
+                    terminate_connections: asked.terminate_connections,
+                    allow_remote_databases: asked.allow_remote_databases,
+                    allow_stale: asked.allow_stale,
+                    trust_dump: asked.trust_dump,
+                    allow_unsaved: asked.allow_unsaved,
+                    terminate_sessions: asked.terminate_sessions,
+                    rewound: Vec::new(),
+                    own_session: parse_some(asked.session)?,
+                })
+            }
+        }
+    };
 }
 
-impl RestoreBody {
-    fn options(&self) -> Result<RestoreOptions, Problem> {
-        Ok(RestoreOptions {
-            paths: self.paths.clone(),
-            except: self.except.clone(),
-            only: self.only.clone(),
-            skip: self.skip.clone(),
-            expected: self.plan.clone(),
-            prune_refs: self.prune_refs,
-            worktrees: self.worktrees.clone(),
-            only_databases: self.only_databases.clone(),
-            terminate_connections: self.terminate_connections,
-            allow_remote_databases: self.allow_remote_databases.clone(),
-            allow_stale: self.allow_stale,
-            trust_dump: self.trust_dump,
-            allow_unsaved: self.allow_unsaved.clone(),
-            terminate_sessions: self.terminate_sessions,
-            rewound: Vec::new(),
-            own_session: parse_some(self.session.clone())?,
-        })
+way_back! {
+    /// What to restore, and the plan that was seen.
+    RestoreBody {
+        /// The hash of the plan. Without it, nothing is done and the plan is the answer.
+        plan: Option<String>,
+        /// Write the files to this folder (new or empty) instead; the workspace is not touched.
+        to: Option<PathBuf>,
+    }
+}
+
+way_back! {
+    /// How to take a step, and the plan that was seen.
+    StepBody {
+        /// The hash of the plan. A step that asks nothing needs none.
+        plan: Option<String>,
+        /// Also take back paths that were edited since.
+        overwrite: bool,
     }
 }
 
@@ -206,43 +229,6 @@ async fn roll(
         })
     })
     .await
-}
-
-/// How to take a step, and the plan that was seen.
-#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-struct StepBody {
-    /// The hash of the plan. A step that asks nothing needs none.
-    plan: Option<String>,
-    /// Also take back paths that were edited since.
-    overwrite: bool,
-    /// Only these facets.
-    only: Option<BTreeSet<Facet>>,
-    /// Not these facets.
-    skip: BTreeSet<Facet>,
-    /// Only these files and folders.
-    paths: Vec<RelPath>,
-    /// Leave these files and folders as they are.
-    except: Vec<RelPath>,
-    /// Disconnect others from databases that they hold.
-    terminate_connections: bool,
-    /// The session that asks. It is never ended.
-    session: Option<String>,
-}
-
-impl StepBody {
-    fn options(&self) -> Result<RestoreOptions, Problem> {
-        Ok(RestoreOptions {
-            paths: self.paths.clone(),
-            except: self.except.clone(),
-            only: self.only.clone(),
-            skip: self.skip.clone(),
-            expected: self.plan.clone(),
-            terminate_connections: self.terminate_connections,
-            own_session: parse_some(self.session.clone())?,
-            ..RestoreOptions::default()
-        })
-    }
 }
 
 /// Finds the next step one way or the other.

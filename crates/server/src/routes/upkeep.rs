@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use rappel::answers::{PruneAnswer, RevokedAnswer};
 use rappel::{
     Adopted, Answer as Decided, Check, GcReport, Initialised, KnownWorkspace, Lineage,
-    RecoverOptions, Stats, Status, Trust, Unfinished,
+    RecoverOptions, SetAside, Stats, Status, Trust, Unfinished,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,6 +45,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .answers::<Unfinished>(200),
         on_post("/api/recover", "Finish an unfinished restore, or take it back", recover)
             .body::<RecoverBody>()
+            .answers::<SetAside>(200)
             .answers::<JobAnswer>(202),
         on_post("/api/verify", "Read and check everything, or one checkpoint", verify)
             .body::<VerifyBody>()
@@ -166,17 +167,17 @@ async fn unfinished(State(app): State<App>, At(workspace): At) -> Answer<Unfinis
     app.answer(workspace, |rappel| Ok(rappel.unfinished()?)).await
 }
 
-/// How to end an unfinished restore.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// How to end an unfinished restore: with `finish` or `set_aside`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct RecoverBody {
     /// Carry it on to its end (`true`), or take it back (`false`).
-    finish: bool,
+    finish: Option<bool>,
+    /// Set its plan aside, where that cannot be read any more. The present is saved first.
+    set_aside: bool,
     /// Finish it without the databases that are not restored yet.
-    #[serde(default)]
     skip_databases: bool,
     /// Disconnect others from databases that they hold.
-    #[serde(default)]
     terminate_connections: bool,
 }
 
@@ -185,8 +186,18 @@ async fn recover(
     At(workspace): At,
     Sent(body): Sent<RecoverBody>,
 ) -> Result<Response, Problem> {
+    let finish = match (body.finish, body.set_aside) {
+        (Some(finish), false) => finish,
+        (None, true) => {
+            return Ok(app
+                .answer(workspace, |rappel| Ok(rappel.set_aside()?))
+                .await?
+                .into_response());
+        }
+        _ => return Err(Problem::malformed("send either `finish` or `set_aside`")),
+    };
     let options = RecoverOptions {
-        finish: body.finish,
+        finish,
         skip_databases: body.skip_databases,
         terminate_connections: body.terminate_connections,
     };
