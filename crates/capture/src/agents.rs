@@ -3,14 +3,16 @@
 //! [`locate`] finds those that belong to a workspace, [`raw`] keeps their bytes, and
 //! [`transcripts`] reads them, a little at a time, into thoughts, tool calls and token counts;
 //! [`follow`] does the reading from disk. [`opencode`] keeps no transcripts; its database is read
-//! into the same items. The formats are internal to their vendors: what is not
-//! understood is counted and passed over, and the raw bytes are the truth.
+//! into the same items. [`said`] knows what vendors' programs write into texts. The formats are
+//! internal to their vendors: what is not understood is counted and passed over, and the raw bytes
+//! are the truth.
 
 pub mod follow;
 mod home;
 pub mod locate;
 pub mod opencode;
 pub mod raw;
+pub mod said;
 pub mod transcripts;
 
 use std::fmt;

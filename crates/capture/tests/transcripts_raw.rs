@@ -360,6 +360,43 @@ fn a_restore_knows_what_became_of_each_transcript() {
 }
 
 #[test]
+fn one_that_its_agent_moved_is_no_missing_one() {
+    let place = Place::new();
+    let home = place.folder.path();
+    let rollout = ".codex/sessions/2026/11/16/rollout-2026-11-16T19-56-00-0000.jsonl";
+    let archived = ".codex/archived_sessions/rollout-2026-11-16T19-56-00-0000.jsonl";
+    let worktree = ".claude/projects/-w--claude-worktrees-x/1.jsonl";
+    let put = |name: &str| {
+        let path = home.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "{}\n").unwrap();
+        path
+    };
+    let paths = [place.write("1.jsonl", "{}\n"), put(rollout)];
+    put(".codex/sessions/2026/11/16/rollout-2026-11-16T19-56-00-0001.jsonl");
+    put(".claude/projects/-other/2.jsonl");
+    let found = paths.iter().map(|path| locate::named(&place.surroundings(), path).unwrap());
+    let found: Vec<Transcript> = found.collect();
+    let captured = raw::capture(&place.store, &found, None, Care::Growth, &Cancel::default());
+    let captured = captured.unwrap();
+    let moved = || -> Vec<(Decision, Option<String>)> {
+        let plan = place.plan(&captured, None).transcripts.into_iter();
+        plan.map(|one| (one.decision, one.moved.map(|(path, _)| path.to_string()))).collect()
+    };
+    paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let missing = (Decision::PutBack(Why::Missing), None);
+    assert_eq!(moved(), [missing.clone(), missing]);
+    put(worktree);
+    for rollout in [archived.to_owned(), format!("{rollout}.zst"), format!("{archived}.zst")] {
+        let path = put(&rollout);
+        let at = |path: &str| Some(path.split_once('/').unwrap().1.to_owned());
+        let left = |path: &str| (Decision::LeaveItMoved, at(path));
+        assert_eq!(moved(), [left(worktree), left(&rollout)]);
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
 fn a_plan_believes_the_newest_capture() {
     let place = Place::new();
     place.write_settled("1.jsonl", "{}\n");

@@ -631,6 +631,13 @@ fn what_no_person_typed_is_no_command_and_long_answers_are_cut() {
     assert!(agent.tell(&agent.payload("UserPromptSubmit", own))["decision"].is_null());
     let made = json!({"prompt": "<task-notification>\nrappel list"});
     assert!(agent.tell(&agent.payload("UserPromptSubmit", made))["decision"].is_null());
+    // One that only begins like those is a person's.
+    let typed = json!({"prompt": "<Button> is broken, fix it"});
+    agent.tell(&agent.payload("UserPromptSubmit", typed));
+    let checkpoints = agent.checkpoints();
+    let prompts = checkpoints.iter().filter(|one| one["trigger"] == "prompt");
+    let titles: Vec<&str> = prompts.map(|one| one["description"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["<Button> is broken, fix it"]);
     let typed = json!({"prompt": "rappel cat latest:long.txt"});
     let answer = agent.tell(&agent.payload("UserPromptSubmit", typed));
     let words = answer["reason"].as_str().unwrap();

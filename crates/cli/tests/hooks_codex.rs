@@ -7,6 +7,7 @@ mod support;
 
 use std::path::PathBuf;
 
+use rappel::ambient::{Clock, SystemClock};
 use serde_json::{Value, json};
 use support::agent::{Agent, SESSION};
 
@@ -164,6 +165,137 @@ fn a_call_that_changes_nothing_makes_no_checkpoint() {
     assert_eq!(agent.checkpoints().len(), before);
     let state = agent.state(&format!("codex:{SESSION}"));
     assert_eq!(state["command_history"].as_array().unwrap().len(), 3);
+}
+
+/// The rollout of the session, with so many prompts and their answers.
+fn rollout(prompts: &[&str]) -> String {
+    let at = SystemClock.now().to_string();
+    let line = |kind: &str, payload: Value| {
+        format!("{}\n", json!({"timestamp": at, "type": kind, "payload": payload}))
+    };
+    let mut text = line("session_meta", json!({"id": SESSION, "cwd": "CWD", "source": "cli"}));
+    for prompt in prompts {
+        text.push_str(&line("event_msg", json!({"type": "user_message", "message": prompt})));
+        let answer = json!({"type": "message", "role": "assistant",
+            "content": [{"type": "output_text", "text": format!("Answer to {prompt}.")}]});
+        text.push_str(&line("response_item", answer));
+    }
+    text
+}
+
+/// A session with two prompts, each of which changed a file; where its rollout is.
+fn two_prompts(agent: &Agent) -> PathBuf {
+    let codex = agent.world.project.outside().join("user/.codex");
+    let path = codex.join("sessions/2026/11/16");
+    let path = path.join(format!("rollout-2026-11-16T19-56-00-{SESSION}.jsonl"));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let root = agent.world.project.root().to_str().unwrap();
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    let prompts = ["add x", "spoil it"];
+    for (place, file) in ["x", "a.txt"].into_iter().enumerate() {
+        agent.tell(&agent.payload("UserPromptSubmit", json!({"prompt": prompts[place]})));
+        agent.world.write(file, "spoilt\n");
+        std::fs::write(&path, rollout(&prompts[..=place]).replace("CWD", root)).unwrap();
+        let call = json!({"tool_name": "Bash", "tool_use_id": format!("c{place}"),
+            "tool_input": {"command": "make"}});
+        agent.tell(&agent.payload("PostToolUse", call));
+    }
+    agent.rest();
+    path
+}
+
+fn run(agent: &Agent, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = agent.world.command(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn a_conversation_goes_back_once_its_agent_is_gone() {
+    let agent = Agent::called("codex");
+    let path = two_prompts(&agent);
+    let read = || std::fs::read_to_string(&path).unwrap();
+    let session = format!("codex:{SESSION}");
+    let shown = path.ancestors().nth(5).unwrap().join("thread_history_1.sqlite");
+    std::fs::write(&shown, "what its terminal shows").unwrap();
+    // Its process is not known: until the session ends, it may have the conversation in memory.
+    assert_eq!(agent.session(&session)["process"], Value::Null);
+    let before = agent.checkpoints();
+    let before = before.iter().rfind(|one| one["trigger"] == "prompt").unwrap()["id"].clone();
+    let back = ["restore", before.as_str().unwrap(), "--only", "agents", "--confirm"];
+    let back = [&back[..], &["--conversation", &session]].concat();
+    let (code, words) = run(&agent, &back);
+    assert_eq!(code, Some(5), "{words}");
+    assert!(words.contains("still at work"), "{words}");
+    assert!(words.contains(&format!("rappel session end {session}")), "{words}");
+    assert!(read().contains("Answer to spoil it."));
+    agent.tell(&agent.payload("SessionEnd", json!({})));
+    agent.rest();
+
+    let (code, words) = run(&agent, &["undo", "--prompt", "--conversation"]);
+    assert_eq!(code, Some(0), "{words}");
+    assert_eq!(agent.world.read("a.txt"), "one\ntwo\nthree\n");
+    assert!(read().contains("Answer to add x.") && !read().contains("spoil it"), "{}", read());
+    assert!(words.contains(&format!("codex resume {SESSION}")), "{words}");
+    // Its terminal shows the conversation from elsewhere, which is told and not touched.
+    assert!(words.contains(shown.to_str().unwrap()), "{words}");
+    assert_eq!(std::fs::read_to_string(&shown).unwrap(), "what its terminal shows");
+    assert_eq!(agent.session(&session)["status"], "paused");
+}
+
+#[test]
+fn a_rollout_that_codex_archived_or_compressed_is_not_brought_back_as_an_old_twin() {
+    let agent = Agent::called("codex");
+    let path = two_prompts(&agent);
+    agent.tell(&agent.payload("SessionEnd", json!({})));
+    agent.rest();
+    let before = agent.checkpoints();
+    let before = before.iter().rfind(|one| one["trigger"] == "prompt").unwrap()["id"].clone();
+    let before = before.as_str().unwrap();
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let archive = path.ancestors().nth(5).unwrap().join("archived_sessions");
+    let archived = archive.join(path.file_name().unwrap());
+    std::fs::create_dir(&archive).unwrap();
+    std::fs::rename(&path, &archived).unwrap();
+    let (code, words) = run(&agent, &["restore", before, "--confirm"]);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(!path.exists() && std::fs::read_to_string(&archived).unwrap() == whole);
+    let (_, words) = run(&agent, &["restore", before, "--dry-run"]);
+    assert!(words.contains(&format!("keeps it at {}", archived.display())), "{words}");
+    // Where that is asked for, it goes back in the archive; and undo takes that back.
+    let session = format!("codex:{SESSION}");
+    let back = ["restore", before, "--only", "agents", "--confirm", "--conversation", &session];
+    let (code, words) = run(&agent, &back);
+    assert_eq!(code, Some(0), "{words}");
+    let now = std::fs::read_to_string(&archived).unwrap();
+    assert!(!path.exists() && now.contains("add x") && !now.contains("spoil it"), "{now}");
+    let (code, words) = run(&agent, &["undo", "--confirm"]);
+    assert_eq!((code, path.exists()), (Some(0), false), "{words}");
+    assert_eq!(std::fs::read_to_string(&archived).unwrap(), whole);
+    // A compressed one cannot be set back, and a plain file beside it would hide it.
+    let compressed = path.with_extension("jsonl.zst");
+    std::fs::rename(&archived, &compressed).unwrap();
+    let (code, words) = run(&agent, &back);
+    assert_ne!(code, Some(0), "{words}");
+    assert!(words.contains("has compressed it"), "{words}");
+    assert!(!path.exists() && std::fs::read_to_string(&compressed).unwrap() == whole);
+}
+
+#[test]
+fn a_failure_is_kept_for_an_event_at_which_codex_shows_it() {
+    let agent = Agent::called("codex");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.rest();
+    // A home of a later version cannot be opened.
+    std::fs::write(agent.world.home.join("format"), "rappel 99\nhome 0123456789abcdef\n").unwrap();
+    for silent in ["Stop", "SubagentStop", "PreCompact"] {
+        assert_eq!(agent.tell(&agent.payload(silent, json!({}))), Value::Null, "{silent}");
+    }
+    let call =
+        json!({"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {"command": "rm a.txt"}});
+    let told = agent.tell(&agent.payload("PreToolUse", call.clone()));
+    assert!(told["systemMessage"].as_str().unwrap().contains("could not save"), "{told}");
+    assert_eq!(agent.tell(&agent.payload("PostToolUse", call)), Value::Null, "once");
 }
 
 #[test]

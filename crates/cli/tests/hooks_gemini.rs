@@ -107,6 +107,51 @@ fn the_same_command_again_is_another_call_and_a_refused_one_is_closed() {
     assert_eq!(success, [&json!(true), &json!(true), &json!(true), &json!(false)]);
 }
 
+#[test]
+fn a_command_that_was_cancelled_or_goes_on_has_no_exit_code() {
+    const LIMIT: &str = "Command was automatically cancelled because it exceeded the timeout of \
+                         5.0 minutes without output. There was no output before it was cancelled.";
+    const MOVED: &str =
+        "Command moved to background (PID: 7). Output hidden. Press Ctrl+B to view.";
+    let wrapped = |said: &str| format!("<untrusted_context>\n{said}\n</untrusted_context>");
+    let agent = Agent::called("gemini");
+    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
+    agent.tell(&agent.payload("BeforeAgent", json!({"prompt": "run the tests"})));
+    for (command, said) in [("sleep 999", LIMIT), ("make serve", MOVED)] {
+        let call = json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
+        agent.tell(&agent.payload("BeforeTool", call.clone()));
+        let mut done = call;
+        done["tool_response"] = json!({"llmContent": wrapped(said)});
+        agent.tell(&agent.payload("AfterTool", done));
+    }
+    agent.rest();
+    let session = format!("gemini:{SESSION}");
+    let told: Vec<[Value; 3]> = calls(&agent, &session)
+        .iter()
+        .map(|call| ["success", "presumed", "error"].map(|name| call[name].clone()))
+        .collect();
+    let why = "Gemini CLI cancelled it: it took too long";
+    assert_eq!(told[0][0], false);
+    assert_eq!(told[0][2], why);
+    assert_eq!((&told[1][0], &told[1][1]), (&json!(true), &json!(true)));
+    let state = agent.state(&session);
+    let history = state["command_history"].as_array().unwrap();
+    assert!(history.iter().all(|one| one["exit_code"].is_null()), "{history:?}");
+    // The session file calls the same a success, and is read the same.
+    let made =
+        [("tool__1", "sleep 998", LIMIT), ("tool__2", "make", MOVED)].map(|(id, ran, said)| {
+            json!({"id": id, "name": "run_shell_command", "args": {"command": ran},
+            "status": "success",
+            "result": [{"functionResponse": {"response": {"output": wrapped(said)}}}]})
+        });
+    let message = json!({"id": "m3", "type": "gemini", "content": "", "toolCalls": made});
+    session_file(&agent, &[message]);
+    agent.json(&["save", "with the transcript"]);
+    let all = calls(&agent, &session);
+    let success = |id: &str| all.iter().find(|call| call["id"] == id).unwrap()["success"].clone();
+    assert_eq!((success("tool__1"), success("tool__2")), (json!(false), json!(true)));
+}
+
 /// The session file of Gemini CLI, with the same prompt and call as its hooks told.
 fn session_file(agent: &Agent, more: &[Value]) {
     let at = SystemClock.now().to_string();

@@ -340,6 +340,7 @@ pub use patch::{Choice, PathHunks};
 pub use prune::{FirstDeletion, Full, PruneReport, Retention};
 pub use rappel::{OpenOptions, Rappel, Variables, Words};
 pub use rappel_capture::agents::locate::Surroundings;
+pub use rappel_capture::agents::said;
 pub use rappel_capture::files::Environment;
 pub use rappel_capture::restore::copy_out::Copied;
 pub use rappel_formats as formats;

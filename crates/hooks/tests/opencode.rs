@@ -156,6 +156,9 @@ fn answers_are_what_the_plugin_reads() {
     let idle = event(&json!({"event": "event.session.idle", "session": "s"}));
     let said: Value = serde_json::from_str(&(VENDOR.answer)(&idle, &answer)).unwrap();
     assert_eq!(said, json!({"notice": "n"}));
+    // And nobody sees anything at its end, so nothing is said there that is said once.
+    let ends = event(&json!({"event": "rappel.disposed", "session": "s"}));
+    assert_eq!((VENDOR.answer)(&ends, &answer), "");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rappel_hooks::caller::{Caller, Program};
@@ -41,15 +41,21 @@ impl Place {
         std::fs::write(self.folder.path().join("rappel.mjs"), text).unwrap();
     }
 
-    /// Plays hooks one after the other, as opencode calls them.
+    /// Plays hooks one after the other, as opencode calls them. `mode` is how it was started.
     fn play(&self, mode: &str, steps: &Value) -> Option<Vec<Value>> {
+        self.play_with(mode, &std::env::temp_dir(), steps)
+    }
+
+    /// The same, with that folder for files that soon go again.
+    fn play_with(&self, mode: &str, temporary: &Path, steps: &Value) -> Option<Vec<Value>> {
         let drive =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/opencode/drive.mjs");
         let mut node = Command::new("node");
         node.arg(drive)
             .arg(self.folder.path().join("rappel.mjs"))
             .arg(self.folder.path())
-            .arg(mode);
+            .arg(mode)
+            .env("TMPDIR", temporary);
         node.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Ok(mut child) = node.spawn() else {
             rappel_testing::cannot_run("there is no node");
@@ -118,7 +124,7 @@ fn a_program_that_is_missing_or_fails_is_passed_over() {
         assert_eq!(lines.len(), 16, "{lines:#?}");
         assert!(lines.iter().all(|line| line["thrown"].is_null()), "{program}: {lines:#?}");
     }
-    // Only a path that leads nowhere is told, and once.
+    // Told, and once, is what cannot be started.
     place.write("/nowhere/rappel");
     let toasts = |lines: &[Value]| -> Vec<Value> {
         let asked = lines.iter().filter_map(|line| line["asked"].as_array()).flatten();
@@ -132,6 +138,11 @@ fn a_program_that_is_missing_or_fails_is_passed_over() {
     assert_eq!(toast["variant"], "warning");
     assert_eq!(toasts(&place.play("run", &all_hooks()).unwrap()), [] as [Value; 0]);
     place.write("/dev/null");
+    let told = toasts(&place.play("tui", &all_hooks()).unwrap());
+    let [toast] = &told[..] else { panic!("{told:#?}") };
+    let message = toast["message"].as_str().unwrap();
+    assert!(message.contains("cannot be started") && message.contains("EACCES"), "{message}");
+    place.write(place.folder.path().join("rappel").to_str().unwrap());
     assert_eq!(toasts(&place.play("tui", &all_hooks()).unwrap()), [] as [Value; 0]);
     for words in ["echo no JSON at all", "echo '[1]'", "echo null", "head -c 3000000 /dev/zero"] {
         let place = Place::new(&format!("cat > /dev/null; {words}"));
@@ -246,6 +257,75 @@ fn a_prompt_that_is_typed_while_opencode_works_begins_when_it_is_turned_to() {
             "event.session.idle",
         ]
     );
+}
+
+#[test]
+fn a_temporary_folder_that_cannot_be_used_stops_no_event() {
+    let long = message(&"long ".repeat(100_000));
+    let [before, after] = bash("ses_main");
+    let steps = json!([long, before, after]);
+    let told = |temporary: &Path| -> Option<Vec<Value>> {
+        let place = Place::new(NOTE);
+        place.play_with("tui", temporary, &steps)?;
+        let told = place.told();
+        Some(told.iter().map(|one| json!([one["event"], one["output"]])).collect())
+    };
+    let usable = tempfile::tempdir().unwrap();
+    let Some(expected) = told(usable.path()) else { return };
+    assert_eq!(expected.len(), 4, "{expected:#?}");
+    assert_eq!(std::fs::read_dir(usable.path()).unwrap().count(), 0);
+    assert_eq!(told(Path::new("/nowhere/at/all")).unwrap(), expected);
+}
+
+#[test]
+fn a_run_is_known_behind_the_flags_of_opencode() {
+    let place = Place::new(NOTE);
+    let runs = |mode: &str| -> Option<bool> {
+        let _ = std::fs::remove_file(place.folder.path().join("told"));
+        place.play(mode, &json!([message("\"rappel list\"")]))?;
+        Some(place.told().iter().all(|one| one["run"] == true))
+    };
+    if runs("run").is_none() {
+        return;
+    }
+    for words in [
+        "--log-level DEBUG run x",
+        "--print-logs --log-level=DEBUG run x",
+        "-m a/b --pure run x",
+        "--session ses_1 -c run x",
+    ] {
+        assert_eq!(runs(words), Some(true), "{words}");
+    }
+    for words in ["project run", "--prompt run", "--continue project run", "--log-level run"] {
+        assert_eq!(runs(words), Some(false), "{words}");
+    }
+}
+
+#[test]
+fn what_the_user_should_know_is_shown_at_every_event_that_brings_it() {
+    let place = Place::new("cat > /dev/null; echo '{\"notice\": \"NEWS\"}'");
+    let failed = json!({"part": {"type": "tool", "tool": "bash", "callID": "c1",
+        "sessionID": "ses_main", "state": {"status": "error", "error": "x", "input": {}}}});
+    let [before, _] = bash("ses_main");
+    let steps = json!([
+        ["event", {"event": {"type": "session.created", "properties": {"info": {"id": "ses_main"}}}}],
+        message("hello"),
+        ["command.execute.before", {"command": "rappel/undo", "sessionID": "ses_main", "arguments": ""}, {"parts": []}],
+        before,
+        ["event", {"event": {"type": "message.part.updated", "properties": failed}}],
+        ["experimental.session.compacting", {"sessionID": "ses_main"}, {"context": []}],
+        ["event", {"event": {"type": "session.compacted", "properties": {"sessionID": "ses_main"}}}],
+        ["experimental.chat.system.transform", {"sessionID": "ses_main"}, {"system": []}],
+        ["event", {"event": {"type": "session.idle", "properties": {"sessionID": "ses_main"}}}],
+    ]);
+    let Some(lines) = place.play("tui", &steps) else { return };
+    let shown = |line: &Value| {
+        let asked = line["asked"].as_array().unwrap().iter();
+        asked.filter(|it| it[1]["body"]["message"] == "NEWS").count()
+    };
+    let shown: Vec<usize> = lines.iter().map(shown).collect();
+    // A compaction is not waited for: its notice comes before the model's next turn.
+    assert_eq!(shown, [1, 1, 1, 1, 1, 1, 0, 1, 1], "{lines:#?}");
 }
 
 fn plugin_event(payload: &Value) -> Result<rappel::hook::Event, rappel_hooks::PayloadError> {

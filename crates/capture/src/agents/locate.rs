@@ -19,6 +19,7 @@ use super::follow::{self, read_at};
 use super::home::Home;
 use crate::files::stamp::{Kind, Stamp};
 
+pub(super) use codex::rollouts as codex_rollouts;
 pub use memo::Memo;
 
 /// How much of a transcript is read to learn where its session worked: a little, which mostly does,

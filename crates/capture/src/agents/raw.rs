@@ -6,6 +6,7 @@
 
 mod growth;
 mod memo;
+mod moved;
 mod restoring;
 
 use std::collections::{BTreeMap, HashMap};

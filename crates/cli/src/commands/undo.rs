@@ -144,6 +144,11 @@ pub(super) fn still_at_work(view: &SessionView) -> Failure {
         Some("codex") => format!("leave it first. {CODEX_KEEPS}"),
         _ => "leave it first, then try again".into(),
     };
+    // Nothing of ours sees it go, so the user says so.
+    let hint = match view.process {
+        Some(_) => hint,
+        None => format!("{hint}. If it is gone already: rappel session end {}", view.id),
+    };
     let message = format!("the agent of session {} is still at work", view.id);
     Failure { kind: ErrorKind::Busy, message, hint: Some(hint) }
 }

@@ -12,13 +12,17 @@ use crate::restore::RestoreOptions;
 impl Rappel {
     /// Whether an agent has the conversation of a session in its memory. It would write that over
     /// whatever is put back.
+    ///
+    /// Where its process is not known, a session that its hooks tell of has it until it ends. One
+    /// that was killed there is freed by `session end`, or by a day of silence.
     pub fn is_in_conversation(&self, view: &SessionView) -> Result<bool> {
         let (Some(provider), Some(name)) = (&view.provider, &view.assistant_session_id) else {
             return Ok(false);
         };
         let Some(run) = self.session_called(provider, name)? else { return Ok(false) };
         let run = self.session(&run)?;
-        Ok(run.process.is_some() && !run.process_gone)
+        let waits = run.set_back_to.is_some();
+        Ok(run.status.is_live() && !run.process_gone && !run.from_transcript && !waits)
     }
 
     /// Refuses a checkpoint that does not hold a session: its restore would set back others alone.

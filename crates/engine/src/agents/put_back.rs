@@ -1,5 +1,6 @@
 //! Transcripts that are gone, cut or changed come back with a restore. They lie outside the workspace, in the agents' own
-//! homes, so each is shown in the plan; and they are only ever added to, so one that merely grew is left alone.
+//! homes, so each is shown in the plan; and they are only ever added to, so one that merely grew is left alone, as is one that
+//! its agent has moved.
 //!
 //! They are put back when everything else stands and is remembered, before the intent is closed. Doing it again changes
 //! nothing, which is all that recovery needs. What was displaced is removed only if it is known to be held.
@@ -8,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use rappel_capture::agents::follow::is_compressed;
 use rappel_capture::agents::raw::{self, Decision, Planned, Why};
 use rappel_capture::files::stamp;
 use rappel_capture::restore::{IntentId, is_open_for_writing};
@@ -68,6 +70,18 @@ impl Rappel {
                 Decision::LeaveItGrew => {
                     "not changed (it only grew since): the agent remembers all of it".to_owned()
                 }
+                Decision::LeaveItMoved => {
+                    let to = one.moved.as_ref().map_or(&one.path, |(to, _)| to);
+                    if is_compressed(to) && wish.rewound.iter().any(|it| is_of_session(one, it)) {
+                        let reason = format!(
+                            "its agent has compressed it ({to}): open the session with `codex \
+                             resume`, leave it, and try again"
+                        );
+                        planned.conflicts.push(conflict(one, &reason));
+                    }
+                    let to = one.root.join(to.to_string());
+                    format!("not changed (its agent keeps it at {} now)", to.display())
+                }
                 Decision::PutBack(_) if !is_replaceable(one) => {
                     let said = "cannot be put back: a link or folder stands there";
                     planned.warnings.push(format!("{} {said}", place.display()));
@@ -122,10 +136,20 @@ impl Rappel {
         let memo = self.raw_memo()?;
         let mut plan = raw::plan(self.source(), tree, surroundings, memo.as_ref())?;
         for one in &mut plan.transcripts {
-            if one.decision == Decision::LeaveItGrew
-                && rewound.iter().any(|name| is_of_session(one, name))
-            {
-                one.decision = Decision::PutBack(Why::Changed);
+            if !rewound.iter().any(|name| is_of_session(one, name)) {
+                continue;
+            }
+            match (one.decision, one.moved.take()) {
+                (Decision::LeaveItGrew, _) => one.decision = Decision::PutBack(Why::Changed),
+                // It goes back where its agent looks for it.
+                (Decision::LeaveItMoved, Some((to, now))) if !is_compressed(&to) => {
+                    (one.path, one.now) = (to, Some(now));
+                    one.decision = match self.holds(one) {
+                        true => Decision::Same,
+                        false => Decision::PutBack(Why::Changed),
+                    };
+                }
+                (_, moved) => one.moved = moved,
             }
         }
         let Some(made) = made else { return Ok(plan) };
@@ -148,9 +172,17 @@ impl Rappel {
     /// Whether a transcript is as a tree has it; `None` where that cannot be told.
     fn stands_as(&self, tree: &ObjectId, one: &Planned) -> Result<Option<bool>> {
         let Some(node) = self.node_in(tree, one)? else { return Ok(None) };
-        let file = Root::open(&one.root, self.options.disk.clone())
-            .and_then(|root| root.open_file(&one.path));
-        Ok(file.ok().map(|file| self.agrees(&file, &node) == Agreement::Whole))
+        Ok(self.opened(one).map(|file| self.agrees(&file, &node) == Agreement::Whole))
+    }
+
+    /// Whether a transcript is as it was stored.
+    fn holds(&self, one: &Planned) -> bool {
+        self.opened(one).is_some_and(|file| self.agrees(&file, &one.node) == Agreement::Whole)
+    }
+
+    fn opened(&self, one: &Planned) -> Option<held::Handle> {
+        let root = Root::open(&one.root, self.options.disk.clone());
+        root.and_then(|root| root.open_file(&one.path)).ok()
     }
 
     fn node_in(&self, tree: &ObjectId, one: &Planned) -> Result<Option<Node>> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rappel::DestructiveCommand;
 use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
+use rappel::said::is_claudes_own;
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -78,8 +79,8 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
         }),
         "UserPromptSubmit" => {
             let text = payload.prompt.clone().unwrap_or_default();
-            // What the program itself says begins with a tag; a subagent's is its agent's.
-            match payload.agent_id.is_some() || text.starts_with('<') {
+            // A subagent's is its agent's.
+            match payload.agent_id.is_some() || is_claudes_own(&text) {
                 true => Moment::Notification,
                 false => Moment::Prompt { id: payload.prompt_id.clone(), text },
             }

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start};
+use rappel::said::{GEMINI_SHELL, GeminiCommand};
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -113,7 +114,7 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
     let folder = Path::new(payload.cwd.as_deref().unwrap_or_default());
     let text = |name: &str| payload.tool_input.get(name).and_then(Value::as_str);
     let kind = match tool.as_str() {
-        "run_shell_command" => {
+        GEMINI_SHELL => {
             text("command").map_or(CallKind::Other, |command| CallKind::Shell(command.to_owned()))
         }
         "write_file" | "replace" => {
@@ -156,42 +157,16 @@ fn outcome(payload: &Payload, call: &Call) -> Outcome {
     let CallKind::Shell(_) = &call.kind else {
         return Outcome { result, error, ..Outcome::default() };
     };
-    let shown = Shown::of(&said);
-    let cancelled = said.contains("Command was cancelled by user before it could complete");
-    let error = match (error, shown.code) {
-        (Some(error), _) => Some(error),
-        (None, _) if cancelled => Some("the user cancelled it".to_owned()),
-        (None, Some(code)) if code != 0 => Some(format!("exit code {code}")),
-        (None, _) => None,
-    };
-    let exit_code = shown.code.or_else(|| error.is_none().then_some(0));
-    Outcome { result, error, exit_code, stdout: shown.output, ..Outcome::default() }
-}
-
-/// What Gemini CLI shows the model of a command: the output, and lines of its own behind it.
-struct Shown {
-    output: String,
-    code: Option<i32>,
-}
-
-impl Shown {
-    fn of(said: &str) -> Self {
-        const BEHIND: [&str; 5] =
-            ["Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: ", "</"];
-        let mut lines: Vec<&str> = said.lines().collect();
-        let mut code = None;
-        while let Some(last) = lines.last() {
-            if !BEHIND.iter().any(|start| last.starts_with(start)) {
-                break;
-            }
-            code = last.strip_prefix("Exit Code: ").and_then(|it| it.trim().parse().ok()).or(code);
-            lines.pop();
-        }
-        let first = lines.iter().position(|line| line.starts_with("Output: "));
-        let output = first.map_or(String::new(), |first| lines[first..].join("\n"));
-        let output = output.trim_start_matches("Output: ");
-        let output = if output == "(empty)" { "" } else { output };
-        Self { output: output.to_owned(), code }
+    let ended = GeminiCommand::of(&said);
+    let error = error.or(ended.failure);
+    Outcome {
+        result,
+        // One that goes on in the background came back, and nobody tells how it ends.
+        presumed: error.is_none() && ended.exit_code.is_none(),
+        exit_code: ended.exit_code.filter(|code| error.is_none() || *code != 0),
+        error,
+        stdout: ended.output,
+        stderr: String::new(),
     }
 }
 
@@ -210,17 +185,5 @@ mod tests {
             typed("see <hook_context>x</hook_context>"),
             "see <hook_context>x</hook_context>"
         );
-    }
-
-    #[test]
-    fn exit_code_and_output_are_found_in_the_text() {
-        let said = "<untrusted_context>\nOutput: a\nExit Code: 7\nb\nExit Code: 1\n\
-                    Process Group PGID: 1000\n</untrusted_context>";
-        let shown = Shown::of(said);
-        assert_eq!((shown.output.as_str(), shown.code), ("a\nExit Code: 7\nb", Some(1)));
-        let shown = Shown::of("Output: (empty)\nProcess Group PGID: 1000");
-        assert_eq!((shown.output.as_str(), shown.code), ("", None));
-        let shown = Shown::of("");
-        assert_eq!((shown.output.as_str(), shown.code), ("", None));
     }
 }

@@ -23,21 +23,34 @@ const SHORT = 3000
 const READERS =
   /^(read|grep|glob|list|ls|webfetch|websearch|codesearch|todowrite|todoread|skill|question|lsp|task|plan_enter|plan_exit|invalid|rappel_.*)$/
 const COMMAND = /^rappel[/:](.*)$/
+// Flags of opencode whose value may be the next word.
+const VALUED =
+  /^(--(log-level|port|hostname|mdns-domain|cors|model|session|prompt|agent|command|file|format|title|attach|dir|variant|password|username)|-[msfpu])$/
 // What may be typed for Rappel itself.
 const TYPED = /^\s*[/$]?rappel\b/
 
 /** An error that opencode shows: the prompt was answered here, and the model is not asked. */
 class Answered extends Error {}
 
-/** A file with the text, to be read from its start. Its name is gone already. */
-function stdinWith(text) {
+/** A file with the text, to be read from its start, whose name is gone already; nothing where none can be written. */
+function fileWith(text) {
   const name = path.join(os.tmpdir(), `rappel-${randomBytes(12).toString("hex")}`)
-  fs.writeFileSync(name, text, { mode: 0o600, flag: "wx" })
   try {
+    fs.writeFileSync(name, text, { mode: 0o600, flag: "wx" })
     return fs.openSync(name, "r")
+  } catch {
+    return undefined
   } finally {
-    fs.unlinkSync(name)
+    try {
+      fs.unlinkSync(name)
+    } catch {}
   }
+}
+
+/** The first word of a command line that is neither a flag nor its value. */
+function firstWord(words) {
+  const at = words.findIndex((word, place) => !word.startsWith("-") && !VALUED.test(words[place - 1] ?? ""))
+  return words[at]
 }
 
 export const Rappel = async ({ client, directory, worktree }) => {
@@ -58,24 +71,25 @@ export const Rappel = async ({ client, directory, worktree }) => {
   let slow = false
   let isTold = false
 
-  const isRun = process.argv.slice(2).find((word) => !word.startsWith("-")) === "run"
+  const isRun = firstWord(process.argv.slice(2)) === "run"
 
-  /** Tells the user once that the program is gone. One that is looked for on the PATH may be missing. */
-  function tellIfGone() {
-    if (isTold || !path.isAbsolute(PROGRAM) || fs.existsSync(PROGRAM)) return
+  /** Tells the user once that the program cannot be started. One that is looked for on the PATH may be missing. */
+  function tellUnstarted(error) {
+    if (isTold || !path.isAbsolute(PROGRAM)) return
     isTold = true
     const own = fileURLToPath(import.meta.url)
-    const notice = `Rappel is not at ${PROGRAM} any more, so nothing is saved. Install it again and run \`${AGAIN}\`, or delete ${own}.`
-    notify({ notice })
+    const gone = `Rappel is not at ${PROGRAM} any more, so nothing is saved. Install it again and run \`${AGAIN}\`, or delete ${own}.`
+    const other = `Rappel cannot be started (${error?.message}), so this is not saved. It says so once.`
+    notify({ notice: fs.existsSync(PROGRAM) ? other : gone })
   }
 
   /** Tells Rappel of an event; its answer, or nothing. Never fails. */
   function tell(event, about, input, output) {
     return new Promise((resolve) => {
       let timer
-      const failed = () => {
+      const failed = (error) => {
         done()
-        tellIfGone()
+        tellUnstarted(error)
       }
       const done = (answer) => {
         clearTimeout(timer)
@@ -83,7 +97,9 @@ export const Rappel = async ({ client, directory, worktree }) => {
       }
       try {
         const payload = { event, cwd: directory, worktree, run: isRun, ...about, input, output }
-        const file = stdinWith(JSON.stringify(payload))
+        const text = JSON.stringify(payload)
+        // Rappel reads all of a file even when opencode is gone; a pipe ends with opencode.
+        const file = fileWith(text)
         let child
         try {
           // A session of its own: it goes on when opencode is gone.
@@ -91,10 +107,14 @@ export const Rappel = async ({ client, directory, worktree }) => {
             cwd: directory,
             detached: true,
             env: { ...process.env, OPENCODE_PID: String(process.pid), RAPPEL_OPENCODE_FOLDER: directory },
-            stdio: [file, "pipe", "ignore"],
+            stdio: [file ?? "pipe", "pipe", "ignore"],
           })
         } finally {
-          fs.closeSync(file)
+          if (file !== undefined) fs.closeSync(file)
+        }
+        if (file === undefined) {
+          child.stdin.on("error", () => {})
+          child.stdin.end(text)
         }
         const limit = LIMITS[event] ?? LIMIT
         const tooLong = () => {
@@ -117,8 +137,8 @@ export const Rappel = async ({ client, directory, worktree }) => {
             done()
           }
         })
-      } catch {
-        failed()
+      } catch (error) {
+        failed(error)
       }
     })
   }
@@ -236,6 +256,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
         notify(await tell(`event.${type}`, await whose(id), event, null))
       } else if (type === "session.compacted") {
         const answer = whose(id).then((about) => tell("event.session.compacted", about, event, null))
+        answer.then(notify)
         recalls.set(id, answer.then((answer) => answer.context))
       } else if (type === "session.deleted") {
         const about = await whose(id)
@@ -248,7 +269,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
         const { part } = properties
         if (part?.type !== "tool" || part.state?.status !== "error" || !calls.delete(part.callID)) return
         const input = { tool: part.tool, sessionID: part.sessionID, callID: part.callID, args: part.state.input }
-        await tell("rappel.tool.error", await whose(part.sessionID), input, { error: part.state.error })
+        notify(await tell("rappel.tool.error", await whose(part.sessionID), input, { error: part.state.error }))
       }
     },
 
@@ -275,6 +296,7 @@ export const Rappel = async ({ client, directory, worktree }) => {
       await start(about.session, "resumed")
       const answer = await tell("command.execute.before", about, input, null)
       if (answer.reply) await reply(input.sessionID, answer.reply)
+      notify(answer)
     },
 
     "tool.execute.before": async (input, output) => {

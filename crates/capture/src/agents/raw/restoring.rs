@@ -2,6 +2,7 @@
 //!
 //! A transcript is only ever added to. One that grew since the checkpoint holds all that it held
 //! then, and the agent that goes on writing it must not lose what came after; so it is left alone.
+//! So is one that its agent has moved: a copy at the former place would be an older twin of it.
 //! Everything else is brought back; the caller has captured the present before.
 
 use std::fs::File;
@@ -14,6 +15,7 @@ use rappel_types::{Content, Node, ObjectId, RelPath};
 use rustix::io::Errno;
 
 use super::memo::Memo;
+use super::moved::Moved;
 use super::{Care, file_of};
 use crate::agents::Provider;
 use crate::agents::follow::read_at;
@@ -49,6 +51,8 @@ pub enum Decision {
     Same,
     /// Nothing: it is as it was, with more behind it.
     LeaveItGrew,
+    /// Nothing: its agent keeps it at another place now ([`Planned::moved`]).
+    LeaveItMoved,
     /// Bring it back.
     PutBack(Why),
 }
@@ -149,6 +153,8 @@ pub struct Planned {
     pub decision: Decision,
     /// What stat said of what stands there now.
     pub now: Option<Stamp>,
+    /// Where its agent has moved it, below the same home, and what stat said of it there.
+    pub moved: Option<(RelPath, Stamp)>,
 }
 
 /// What a restore does with all stored transcripts.
@@ -170,6 +176,11 @@ pub fn plan(
 ) -> Result<Plan> {
     let roots = Provider::ALL.map(|provider| surroundings.root(provider));
     let homes = Provider::ALL.map(|provider| Home::open(&surroundings.root(provider)).ok());
+    let mut searches: Vec<Option<Moved<'_>>> = Provider::ALL
+        .iter()
+        .zip(&homes)
+        .map(|(provider, home)| Some(Moved::new(*provider, home.as_ref()?)))
+        .collect();
     let mut plan = Plan::default();
     for entry in tree::read(source, tree)? {
         let split = split(&entry.path).and_then(|(provider, path)| {
@@ -207,8 +218,16 @@ pub fn plan(
                 }
             },
         };
-        let decision = decide(standing, size);
-        plan.transcripts.push(Planned { provider, root, path, node: entry.node, decision, now });
+        let moved = match (standing, &mut searches[at]) {
+            (Standing::Nothing, Some(search)) => search.find(&path),
+            _ => None,
+        };
+        let decision = match &moved {
+            Some(_) => Decision::LeaveItMoved,
+            None => decide(standing, size),
+        };
+        let node = entry.node;
+        plan.transcripts.push(Planned { provider, root, path, node, decision, now, moved });
     }
     Ok(plan)
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::field::{content, in_background, list, number, owned, short, text, time};
 use super::{Item, Out, Session, ThoughtKind, Tokens};
+use crate::agents::said::{GEMINI_SHELL, GeminiCommand};
 
 /// How many messages are remembered. Only the newest ones are written again.
 const MESSAGES: usize = 256;
@@ -78,6 +79,8 @@ impl State {
 
     fn metadata(&mut self, value: &Value, out: &mut Out<'_>) {
         if let Some(id) = text(value, "sessionId") {
+            // The line has no time of its own, and a session begins when its agent began it.
+            out.at = out.at.or_else(|| time(value, "startTime"));
             let mut session = self.session.clone().unwrap_or_default();
             id.clone_into(&mut session.assistant_session_id);
             session.parent.clone_from(&self.parent);
@@ -274,24 +277,16 @@ fn tool_call(call: &Value, message: &mut Message, out: &mut Out<'_>) {
             None => text(call, "resultDisplay").unwrap_or_default().to_owned(),
         };
         let output = out.clip(&said);
-        let error = match (status, exit_code(&said)) {
-            ("success", Some(code)) => Some(format!("exit code {code}")),
-            ("success", None) => None,
+        let is_shell = text(call, "name") == Some(GEMINI_SHELL);
+        let error = match status {
+            "success" if is_shell => GeminiCommand::of(&said).failure,
+            "success" => None,
             _ if output.is_empty() => Some(status.to_owned()),
             _ => Some(output.clone()),
         };
         let success = error.is_none();
         out.push(Item::ToolFinished { id: id.to_owned(), output, error, success });
     }
-}
-
-/// How a command failed. Gemini CLI calls it a success all the same. It names the exit code behind
-/// the output, among a few other lines of its own.
-fn exit_code(said: &str) -> Option<i64> {
-    const BESIDE: [&str; 4] = ["Signal: ", "Background PIDs: ", "Process Group PGID: ", "</"];
-    let own = |line: &&str| BESIDE.iter().any(|start| line.starts_with(start));
-    let line = said.lines().rev().find(|line| !own(line))?;
-    line.strip_prefix("Exit Code: ")?.trim().parse().ok().filter(|code| *code != 0)
 }
 
 /// What parts of a content say. Answers of tools say what their `output` or `error` is.
