@@ -8,7 +8,7 @@ const VERIFY = ['Check all that is stored', 'rappel verify'];
 const LOOK = ['Look for it in the timeline', null, 'timeline'];
 const SESSION = ['Look at the session', null, 'session'];
 
-/** What to do: a sentence, a command to type, a view of this page. */
+// What to do: a sentence, a command to type, a view of this page.
 const ADVICE = {
   'save-first': ['Save the first checkpoint', 'rappel save'],
   save: ['Save the workspace', 'rappel save'],
@@ -37,24 +37,38 @@ const ADVICE = {
   'terminate-sessions': ['Tick the option that ends other sessions'],
   'skip-databases': ['Leave databases out'],
   'list-workspaces': ['Choose another workspace in the header'],
+  'show-latest': ['Look at the newest checkpoint', null, 'checkpoint', 'latest'],
+  'plan-latest': ['Look at what going back to the newest checkpoint would do', null,
+    'restore', 'latest'],
+  'choose-home': ['Choose another folder for what Rappel stores, with `--home` or RAPPEL_HOME'],
+  'make-home-writable': ['Make the folder in which Rappel stores writable again'],
 };
 
-/** A piece of advice as {text, typed, place}; null where this page has no words for it. */
+// A piece of advice as {text, typed, place}; null where this page has no words for it.
 export function advice(one) {
+  const scope = ['shared', 'user'].includes(one.scope) ? ` --${one.scope}` : '';
+  const integrate = `rappel integrate ${one.agent}${scope}`;
   const own = {
     plain: () => [capital(one.text.replace(/\.$/, ''))],
     'did-you-mean': () => [`Did you mean ${one.names.join(' or ')}?`],
     undelete: () => ['Bring it back', `rappel undelete ${one.id}`],
     unpin: () => ['Unpin it first', one.checkpoint && `rappel unpin ${one.checkpoint}`],
-    integrate: () => [`Install the hooks of ${one.agent} again`, `rappel integrate ${one.agent}`],
+    integrate: () => [`Install the hooks of ${one.agent} again`, integrate],
+    'forget-integration': () => ['If you took them out yourself', `${integrate} --remove`],
+    'confirm-hooks': () => [`Start ${one.agent} and confirm Rappel’s hooks: \`/hooks\` lists them`],
+    'trust-folder': () => [`Start ${one.agent} in this folder and say that you trust it`],
+    'switch-hooks-on': () => [`Take \`${one.setting}\` out of ${one.file}`],
+    'start-agent-again': () => [`End ${one.agent} and start it again: it reads its hooks then`],
+    'restore-git': () => ['Look at what a restore of git would do', null, 'restore', 'latest'],
   };
-  const [text, typed, view] = own[one.kind]?.() ?? ADVICE[one.kind] ?? [];
-  const id = one.session ?? one.checkpoint ?? null;
+  const [text, typed, view, place] = own[one.kind]?.() ?? ADVICE[one.kind] ?? [];
+  const id = one.session ?? one.checkpoint ?? place;
   return text ? { text, typed, place: view && href(view, id) } : null;
 }
 
-/** The advice of an error in sentences; null if there is none. */
+// The advice of an error in sentences; null if there is none.
 export function sentences(list) {
-  const said = list.map(advice).filter(Boolean).map(({ text, typed }) => `${text}${typed ? `: \`${typed}\`` : ''}`);
+  const said = list.map(advice).filter(Boolean)
+    .map(({ text, typed }) => `${text}${typed ? `: \`${typed}\`` : ''}`);
   return [...new Set(said)].map((text) => (/[.?]$/.test(text) ? text : `${text}.`)).join(' ') || null;
 }

@@ -1,43 +1,34 @@
 // The server's API. Every call adds `?workspace=` and, if there is one, the token.
 
 import { sentences } from './advice.js';
-import { token, workspace } from './route.js';
+import { address, token } from './route.js';
 import { capital } from './ui.js';
 
-/** Why a call failed: kind, message, hint, advice (as data), status. Status 0: no server answered. */
+// Why a call failed: kind, message, hint, advice (as data), status. Status 0: no server answered.
 export class ApiError extends Error {
-  constructor({ kind = 'failed', message = 'The call failed', hint = null, advice = [], status = 0 }) {
+  constructor({ message = 'The call failed', ...more }) {
     super(message);
-    Object.assign(this, { kind, hint, advice, status });
+    Object.assign(this, { kind: 'failed', hint: null, advice: [], status: 0 }, more);
   }
 }
 
-/** The address of a call: url('/api/diff', {from, to}). Empty values are left out. */
-export function url(path, query = {}) {
-  const values = { workspace: workspace(), ...query };
-  const given = Object.entries(values).filter(([, v]) => v != null && v !== '' && v !== false);
-  const search = new URLSearchParams(given).toString();
-  return search ? `${path}${path.includes('?') ? '&' : '?'}${search}` : path;
-}
-
-/** The address of a checkpoint or a session, with what follows it. */
 export const checkpoint = (id, rest = '') => `/api/checkpoints/${encodeURIComponent(id)}${rest}`;
 export const session = (id, rest = '') => `/api/sessions/${encodeURIComponent(id)}${rest}`;
 
-/** A path inside a checkpoint, for an address: every part is encoded. */
+// A path inside a checkpoint, for an address: every part is encoded.
 export const inPath = (path) => path.split('/').map(encodeURIComponent).join('/');
 
-function headers(more = {}) {
+function headers(more) {
   const secret = token();
-  return secret ? { ...more, Authorization: `Bearer ${secret}` } : more;
+  return { ...more, ...secret && { Authorization: `Bearer ${secret}` } };
 }
 
-async function send(method, address, { body, signal } = {}) {
-  const more = body === undefined ? {} : { 'Content-Type': 'application/json' };
-  const text = body === undefined ? undefined : JSON.stringify(body);
+async function send(method, path, { query, body, signal } = {}) {
+  const sent = headers(body && { 'Content-Type': 'application/json' });
   let answer;
   try {
-    answer = await fetch(address, { method, headers: headers(more), body: text, signal });
+    answer = await fetch(address(path, query),
+      { method, headers: sent, body: JSON.stringify(body), signal });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new ApiError({
@@ -53,32 +44,32 @@ async function send(method, address, { body, signal } = {}) {
 async function problem(answer) {
   let told = {};
   try { told = (await answer.json()).error ?? {}; } catch { /* not ours: the status has to do */ }
-  const { kind, message = `The server answered ${answer.status}.` } = told;
-  const hint = answer.status === 401
+  const { status } = answer;
+  const { message = `The server answered ${status}.` } = told;
+  const hint = status === 401
     ? 'Open the address that `rappel serve` printed: it ends in #token=….'
     : advise(told);
-  return new ApiError({ kind, message: capital(message), hint, advice: told.advice, status: answer.status });
+  return new ApiError({ ...told, message: capital(message), hint, status });
 }
 
-/** Advice in this page's words; else the server's, unless they name routes. */
+// Advice in this page's words; else the server's, unless they name routes.
 function advise({ advice = [], hint = null }) {
-  return sentences(advice) ?? (hint && !/\/api\/|POST |GET |send \{/.test(hint) ? hint : null);
+  return sentences(advice) ?? (/\/api\/|POST |GET |send \{/.test(hint) ? null : hint);
 }
 
-/** get('/api/status', {query}, {signal}) answers the JSON. */
-export async function get(path, query = {}, { signal } = {}) {
-  return (await send('GET', url(path, query), { signal })).json();
-}
+// get('/api/status', {query}, {signal}) answers the JSON.
+export const get = async (path, query = {}, { signal } = {}) =>
+  (await send('GET', path, { query, signal })).json();
 
-export const post = async (path, body = {}, { signal } = {}) => (await send('POST', url(path), { body, signal })).json();
-export const patch = async (path, body) => (await send('PATCH', url(path), { body })).json();
-export const del = async (path) => (await send('DELETE', url(path))).json();
-/** The text of a file in a checkpoint. */
-export const text = async (path) => (await send('GET', url(path))).text();
+export const post = async (path, body = {}, { signal } = {}) =>
+  (await send('POST', path, { body, signal })).json();
+export const patch = async (path, body) => (await send('PATCH', path, { body })).json();
+export const del = async (path) => (await send('DELETE', path)).json();
+export const text = async (path) => (await send('GET', path)).text();
 
-/** Saves an answer as a file. A link would not do: it cannot carry the token. */
+// Saves an answer as a file: true. A link would not do: it cannot carry the token.
 export async function download(path, query = {}, name = '') {
-  const answer = await send('GET', url(path, query));
+  const answer = await send('GET', path, { query });
   const told = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '');
   const place = URL.createObjectURL(await answer.blob());
   const link = document.createElement('a');
@@ -86,14 +77,13 @@ export async function download(path, query = {}, name = '') {
   link.download = told?.[1] || name || 'download';
   link.click();
   setTimeout(() => URL.revokeObjectURL(place), 60_000);
+  return true;
 }
 
-/**
- * Starts a job and follows it to its end: job('/api/gc', {}, onProgress) answers its result.
- * `onProgress` gets the job each time. An answer that is no job is answered as it is.
- */
+// Starts a job and follows it to its end: job('/api/gc', {}, onProgress) answers its result.
+// `onProgress` gets the job each time. An answer that is no job is answered as it is.
 export async function job(path, body = {}, onProgress = () => {}) {
-  const answer = await send('POST', url(path), { body });
+  const answer = await send('POST', path, { body });
   let now = await answer.json();
   if (answer.status !== 202) return now;
   while (now.state === 'running' || now.state === 'cancelling') {
@@ -104,18 +94,17 @@ export async function job(path, body = {}, onProgress = () => {}) {
   onProgress(now);
   if (now.state === 'done') return now.result;
   const told = now.error ?? {};
-  const message = told.message ?? (now.state === 'cancelled' ? 'It was cancelled. Nothing changed.' : 'It failed.');
-  throw new ApiError({ kind: told.kind, message: capital(message), hint: advise(told), advice: told.advice, status: 409 });
+  const message = told.message
+    ?? (now.state === 'cancelled' ? 'It was cancelled. Nothing changed.' : 'It failed.');
+  throw new ApiError({ ...told, message: capital(message), hint: advise(told), status: 409 });
 }
 
-/**
- * Follows the events of the home: onEvent(name, data), onState('live' | 'waiting'). It reconnects
- * and misses nothing. (EventSource cannot send a token, hence fetch.)
- */
+// Follows the events of the home: onEvent(name, data), onState('live' | 'waiting', goesOn). It
+// reconnects and goes on after the last event, if there was one. (EventSource cannot send a token,
+// hence fetch.)
 export async function events(onEvent, onState) {
   let last = null;
   let wait = 500;
-  let known = false; // whether there was a connection before this one
   let now = null; // ends the present connection
   // A browser opens six connections to a server, for all its tabs: a hidden page takes none.
   document.addEventListener('visibilitychange', () => { if (document.hidden) now?.abort(); });
@@ -128,10 +117,7 @@ export async function events(onEvent, onState) {
     const more = last ? { 'Last-Event-ID': last, Accept: 'text/event-stream' } : {};
     const answer = await fetch('/api/events', { headers: headers(more), signal: now.signal });
     if (!answer.ok) throw await problem(answer);
-    onState('live');
-    // Before the first event there is no place to go on from.
-    if (known && !last) onEvent('reset', {});
-    known = true;
+    onState('live', Boolean(last));
     wait = 500;
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';

@@ -1,42 +1,47 @@
 // The shell: routing, the header, keys, live events.
 //
-// A view is a file views/NAME.js. It exports {title(params, query), async load(ctx), css}: the words
-// of the tab, the whole view with its <h1>, and whether there is a views/NAME.css. In ctx are
+// A view is a file views/NAME.js. It exports {load(ctx), title(id), still}: the whole view with its
+// <h1>, the words of the browser's tab if not its name, and whether it takes care itself when events
+// were missed (`reset`); other views are loaded again. In ctx are
 //
-//   params, query     what follows the name in the route ({id}) and the `?`
+//   id, query         what follows the name in the route, and the `?`
 //   signal            ends when the view is left; pass it to api calls
-//   navigate(route)   goes elsewhere; make routes with href() of route.js
+//   navigate(route)   goes elsewhere; go(…) makes the route by href() of route.js
 //   setQuery(query)   changes the address, not the view
-//   reload()          loads the view again in place
-//   reloadSoon(ms)    the same a little later, once for many events
-//   on(names, fn(data, name))         live events, with spaces; '*' is every event
-//   keys({key: {does, run(event)}})   keys, and what `?` says of them
-//   keys(does, {key: run, …})         several keys that `?` shows in one line
+//   reload()          loads the view again in place; reloadSoon(ms) once for many events
+//   kept              an object that outlives a reload
+//   on(names, fn(data, name))   live events; '*' is every one, and `poll` comes every 15 seconds
+//   watch(known, look)          looks then, and loads again if the answer is not as known
+//   keys({does: {key: run()}})  keys, and what `?` says of them; buttons have theirs as `key`
 //   onShow(fn), onLeave(fn)
 //
-// While a view loads, the one before stays. An error that `load` throws is shown with what to do.
+// While a view loads, the one before stays. An error of `load` is shown with what to do.
 
 import * as api from './api.js';
-import { current, href, navigate, setQuery, takeToken } from './route.js';
-import { dialog, failure, fill, h } from './ui.js';
+import { remember } from './keep.js';
+import { current, href, navigate, setQuery, takeToken, workspace } from './route.js';
+import { capital, dialog, failure, fill, h, plain } from './ui.js';
 import { loadSessions } from './words.js';
 
-/** Route name -> its tab in the header, the key after `g`; `file` if it is called otherwise. */
+// Route name -> the key after `g` of a tab in the header, or the tab that it is under.
 const VIEWS = {
-  runs: { tab: 'Runs', key: 'r' },
-  timeline: { tab: 'Timeline', key: 't' },
-  sessions: { tab: 'Sessions', key: 's' },
-  health: { tab: 'Health', key: 'h' },
-  checkpoint: { under: 'timeline', name: 'Checkpoint' },
-  compare: { under: 'timeline', name: 'Compare' },
-  restore: { under: 'timeline', name: 'Restore' },
-  session: { file: 'sessions', under: 'sessions', name: 'Session' },
-  replay: { under: 'sessions', name: 'Session' },
+  runs: { key: 'r' },
+  timeline: { key: 't' },
+  sessions: { key: 's' },
+  health: { key: 'h' },
+  checkpoint: { under: 'timeline' },
+  compare: { under: 'timeline' },
+  restore: { under: 'timeline' },
+  session: { under: 'sessions' },
+  replay: { under: 'sessions' },
 };
+const TABS = Object.keys(VIEWS).filter((name) => VIEWS[name].key);
 
-const main = document.getElementById('main');
-const bar = document.getElementById('bar');
-let shown = null; // {route, leave, keys, listeners, scope}
+const byId = (id) => document.getElementById(id);
+const main = byId('main');
+const bar = byId('bar');
+let shown = null; // the view: {route, keys, listeners, reload, …}
+let missed = null; // the events since a view began to load
 let turn = 0;
 const places = new Map(); // route text -> scroll position
 
@@ -46,36 +51,53 @@ async function show({ keepPlace = false } = {}) {
   const mine = ++turn;
   const slow = setTimeout(() => { bar.hidden = false; }, 150);
   const ending = new AbortController();
-  const next = { route, keys: {}, listeners: [], showing: [], leaving: [], ending };
+  const kept = keepPlace && shown ? shown.kept : {};
+  const next = { route, keys: {}, listeners: [], showing: [], leaving: [], ending, kept };
+  missed = [];
+  const isHere = () => current().text === next.route.text; // else the user is on the way elsewhere
   const ctx = {
-    params: { id: route.id },
+    id: route.id,
     query: route.query,
     signal: ending.signal,
     navigate,
+    go: (...route) => navigate(href(...route)),
+    kept,
     setQuery: (query) => {
-      if (current().text !== next.route.text) return; // the user is on the way elsewhere
+      if (!isHere()) return;
       setQuery(query);
       next.route = current();
     },
-    reload: () => (shown === next ? show({ keepPlace: true }) : undefined),
-    reloadSoon: (ms) => { next.soon ??= setTimeout(ctx.reload, ms); },
+    reload: () => (shown === next && isHere() ? show({ keepPlace: true }) : undefined),
+    reloadSoon: (ms) => {
+      next.soon ??= setTimeout(() => {
+        next.soon = null;
+        // A dialog is about what is shown now; a view that loads gets the events that it missed.
+        if (missed || document.querySelector('dialog')) ctx.reloadSoon(1000);
+        else ctx.reload();
+      }, ms);
+    },
     on: (names, fn) => names.split(' ').forEach((name) => next.listeners.push([name, fn])),
-    keys: (more, keys = {}) => Object.assign(next.keys, typeof more === 'object' ? more : shared(more, keys)),
+    watch: (known, look) => ctx.on('poll', async () => {
+      const found = await look().catch(() => known);
+      if (JSON.stringify(found) !== JSON.stringify(known)) ctx.reloadSoon(0);
+    }),
+    keys: (all) => {
+      for (const [does, keys] of Object.entries(all)) {
+        for (const [key, run] of Object.entries(keys)) next.keys[key] = { does, run };
+      }
+    },
     onShow: (fn) => next.showing.push(fn),
     onLeave: (fn) => next.leaving.push(fn),
   };
   let view = null;
   let node;
   try {
-    const { file = route.name } = VIEWS[route.name];
-    view = (await import(`./views/${file}.js`)).default;
-    const styled = view.css ? style(file) : null;
+    view = (await import(`./views/${route.name}.js`)).default;
     node = await view.load(ctx);
-    await styled;
   } catch (error) {
     if (error.name === 'AbortError' || mine !== turn) return leave(next);
     if (!(error instanceof api.ApiError)) console.error(error);
-    node = h('div.view', h('h1', VIEWS[route.name].tab ?? VIEWS[route.name].name), failure(error, () => show()));
+    node = h('div.view', h('h1', capital(route.name)), failure(error, () => show()));
   } finally {
     clearTimeout(slow);
   }
@@ -83,30 +105,23 @@ async function show({ keepPlace = false } = {}) {
   bar.hidden = true;
   const place = keepPlace ? scrollY : places.get(route.text) ?? 0;
   const first = !shown;
+  const restore = keepPlace ? remember(main) : () => {};
   if (shown) {
     if (!keepPlace) places.set(shown.route.text, scrollY);
     leave(shown);
   }
-  shown = next;
+  shown = Object.assign(next, { reload: ctx.reload, still: view?.still });
   main.replaceChildren(node);
+  restore(main);
   main.dataset.view = route.name;
-  document.title = `${view?.title?.(ctx.params, ctx.query) ?? 'Rappel'} · Rappel`;
+  document.title = plain(`${view?.title?.(route.id) ?? capital(route.name)} · Rappel`);
   scrollTo(0, place);
   if (!first && !keepPlace && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
   drawNav();
   for (const fn of next.showing) fn();
-}
-
-/** Keys that are told of in one line. */
-const shared = (does, keys) => Object.fromEntries(Object.entries(keys).map(([key, run]) => [key, { does, run }]));
-
-/** Loads a view's own styles once, before the view is shown. */
-function style(file) {
-  const address = `/web/views/${file}.css`;
-  if (document.querySelector(`link[href="${address}"]`)) return null;
-  const link = h('link', { rel: 'stylesheet', href: address });
-  document.head.append(link);
-  return new Promise((done) => { link.onload = done; link.onerror = done; });
+  const late = missed;
+  missed = null;
+  for (const [name, data] of late) tell(name, data);
 }
 
 function leave(view) {
@@ -115,7 +130,7 @@ function leave(view) {
   for (const fn of view.leaving) fn();
 }
 
-/** Runs when a session crashed, or ended under 24 hours ago; else Timeline. */
+// Runs when a session crashed, or ended under 24 hours ago; else Timeline.
 async function start() {
   try {
     const sessions = await loadSessions();
@@ -130,18 +145,23 @@ async function start() {
 function drawNav() {
   const name = shown?.route.name ?? '';
   const here = VIEWS[name]?.under ?? name;
-  const tabs = Object.entries(VIEWS).filter(([, view]) => view.tab);
-  fill(document.getElementById('nav'), tabs.map(([key, view]) =>
-    h('a', { href: href(key), 'aria-current': key === here ? 'page' : null, title: `${view.tab} (g ${view.key})` }, view.tab)));
+  fill(byId('nav'), TABS.map((tab) => h('a', {
+    href: href(tab), 'aria-current': tab === here && 'page', title: `g ${VIEWS[tab].key}`,
+  }, capital(tab))));
   document.querySelector('.brand').setAttribute('href', href(''));
 }
 
+let workspaces = [];
+let here = null; // the workspace that the server was started in
+
 async function drawPicker() {
-  const picker = document.getElementById('workspace');
+  const picker = byId('workspace');
   try {
-    const [all, server] = await Promise.all([api.get('/api/workspaces', { workspace: '' }), api.get('/api/server', { workspace: '' })]);
-    const here = server.workspace ?? null;
-    const chosen = current().query.workspace || here;
+    const [all, server] = await Promise.all(
+      ['workspaces', 'server'].map((what) => api.get(`/api/${what}`, { workspace: '' })));
+    workspaces = all;
+    here = server.workspace ?? null;
+    const chosen = workspace() || here;
     const own = all.filter((one) => !one.lineage_of);
     const twice = new Set(own.map((one) => one.name).filter((name, at, names) => names.indexOf(name) !== at));
     const label = (one) => `${twice.has(one.name) ? one.root : one.name}${one.exists ? '' : ' (folder is gone)'}`;
@@ -176,61 +196,85 @@ let afterG = 0;
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
-  const typing = event.target.closest?.('input:not([type=checkbox]):not([type=radio]):not([type=range]), textarea, select, [contenteditable]');
+  const typing = event.target.closest?.('input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]');
   if (typing) {
     if (event.key === 'Escape') event.target.blur();
     return;
   }
   if (afterG > Date.now()) {
     afterG = 0;
-    const found = Object.entries(VIEWS).find(([, view]) => view.key === event.key);
-    if (found) { event.preventDefault(); navigate(href(found[0])); return; }
+    const tab = TABS.find((name) => VIEWS[name].key === event.key);
+    if (tab) { event.preventDefault(); navigate(href(tab)); return; }
   }
   if (event.key === 'g') { afterG = Date.now() + 1200; return; }
-  const bound = shown?.keys[event.key] ?? GLOBAL[event.key];
+  const { key } = event;
+  const bound = shown?.keys[key] ?? pressed().find((one) => one.key === key) ?? GLOBAL[key];
   // Enter and Space belong to the button or link that has the focus.
-  if (!bound || ([' ', 'Enter'].includes(event.key) && event.target.closest?.('a, button, summary, input'))) return;
+  if (!bound || ([' ', 'Enter'].includes(key) && event.target.closest?.('a, button, summary, input'))) return;
   event.preventDefault();
-  bound.run(event);
+  bound.run();
 }
+
+// The buttons and links of the view that have a key.
+const pressed = () => [...main.querySelectorAll('[aria-keyshortcuts]')].map((node) => ({
+  key: node.getAttribute('aria-keyshortcuts'), does: node.firstChild.textContent, run: () => node.click(),
+}));
 
 const KEY_NAMES = { ArrowUp: '↑', ArrowDown: '↓', ArrowLeft: '←', ArrowRight: '→', ' ': 'Space', Escape: 'Esc' };
 
 function help() {
   const rows = (list) => h('dl.keys', list.map(([keys, does]) => h('div', h('dt', keys.map((key) => h('kbd', KEY_NAMES[key] ?? key))), h('dd', does))));
-  const own = Object.entries(shown?.keys ?? {}).filter(([, bound]) => bound.does);
-  const merged = new Map();
-  for (const [key, { does }] of own) merged.set(does, [...(merged.get(does) ?? []), key]);
-  const tabs = Object.values(VIEWS).filter((view) => view.tab).map((view) => [['g', view.key], `Go to ${view.tab}`]);
+  const own = Object.entries(shown?.keys ?? {}).map(([key, { does }]) => ({ key, does }));
+  const merged = Map.groupBy([...own, ...pressed()], (one) => one.does);
+  const tabs = TABS.map((tab) => [['g', VIEWS[tab].key], `Go to ${capital(tab)}`]);
   dialog('Keys', (body) => {
-    if (merged.size) body.append(h('h3', 'In this view'), rows([...merged].map(([does, keys]) => [keys, does])));
+    if (merged.size) body.append(h('h3', 'In this view'), rows([...merged].map(([does, all]) => [all.map((one) => one.key), does])));
     body.append(h('h3', 'Everywhere'), rows([...tabs, ...Object.entries(GLOBAL).map(([key, { does }]) => [[key], does]), [['Escape'], 'Close a dialog, leave a field']]));
   });
 }
 
-function onEvent(name, data) {
-  if (name === 'workspace') drawPicker();
-  for (const [wanted, fn] of shown?.listeners ?? []) if (wanted === name || wanted === '*') fn(data, name);
+// Whether an event is of another workspace, and not of a history that was imported into this one.
+function isForeign({ workspace: id }) {
+  const mine = workspace() || here;
+  const found = (wanted) => workspaces.find((one) => one.id === wanted);
+  return found(mine) && id !== mine && found(id) && found(id).lineage_of !== mine;
 }
 
-function onState(state) {
-  const node = document.getElementById('live');
+function onEvent(name, data) {
+  if (name === 'workspace' || name === 'reset') drawPicker();
+  if (isForeign(data)) return;
+  missed?.push([name, data]);
+  tell(name, data);
+}
+
+function tell(name, data) {
+  if (!shown) return;
+  for (const [wanted, fn] of shown.listeners) if (wanted === name || wanted === '*') fn(data, name);
+  if (name === 'reset' && !shown.still) shown.reload();
+}
+
+function onState(state, goesOn) {
+  // Without a place to go on from, nobody knows what happened before.
+  const live = state === 'live';
+  if (live && !goesOn && shown) onEvent('reset', {});
+  const node = byId('live');
   if (node.dataset.state === state) return;
   const back = node.dataset.state === 'waiting';
   node.dataset.state = state;
-  node.title = state === 'live' ? 'Connected: this page updates by itself' : 'The server does not answer; trying again';
-  node.querySelector('.live-text').textContent = state === 'live' ? 'Live' : 'Reconnecting';
-  if (state === 'live' && back) { drawPicker(); if (main.querySelector('.failure')) show(); }
+  node.title = live ? 'Connected: this page updates by itself'
+    : 'The server does not answer; trying again';
+  node.querySelector('.live-text').textContent = live ? 'Live' : 'Reconnecting';
+  if (live && back) { drawPicker(); if (main.querySelector('.failure')) show(); }
 }
 
 takeToken();
-document.getElementById('theme').onclick = setTheme;
-document.getElementById('help').onclick = help;
+byId('theme').onclick = setTheme;
+byId('help').onclick = help;
 document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); main.focus(); });
 addEventListener('keydown', onKey);
 addEventListener('hashchange', () => {
   if (/^#token=/.test(location.hash)) { takeToken(); location.reload(); return; }
-  const changed = (current().query.workspace || null) !== (shown?.route.query.workspace || null);
+  const changed = workspace() !== (shown?.route.query.workspace || null);
   show();
   if (changed) drawPicker();
 });
@@ -238,4 +282,5 @@ history.scrollRestoration = 'manual';
 drawNav();
 drawPicker();
 show();
+setInterval(() => { if (!document.hidden) onEvent('poll', {}); }, 15_000);
 api.events(onEvent, onState);

@@ -10,7 +10,7 @@ const COLOURS = 8;
 export const colour = (place) => `var(--c${(place % COLOURS) + 1})`;
 export const mark = (place) => MARKS[place % MARKS.length];
 
-/** A box that draws itself again whenever its width changes: draw(width) -> [node, height]. */
+// A box that draws itself again whenever its width changes: draw(width) -> [node, height].
 export function followed(draw, height = null) {
   const box = h('div.chart', { style: height ? { height: `${height}px` } : {} });
   let last = 0;
@@ -27,15 +27,14 @@ export function followed(draw, height = null) {
   return box;
 }
 
-/** Where the labels of round values end. */
 const room = (values, format) => Math.min(70, Math.max(...values.map((v) => format(v).length)) * 6.6 + 10);
 
-/** Lines at round values, with their labels on the left. */
+// Lines at round values, with their labels on the left.
 const scale = (values, format, left, right, py) => values.map((value) => [
   svg('line.gridline', { x1: left, x2: right, y1: py(value), y2: py(value) }),
   svg('text.axis', { x: left - 6, y: py(value) + 4, 'text-anchor': 'end' }, format(value))]);
 
-/** Up to `count` round values from 0 or `low` to `high`. */
+// Up to `count` round values from 0 or `low` to `high`.
 function ticks(low, high, count = 4, base = 10) {
   const span = high - low || 1;
   let step = base ** Math.floor(Math.log(span / count) / Math.log(base));
@@ -47,10 +46,8 @@ function ticks(low, high, count = 4, base = 10) {
   return found;
 }
 
-/**
- * Lines over time: series [{name, points: [{x: ms, y}], step}], x and y their ranges, format(y) with
- * the unit. What follows the moment `at` is faint; `box.at(ms)` moves it; `pick(ms)` is a click.
- */
+// Lines over time: series [{name, points: [{x: ms, y}], step}], x and y their ranges, format(y) with
+// the unit. What follows the moment `at` is faint; `box.at(ms)` moves it; `pick(ms)` is a click.
 export function lines({ series, x, y, format, label, height = 160, at = null, pick = null, base = 10, area = false }) {
   let moment = at;
   const [from, to] = x[1] > x[0] ? x : [x[0] - 500, x[0] + 500];
@@ -59,7 +56,7 @@ export function lines({ series, x, y, format, label, height = 160, at = null, pi
     const edge = { left: room(values, format), right: 10, top: 8, bottom: 20 };
     const px = (v) => edge.left + ((v - from) / (to - from)) * (width - edge.left - edge.right);
     const py = (v) => height - edge.bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - edge.top - edge.bottom);
-    const root = svg('svg', { width, height, role: 'img', 'aria-label': label, class: pick ? 'pickable' : null },
+    const root = svg('svg', { width, height, role: 'img', 'aria-label': label, class: pick && 'pickable' },
       scale(values, format, edge.left, width - edge.right, py));
     const words = to - from < 120_000 ? seconds : clock;
     root.append(
@@ -103,7 +100,7 @@ export function lines({ series, x, y, format, label, height = 160, at = null, pi
   return box;
 }
 
-/** Columns: columns([{name, value, title}], {format, label}). */
+// Columns: columns([{name, value, title}], {format, label}).
 export function columns(items, { format, label, height = 140, base = 2 }) {
   return followed((width) => {
     const most = Math.max(1, ...items.map((one) => one.value));

@@ -1,11 +1,15 @@
 // Diffs: a unified text as lines in one column or two, and lists of changed files.
 
 import * as api from './api.js';
-import { attempt, badge, button, bytes, facts, fill, h, number, plural, segmented, table } from './ui.js';
+import { comparison } from './route.js';
+import {
+  attempt, badge, button, bytes, facts, fill, fillWith, h, HIDDEN, more, muted, number,
+  plural, segmented, table,
+} from './ui.js';
 
 const LINES_FIRST = 400;
 
-/** The lines of a unified diff: {kind: 'hunk' | 'same' | 'add' | 'del' | 'note', old, now, text}. */
+// The lines of a unified diff: {kind: 'hunk' | 'same' | 'add' | 'del' | 'note', old, now, text}.
 export function parse(text) {
   const lines = [];
   let [old, now, left, right] = [0, 0, 0, 0];
@@ -23,7 +27,7 @@ export function parse(text) {
   return lines;
 }
 
-/** Rows of two columns: removed lines stand beside the added ones that follow them. */
+// Rows of two columns: removed lines stand beside the added ones that follow them.
 function pairs(lines) {
   const rows = [];
   for (let at = 0; at < lines.length;) {
@@ -41,7 +45,7 @@ const SAYS = { add: 'added', del: 'removed' };
 const gutter = (value) => h('td.ln', { 'data-n': value ?? '' });
 const cell = (line) => h('td', { class: `code ${line?.kind ?? 'none'}` },
   line && SAYS[line.kind] && h('span.visually-hidden', `${SAYS[line.kind]}: `),
-  line && h('span.sign', { 'aria-hidden': 'true' }, SIGN[line.kind]), line?.text ?? '');
+  line && h('span.sign', HIDDEN, SIGN[line.kind]), line?.text ?? '');
 
 function unifiedRow(line) {
   if (line.kind === 'hunk') return h('tr.hunk', h('td', { colspan: 3 }, line.text));
@@ -53,7 +57,7 @@ function pairRow([left, right]) {
   return h('tr', gutter(left?.old), cell(left), gutter(right?.now), cell(right));
 }
 
-/** A unified diff as a table; `split` puts both sides beside each other. */
+// A unified diff as a table; `split` puts both sides beside each other.
 export function lines(text, split = false, label = 'Changed lines') {
   const all = parse(text);
   const rows = split ? pairs(all) : all;
@@ -61,19 +65,20 @@ export function lines(text, split = false, label = 'Changed lines') {
   const body = h('tbody', rows.slice(0, LINES_FIRST).map(make));
   const box = h('div', { class: `diff ${split ? 'split' : 'unified'}`, tabindex: '0', role: 'region', 'aria-label': label }, h('table', body));
   if (rows.length > LINES_FIRST) {
-    const more = button(`Show ${number(rows.length - LINES_FIRST)} more lines`, { onclick: () => { body.append(...rows.slice(LINES_FIRST).map(make)); more.remove(); } });
-    return h('div', box, more);
+    const rest = button(`Show ${number(rows.length - LINES_FIRST)} more lines`, { onclick: () => {
+      body.append(...rows.slice(LINES_FIRST).map(make));
+      rest.remove();
+    } });
+    return h('div', box, rest);
   }
   return box;
 }
 
-/** `split` or `unified`, as it was chosen last. */
 function mode() {
   const chosen = localStorage.getItem('rappel.diff');
   return chosen ?? (matchMedia('(min-width: 1100px)').matches ? 'split' : 'unified');
 }
 
-/** The two buttons that choose. */
 const modePicker = (change) => segmented('How to show lines', [['unified', 'Unified'], ['split', 'Side by side']], mode(),
   (value) => { localStorage.setItem('rappel.diff', value); change(); });
 
@@ -82,7 +87,7 @@ const CHANGE = {
   deleted: ['−', 'bad', 'deleted'], renamed: ['→', 'info', 'renamed'],
 };
 
-/** The files of a diff answer as [{path, change, from, text, added, removed}], in the order of their paths. */
+// The files of a diff answer as [{path, change, from, text, added, removed}], in the order of their paths.
 export function filesOf(diff) {
   const { added, modified, deleted, renamed } = diff.files;
   const texts = new Map((diff.texts ?? []).map((one) => [one.path, one]));
@@ -94,7 +99,6 @@ export function filesOf(diff) {
   return list.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** The names of changed files with their signs; `link` makes an address of a path. */
 export function names(files, { label = 'Changed files', most = 40, link = null } = {}) {
   const list = filesOf({ files });
   const row = ({ path, from, change }) => {
@@ -102,32 +106,28 @@ export function names(files, { label = 'Changed files', most = 40, link = null }
     return h('li', fileSign(change), link ? h('a', { href: link(path) }, words) : words);
   };
   return h('ul.files.mono', { 'aria-label': label }, list.slice(0, most).map(row),
-    list.length > most && h('li.muted', `… and ${plural(list.length - most, 'more file')}`));
+    more(list.length, most));
 }
 
-/** The sign of a changed file. */
 export function fileSign(change) {
   const [mark, kind, says] = CHANGE[change];
   return h('span.file-mark', { class: kind, title: says, role: 'img', 'aria-label': says }, mark);
 }
 
-/**
- * Changed files, each folded below its name. `sides` are the checkpoints {from, to}; `to` is null
- * for the workspace. The first few are open. With `only`, that path is open alone.
- */
+// Changed files, each folded below its name. `sides` are the checkpoints {from, to}; `to` is null
+// for the workspace. The first few are open. With `only`, that path is open alone.
 export function files(diff, sides, { only = null } = {}) {
   const list = filesOf(diff);
   const box = h('div.files-diff');
   const open = new Set(only ? [only] : list.slice(0, list.length > 12 ? 0 : 5).filter((one) => (one.added ?? 0) + (one.removed ?? 0) < 300).map((one) => one.path));
-  const draw = () => fill(box, list.map((file) => one(file, sides, open)));
+  const draw = () => fill(box, list.map((file) => one(file, { ...sides, cut: diff.more_texts }, open)));
   draw();
-  if (!list.length) return h('p.muted', 'No file differs.');
+  if (!list.length) return muted('No file differs.');
   const all = (state) => () => { for (const node of box.querySelectorAll('details')) node.open = state; };
   return h('div.stack',
-    h('div.row.spread', h('span.muted', plural(list.length, 'file')),
+    h('div.row.spread', h('span.muted', plural(list, 'file')),
       h('div.row', button('Open all', { kind: 'small', onclick: all(true) }), button('Close all', { kind: 'small', onclick: all(false) }), modePicker(draw))),
-    box,
-    diff.more_texts && h('p.muted', 'More files differ than are shown with their lines. Choose a folder to see the rest.'));
+    box);
 }
 
 export function counts(diff) {
@@ -146,6 +146,7 @@ function one(file, sides, open) {
     if (!box.open || body.firstChild) return;
     if (file.text) body.append(lines(file.text, mode() === 'split', `Changed lines of ${file.path}`));
     else if (file.same || file.text === '') body.append(h('p.muted.pad', 'The content is the same. Only its place or mode differs.'));
+    else if (sides.cut && file.text === undefined) body.append(beyond(file, sides));
     else body.append(opaque(file, sides));
   };
   box.addEventListener('toggle', () => { if (box.open) open.add(file.path); else open.delete(file.path); draw(); });
@@ -154,26 +155,29 @@ function one(file, sides, open) {
   return box;
 }
 
-/** A file without lines to compare: size, hash and download for each side. */
+// A file whose lines the answer does not have: so many differ.
+const beyond = ({ path }, { from, to }) => h('p.pad', 'Too many files differ to show all lines. ',
+  h('a', { href: comparison(from, to ?? 'now', { path }) }, 'Show this file alone'));
+
+// A file without lines to compare: size, hash and download for each side.
 function opaque(file, { from, to }) {
   const sides = h('div.grid');
   const box = h('div.pad.stack', h('p', 'Binary, or over 1 MiB: no lines are shown.'), sides);
-  const side = async (label, id, path) => {
-    const part = h('div', h('h3', label));
-    sides.append(part);
-    if (!id) { part.append(h('p.muted', 'It is in the workspace.')); return; }
-    part.append(await stored(id, path));
+  const side = (label, id, path) => {
+    const content = h('div');
+    sides.append(h('div', h('h3', label), content));
+    if (id) fillWith(content, () => stored(id, path));
+    else fill(content, muted('It is in the workspace.'));
   };
   if (file.change !== 'added') side('Before', from, file.from ?? file.path);
   if (file.change !== 'deleted') side('After', to, file.path);
   return box;
 }
 
-/** Size, hash and download of one file in a checkpoint. */
 export async function stored(id, path) {
-  const tree = await api.get(api.checkpoint(id, '/tree'), { path }).catch(() => ({ entries: [] }));
-  const entry = tree.entries.find((found) => found.path === path);
-  if (!entry) return h('p.muted', 'It is not in this checkpoint.');
+  const { entries } = await api.get(api.checkpoint(id, '/tree'), { path });
+  const entry = entries.find((found) => found.path === path);
+  if (!entry) return muted('It is not in this checkpoint.');
   if (entry.kind === 'symlink') return facts([['Link to', h('code', entry.target)]]);
   return h('div.stack',
     facts([['Size', `${bytes(entry.size)} (${plural(entry.size, 'byte')})`], ['Hash', entry.content && h('code', entry.content)], ['Mode', h('code', entry.mode)]]),
@@ -181,25 +185,25 @@ export async function stored(id, path) {
       onclick: () => attempt(() => api.download(api.checkpoint(id, `/files/${api.inPath(path)}`), {}, path.split('/').pop())) })));
 }
 
-/** Where git moved to, for people. */
 export function git(moved) {
-  if (!moved) return h('p.muted', 'Git did not move.');
+  if (!moved) return muted('Git did not move.');
   const name = (value) => h('code', { title: value }, /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 7) : value ?? 'none');
   const arrow = (pair) => pair && h('span', name(pair.from), ' → ', name(pair.to));
   return h('div.stack',
     facts([['Branch', arrow(moved.branch)], ['Commit', arrow(moved.commit)],
-      ['Operation', arrow(moved.operation)], ['Staged', moved.index ? 'the index differs' : null]]),
-    moved.refs.length > 0 && h('ul', moved.refs.slice(0, 100).map((ref) => h('li', h('code', ref.name), ': ', arrow(ref)))));
+      ['Operation', arrow(moved.operation)], ['Staged', moved.index && 'the index differs']]),
+    moved.refs.length && h('ul', moved.refs.slice(0, 100).map((ref) => h('li', h('code', ref.name), ': ', arrow(ref)))));
 }
 
-/** Tables of databases with row counts on both sides: [{name, kind, tables: [{table, from, to}]}]. */
+// Tables of databases with row counts on both sides: [{name, kind, tables: [{table, from, to}]}].
 export function databases(list, left = 'before', right = 'after') {
   const difference = ({ from, to, change }) => {
     if (from == null || to == null) return '';
     if (from === to) return h('span.muted', change === 'modified' ? 'content differs' : 'same');
     return h('span', { class: to > from ? 'good' : 'bad' }, `${to > from ? '+' : '−'}${number(Math.abs(to - from))}`);
   };
-  const count = (value) => (value == null ? 'none' : number(value));
+  // `undefined` is not known yet.
+  const count = (value) => (value === undefined ? '…' : value === null ? 'none' : number(value));
   return list.map((one) => h('div.stack',
     h('h3', one.name, ' ', badge(one.kind)),
     one.tables.length ? table([
@@ -207,5 +211,5 @@ export function databases(list, left = 'before', right = 'after') {
       { name: `Rows ${left}`, number: true, cell: (row) => count(row.from) },
       { name: `Rows ${right}`, number: true, cell: (row) => count(row.to) },
       { name: 'Difference', number: true, cell: difference },
-    ], one.tables, { caption: `Tables of ${one.name}` }) : h('p.muted', 'No table differs in its number of rows.')));
+    ], one.tables, { caption: `Tables of ${one.name}` }) : muted('No table differs in its number of rows.')));
 }

@@ -2,25 +2,26 @@
 
 import * as api from './api.js';
 import { comparison, href } from './route.js';
-import { ago, badge, exact, h, linked, moment, number, plural, sign as mark, time } from './ui.js';
+import {
+  ago, badge, exact, failure, h, linked, moment, muted, number, plural, sign as mark, time,
+} from './ui.js';
 import { loadSessions, sessionLink } from './words.js';
 
-/** So many are shown at once; the rest is folded. */
+// So many are shown at once; the rest is folded.
 const SHOWN = 3;
-/** A check and the command that ran it are told of within so many events. */
+// A check and the command that ran it are told of within so many events.
 const NEAR = 3;
 
-/**
- * The outcomes of checks and tool calls: {failing, outcomes}. A check that was told of twice, as a
- * verification and as the command that ran it, counts once. Without them the page still works.
- */
+// The outcomes of checks and tool calls: {failing, outcomes}. A check that was told of twice, as a
+// verification and as the command that ran it, counts once. Without them (`error` says why) the
+// page still works.
 export async function load(ctx) {
   try {
     const [told] = await Promise.all([api.get('/api/outcomes', { limit: 1000 }, ctx), loadSessions(ctx)]);
     return merge(told);
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    return { failing: [], outcomes: [] };
+    return { failing: [], outcomes: [], error };
   }
 }
 
@@ -44,22 +45,20 @@ function merge({ failing, outcomes }) {
   return { failing: failing.filter((one) => !commands.includes(one)).map(named), outcomes: outcomes.filter((one) => isCheck(one) || !twice(one)) };
 }
 
-/** Its program is missing: that tells nothing about the work. */
+// Its program is missing: that tells nothing about the work.
 const isMissing = (one) => one.exit_code === 127 || /command not found/.test(one.error ?? '');
 
-/** The checks that fail now; those of one session, if it is given. */
+// The checks that fail now; those of one session, if it is given.
 export const checks = ({ failing }, session = null) => failing.filter((one) => one.is_check && !one.taken_back
   && !isMissing(one) && (!session || one.session === session));
 
-/** The sign of an outcome. */
 export const sign = (one) => h('span.sign', {
   class: one.passed ? 'good' : 'bad', role: 'img', 'aria-label': one.passed ? 'passed' : 'failed',
 }, one.passed ? '✓' : '✗');
 
-/** The same as a label. */
 export const passed = (yes) => badge(yes ? '✓ passed' : '✗ failed', yes ? 'good' : 'bad');
 
-/** What a list of outcomes comes to: `✗ 2 failed`, `✓ passed`. Only checks count as passed. */
+// What a list of outcomes comes to: `✗ 2 failed`, `✓ passed`. Only checks count as passed.
 export function summary(outcomes = []) {
   const failed = outcomes.filter((one) => !one.passed);
   if (!outcomes.length) return null;
@@ -68,14 +67,15 @@ export function summary(outcomes = []) {
     failed.length ? 'bad' : 'good', { title: names.join('\n') });
 }
 
-/** What a check wrote, without rules of dashes and empty lines. */
+// What a check wrote, without rules of dashes and empty lines.
 export function output(text) {
   const said = (text ?? '').split('\n').filter((line) => !/^\s*[-=_*]*…?\s*$/.test(line)).join('\n');
   return said ? h('pre.output', { tabindex: '0' }, said) : null;
 }
 
-/** A card with what fails now; null if nothing does. With `brief`, a line for each. */
+// A card with what fails now; null if nothing does. With `brief`, a line for each.
 export function card(told, { brief = false } = {}) {
+  if (told.error) return failure(told.error);
   const failing = checks(told);
   const others = told.failing.filter((one) => !one.taken_back && !failing.includes(one));
   const missing = others.filter((one) => one.is_check);
@@ -84,10 +84,10 @@ export function card(told, { brief = false } = {}) {
   const rest = [...list.slice(SHOWN), ...others.filter((one) => !one.is_check)];
   const rows = (some) => h('ul.items', some.map((one) => row(one, brief)));
   return h('section.card.verdict.bad.failing', { 'aria-labelledby': 'failing' },
-    h('h2', { id: 'failing' }, failing.length ? `✗ ${plural(failing.length, 'check fails', 'checks fail')} now`
-      : `✗ ${plural(missing.length, 'check')} could not run`),
+    h('h2', { id: 'failing' }, failing.length ? `✗ ${plural(failing, 'check fails', 'checks fail')} now`
+      : `✗ ${plural(missing, 'check')} could not run`),
     rows(list.slice(0, SHOWN)),
-    rest.length > 0 && h('details', h('summary', `${number(rest.length)} more that failed`), rows(rest)));
+    rest.length && h('details', h('summary', `${number(rest.length)} more that failed`), rows(rest)));
 }
 
 function row(one, brief) {
@@ -102,7 +102,7 @@ function row(one, brief) {
   const name = [mark('✗', 'bad'), ' ', h('code.strong', one.text), missing && h('span.muted', ' its program is missing')];
   // Where the words of both times are the same, the clock tells them apart.
   const when = (at) => [time(at), passed && ago(since) === ago(passed) && [' (', moment(at), ')']];
-  const about = h('p.muted', one.also && [h('code', one.also), '. '], 'Fails since ', when(since), one.times > 1 && ` (${number(one.times)} times)`,
+  const about = muted(one.also && [h('code', one.also), '. '], 'Fails since ', when(since), one.times > 1 && ` (${number(one.times)} times)`,
     passed ? [', last passed ', when(passed)] : ', never passed before',
     prompt && ['. Prompt: ', h('q', prompt.slice(0, 140))], ' ', sessionLink(one.session, { failures: 'yes' }));
   return brief

@@ -2,14 +2,14 @@
 // shows as line style and as a word.
 
 import { followed } from './chart.js';
-import { svg } from './ui.js';
+import { h, HIDDEN, percent, svg } from './ui.js';
 
 const WIDE = 210;
 const GAP = 18;
 const LINE = 16;
 const STYLES = { requires: '', supports: '7 4', contradicts: '2 4' };
 
-/** How deep each belief is: 0 depends on nothing. A circle ends where it began. */
+// How deep each belief is: 0 depends on nothing. A circle ends where it began.
 function depths(beliefs, links) {
   const below = new Map(beliefs.map((one) => [one.id, []]));
   for (const link of links) if (link.type !== 'contradicts' && below.has(link.to)) below.get(link.from)?.push(link.to);
@@ -39,7 +39,6 @@ function wrap(text, chars, most) {
   return cut;
 }
 
-/** The places of all nodes for a width. */
 function place(beliefs, links, width) {
   const deep = depths(beliefs, links);
   const layers = [];
@@ -61,12 +60,16 @@ function place(beliefs, links, width) {
   return [places, top - 38];
 }
 
-/** The graph of `beliefs` and `links` ({from, to, type}); `against` holds the ids that contradict. */
+// The graph, and as a list for a screen reader, of `beliefs` and `links` ({from, to, type}); `against` holds the ids that contradict.
 export function graph(beliefs, links, against = new Set()) {
-  return followed((width) => {
+  const words = (one) => `${one.text} (${percent(one.confidence)} sure${against.has(one.id) ? ', contradicted' : ''})`;
+  const texts = new Map(beliefs.map((one) => [one.id, one.text]));
+  const read = h('ul.visually-hidden', beliefs.map((one) => h('li', words(one), links
+    .filter(({ from }) => from === one.id).map(({ to, type }) => `; ${type}: ${texts.get(to)}`))));
+  return [read, followed((width) => {
     const [places, height] = place(beliefs, links, width);
-    const root = svg('svg', { width, height, role: 'img', 'aria-label': `${beliefs.length} beliefs and ${links.length} dependencies` });
-    const words = [];
+    const root = svg('svg', { width, height, ...HIDDEN });
+    const labels = [];
     let lowest = height;
     for (const link of links) {
       const [from, to] = [places.get(link.from), places.get(link.to)];
@@ -84,23 +87,24 @@ export function graph(beliefs, links, against = new Set()) {
       root.append(svg('path', { d: path, class: bad ? 'edge against' : 'edge', 'stroke-dasharray': STYLES[link.type] ?? '' }));
       // The word of a long line stands above the nodes that the line passes.
       const [x, y] = b.y - a.y > 60 ? [a.x + (b.x - a.x) * 0.1, a.y + 22] : [(a.x + b.x) / 2, (a.y + b.y) / 2 + (level ? bend * 0.75 : 0)];
-      words.push([x, y, bad ? '✕ contradicts' : link.type, bad]);
+      labels.push([x, y, bad ? '✕ contradicts' : link.type, bad]);
     }
     for (const { one, lines, x, y, wide, high } of places.values()) {
       const doubted = against.has(one.id);
-      root.append(svg('g', svg('title', `${one.text} (${Math.round(one.confidence * 100)} % sure${doubted ? ', contradicted' : ''})`),
+      root.append(svg('g', svg('title', words(one)),
         svg('rect', { x, y, width: wide, height: high, rx: 6, class: doubted ? 'node against' : 'node' }),
         svg('rect.trough', { x: x + 8, y: y + high - 10, width: wide - 16, height: 4, rx: 2 }),
         svg('rect', { x: x + 8, y: y + high - 10, width: Math.max(2, (wide - 16) * one.confidence), height: 4, rx: 2, fill: 'var(--accent)' }),
         lines.map((line, i) => svg('text.node-text', { x: x + 8, y: y + 17 + i * LINE }, line)),
-        svg('text.axis', { x: x + 8, y: y + high - 15 }, `${doubted ? '✕ ' : ''}${one.id} · ${Math.round(one.confidence * 100)} % sure`)));
+        svg('text.axis', { x: x + 8, y: y + high - 15 },
+          `${doubted ? '✕ ' : ''}${one.id} · ${percent(one.confidence)} sure`)));
     }
-    for (const [x, y, text, bad] of words) {
+    for (const [x, y, text, bad] of labels) {
       const wide = text.length * 6.2 + 8;
       root.append(svg('rect.edge-back', { x: x - wide / 2, y: y - 9, width: wide, height: 16 }),
         svg('text', { x, y: y + 3, 'text-anchor': 'middle', class: bad ? 'axis bad-text' : 'axis' }, text));
     }
     root.setAttribute('height', lowest);
     return [root, lowest];
-  });
+  })];
 }

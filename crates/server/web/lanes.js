@@ -1,23 +1,21 @@
 // The graph of the timeline: its columns, its lines, and the shapes of its nodes.
 
-import { h, svg } from './ui.js';
+import { h, HIDDEN, svg } from './ui.js';
 import { KINDS, kindOf } from './words.js';
 
 const LANE = 14;
 const LANES_MAX = 9;
 
-/** The columns of the graph, from the newest row down: each waits for the row that its line leads to. */
+// The columns of the graph, from the newest row down: each waits for the row that its line leads to.
 export class Lanes {
   waiting = [];
 
   get width() { return this.waiting.length; }
 
-  /** A row without a node: all lines pass. */
   pass() {
     return { lane: null, joins: [], passing: this.waiting.flatMap((id, at) => (id == null ? [] : [at])), up: false, down: false };
   }
 
-  /** A row with a node, whose line leads on to `parent`. */
   place(id, parent) {
     const own = this.waiting.flatMap((waits, at) => (waits === id ? [at] : []));
     const up = own.length > 0;
@@ -31,16 +29,14 @@ export class Lanes {
   }
 }
 
-/** The width of the graph. */
 export const graphWidth = (lanes) => Math.min(lanes, LANES_MAX) * LANE + 14;
 
 const laneColour = (lane) => `var(--c${(lane % 8) + 1})`;
 
-/** The part of the graph that belongs to one row. */
 export function graph({ place, entry, kind }, lanes, height) {
   const x = (lane) => Math.min(lane, LANES_MAX - 1) * LANE + 12;
   const middle = height > 50 ? 18 : height / 2;
-  const line = (d, lane, dashed = false) => svg('path', { d, stroke: laneColour(lane), 'stroke-dasharray': dashed ? '2 3' : null });
+  const line = (d, lane, dashed = false) => svg('path', { d, stroke: laneColour(lane), 'stroke-dasharray': dashed && '2 3' });
   const lines = place.passing.map((lane) => line(`M${x(lane)} 0V${height}`, lane));
   let node = null;
   if (place.lane != null) {
@@ -52,18 +48,16 @@ export function graph({ place, entry, kind }, lanes, height) {
       ? svg('circle.tl-now', { cx: at, cy: middle, r: 5 })
       : mark(kindOf(entry.trigger), at, middle, entry.holds_files);
   }
-  return svg('svg.tl-graph', { width: graphWidth(lanes), height, 'aria-hidden': 'true' }, svg('g', { fill: 'none', 'stroke-width': '1.8' }, lines), node);
+  return svg('svg.tl-graph', { width: graphWidth(lanes), height, ...HIDDEN }, svg('g', { fill: 'none', 'stroke-width': '1.8' }, lines), node);
 }
 
-/** The shape of a kind of checkpoint; hollow if it holds no files. */
 export function mark(kind, x, y, holdsFiles = true) {
   const { shape, colour, hollow } = KINDS[kind];
   return svg('path', { d: shape, transform: `translate(${x} ${y})`, fill: hollow || !holdsFiles ? 'var(--panel)' : colour, stroke: colour, 'stroke-width': '1.5' });
 }
 
-/** What the shapes mean. */
 export function legend() {
-  const row = (shape, says) => h('li', svg('svg', { width: 16, height: 16, 'aria-hidden': 'true' }, shape), says);
+  const row = (shape, says) => h('li', svg('svg', { width: 16, height: 16, ...HIDDEN }, shape), says);
   return h('details.tl-legend', h('summary', 'What the shapes mean'),
     h('ul', Object.entries(KINDS).map(([kind, { says }]) => row(mark(kind, 8, 8), says)),
       row(mark('work', 8, 8, false), 'Hollow: agent state only, no files')));

@@ -5,29 +5,32 @@ import { filesOf, names } from './diff.js';
 import * as failing from './failing.js';
 import { legend } from './lanes.js';
 import { comparison, href } from './route.js';
-import { badge, button, facts, fill, h, idButton, linked, time } from './ui.js';
-import { sessionLink, triggerWords } from './words.js';
+import {
+  badge, button, facts, fill, fillWith, h, idButton, linked, muted, newest, time,
+} from './ui.js';
+import { atWork, sessionLink, triggerWords } from './words.js';
 
-/** `list` is the timeline; `node` is filled. */
+// `list` is the timeline; `node` is filled.
 export class Panel {
   constructor(list) {
     this.list = list;
+    this.look = newest(list.ctx);
     this.node = h('section.tl-panel', { 'aria-label': 'Details' });
   }
 
   draw(item) {
     const { list } = this;
-    this.looking?.abort();
-    if (!item || item.kind === 'now') { fill(this.node, this.now(), legend()); return; }
+    const signal = this.look();
+    if (!item || item.kind === 'now') { fill(this.node, this.now(signal), legend()); return; }
     const entry = item.heading ?? item.entry;
-    const files = h('div.tl-files', h('p.muted', 'Looking …'));
+    const files = h('div.tl-files', muted('Looking …'));
     const before = list.before(item);
     const [from, to] = item.group ? [item.from, item.to] : [entry.parent, entry.id];
     const outcomes = list.outcomesOf(item);
     const one = !entry.spoken;
     fill(this.node,
       h('h2', list.titleOf(item)),
-      outcomes.length > 0 && h('ul.items',
+      outcomes.length && h('ul.items',
         outcomes.slice(0, 8).map((each) => h('li', failing.sign(each), ' ', h('code', each.text), failing.output(each.error)))),
       h('div.row',
         one && linked('Open', href('checkpoint', entry.id)),
@@ -40,56 +43,48 @@ export class Panel {
         ['Branch', entry.branch],
         ['Number', one && `#${entry.sequence}`],
         ['Session', entry.session_id && sessionLink(entry.session_id)],
-        ['Tags', entry.tags.length ? entry.tags.join(', ') : null],
+        ['Tags', entry.tags.length && entry.tags.join(', ')],
         ['Id', one && idButton(entry.id)],
       ]),
       h('h3', item.group ? 'Changed inside' : 'Changed since its parent'), files, legend());
-    this.looking = new AbortController();
-    const { signal } = this.looking;
-    setTimeout(async () => {
-      if (signal.aborted || list.ctx.signal.aborted) return;
-      if (!from) { fill(files, h('p.muted', 'The first checkpoint.')); return; }
-      try {
-        const diff = await api.get('/api/diff', { from, to }, { signal });
-        fill(files, fileList(diff, from, to));
-      } catch (error) {
-        if (error.name !== 'AbortError') fill(files, h('p.muted', error.message));
-      }
+    setTimeout(() => {
+      if (signal.aborted) return;
+      if (!from) { fill(files, muted('The first checkpoint.')); return; }
+      fillWith(files, () => fileList(from, to, signal));
     }, 120);
   }
 
-  now() {
+  now(signal) {
     const { list } = this;
-    if (!list.status) return [h('h2', 'Now'), h('p.muted', 'Looking …')];
+    if (!list.status) return [h('h2', 'Now'), muted('Looking …')];
     const box = h('div.tl-files');
-    const from = list.current()?.id;
+    const from = list.here();
     const { unsaved, crashed_sessions: crashed, state, reasons } = list.status;
-    const sessions = list.atWork();
+    const sessions = atWork(list.sessions);
     if (from && unsaved) {
-      this.looking = new AbortController();
-      const { signal } = this.looking;
-      fill(box, h('p.muted', 'Looking …'));
-      api.get('/api/diff', { from }, { signal }).then((diff) => fill(box, fileList(diff, from, 'now')), () => fill(box));
-    } else fill(box, h('p.muted', from ? 'Everything is saved.' : 'Nothing is saved yet.'));
+      fill(box, muted('Looking …'));
+      fillWith(box, () => fileList(from, null, signal));
+    } else fill(box, muted(from ? 'Everything is saved.' : 'Nothing is saved yet.'));
     return [
       h('h2', 'Now'),
       h('p', badge(state, { protected: 'good', degraded: 'warn' }[state] ?? 'bad'), ' ', reasons.slice(0, 2).join('; ')),
       h('h3', 'Unsaved changes'), box,
       h('h3', 'At work'),
-      sessions.length ? h('ul.stack', sessions.map((id) => h('li', sessionLink(id)))) : h('p.muted', 'No agent.'),
-      crashed.length > 0 && [h('h3', 'Crashed'), h('ul.stack', crashed.map(({ id }) => h('li', sessionLink(id, {}, 'runs'))))],
+      sessions.length ? h('ul.stack', sessions.map((id) => h('li', sessionLink(id)))) : muted('No agent.'),
+      crashed.length && [h('h3', 'Crashed'), h('ul.stack', crashed.map(({ id }) => h('li', sessionLink(id, {}, 'runs'))))],
     ];
   }
 }
 
-function fileList(diff, from, to) {
+async function fileList(from, to, signal) {
+  const diff = await api.get('/api/diff', { from, to }, { signal });
   const count = filesOf(diff).length;
   const others = [...diff.databases.map((one) => `database ${one.name}`), diff.git && 'git'].filter(Boolean);
   const learnt = diff.agents?.sessions?.[0]?.summary;
-  if (!count && !others.length) return h('p.muted', learnt ? `No files. Agents: ${learnt}.` : 'Nothing changed.');
+  if (!count && !others.length) return muted(learnt ? `No files. Agents: ${learnt}.` : 'Nothing changed.');
   return [
-    names(diff.files, { most: 20, link: (path) => comparison(from, to, { path }) }),
-    others.length > 0 && h('p', `Also: ${others.join(', ')}`),
-    h('a', { href: comparison(from, to) }, 'See the lines'),
+    names(diff.files, { most: 20, link: (path) => comparison(from, to ?? 'now', { path }) }),
+    others.length && h('p', `Also: ${others.join(', ')}`),
+    h('a', { href: comparison(from, to ?? 'now') }, 'See the lines'),
   ];
 }

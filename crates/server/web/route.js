@@ -1,7 +1,7 @@
 // Routes: `#/name/ID?key=value`. The workspace is part of each route, so a link means the same
 // for everyone who opens it.
 
-/** The token of `/#token=…`: kept for this tab and taken out of the address. */
+// The token of `/#token=…`: kept for this tab and taken out of the address.
 export function takeToken() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (found) {
@@ -12,7 +12,6 @@ export function takeToken() {
 
 export const token = () => sessionStorage.getItem('rappel.token');
 
-/** The route in the address: {name, id, query, text}. */
 export function current() {
   const text = location.hash.replace(/^#/, '');
   const [path, search = ''] = text.split(/\?(.*)/s);
@@ -24,32 +23,31 @@ function decode(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
-/** The workspace that the page shows; null is the one that the server was started in. */
+// The workspace that the page shows; null is the one that the server was started in.
 export const workspace = () => current().query.workspace || null;
 
-/**
- * The address of a route, for `href` and `navigate`: href('checkpoint', id). It keeps the
- * workspace. Values that are null, undefined or '' are left out.
- */
-export function href(name, id = null, query = {}) {
-  const values = { workspace: workspace(), ...query };
-  const given = Object.entries(values).filter(([, value]) => value != null && value !== '');
+// A path with the workspace and a query. Values that are null, undefined, false or '' are left out.
+export function address(path, query = {}) {
+  const given = Object.entries({ workspace: workspace(), ...query })
+    .filter(([, value]) => value != null && value !== '' && value !== false);
   const search = new URLSearchParams(given).toString();
-  const path = id == null ? `#/${name}` : `#/${name}/${encodeURIComponent(id)}`;
   return search ? `${path}?${search}` : path;
 }
 
-/** The address of a comparison. */
+// The address of a route, for `href` and `navigate`: href('checkpoint', id).
+export const href = (name, id = null, query = {}) =>
+  address(id == null ? `#/${name}` : `#/${name}/${encodeURIComponent(id)}`, query);
+
 export const comparison = (from, to = 'now', more = {}) => href('compare', null, { from, to, ...more });
 
-/** Goes to a route: a text as `href` makes it. */
+// Goes to a route: a text as `href` makes it.
 export function navigate(route, { replace = false } = {}) {
   const text = route.startsWith('#') ? route : `#${route}`;
   if (replace) location.replace(text);
   else location.hash = text;
 }
 
-/** Changes the query of the address and leaves the view as it is. */
+// Changes the query of the address and leaves the view as it is.
 export function setQuery(query) {
   const now = current();
   history.replaceState(history.state, '', href(now.name, now.id || null, query));

@@ -9,17 +9,14 @@ import * as failing from './failing.js';
 import { Lanes } from './lanes.js';
 import { hasWords, kindOf, ownTags, titleOf } from './words.js';
 
-/** Kinds of checkpoints that a group may fold. */
 const FOLDABLE = new Set(['work', 'mind', 'before', 'session', 'house']);
-/** So many automatic checkpoints without a prompt are folded. */
+// So many automatic checkpoints without a prompt are folded.
 const RUN_MIN = 3;
-/** At so many ends of sessions their prompts are asked for. */
+// At so many ends of sessions their prompts are asked for.
 const ENDS_MAX = 8;
 
-/**
- * The rows of a model {entries, byId, open, house, next, said}, newest first, and the number of columns.
- * With `matches`, only those entries, without groups.
- */
+// The rows of a model {entries, byId, open, house, next, said}, newest first, and the number of columns.
+// With `matches`, only those entries, without groups.
 export function rows(model, matches = null) {
   const children = countChildren(model.entries);
   const items = matches
@@ -47,7 +44,7 @@ function countChildren(entries) {
   return counts;
 }
 
-/** The nearest ancestor that has a row. One that is not loaded yet counts: its line goes on. */
+// The nearest ancestor that has a row. One that is not loaded yet counts: its line goes on.
 export function ancestor({ byId, next }, item, shown) {
   let id = item.kind === 'now' ? item.parent : byId.get(item.id)?.parent ?? null;
   while (id) {
@@ -58,7 +55,7 @@ export function ancestor({ byId, next }, item, shown) {
   return null;
 }
 
-/** `held`: id -> the outcomes that a checkpoint was the first to hold; `during`: those of a prompt's work. */
+// `held`: id -> the outcomes that a checkpoint was the first to hold; `during`: those of a prompt's work.
 function marksOf(entries, outcomes) {
   const [held, during] = [new Map(), new Map()];
   // A check is often told of twice: as a verification, and as the command that ran it.
@@ -80,7 +77,7 @@ function marksOf(entries, outcomes) {
   return { held, during };
 }
 
-/** What is known of checkpoints beyond themselves: their outcomes, and so their names. */
+// What is known of checkpoints beyond themselves: their outcomes, and so their names.
 export class Names {
   constructor(entries = [], outcomes = []) {
     Object.assign(this, marksOf(entries, outcomes));
@@ -88,17 +85,15 @@ export class Names {
     this.restores = restoresOf(entries);
   }
 
-  /** The outcomes that belong to a checkpoint; those of its whole work to a prompt. */
+  // The outcomes that belong to a checkpoint; those of its whole work to a prompt.
   outcomes({ id }) {
     return this.during.get(id) ?? this.held.get(id) ?? [];
   }
 
-  /** The outcome of the check that a checkpoint was made for. */
   check({ id, trigger }) {
     return trigger === 'verification-complete' ? this.held.get(id)?.[0] ?? null : null;
   }
 
-  /** The title: a check has its own name, a save before a restore that of its target. */
   of(entry) {
     const { id, trigger, description } = entry;
     const target = this.byId.get(this.restores.get(id));
@@ -108,7 +103,6 @@ export class Names {
   }
 }
 
-/** The names of these checkpoints. More is loaded only if they do not name themselves. */
 export async function loadNames(ctx, list) {
   const named = (one) => !one || hasWords(one.description) || !['prompt', 'verification-complete', 'pre-restore'].includes(one.trigger);
   if (list.every(named)) return new Names();
@@ -116,7 +110,7 @@ export async function loadNames(ctx, list) {
   return new Names(page.checkpoints, told.outcomes);
 }
 
-/** The prompts that made no checkpoints: session -> [{id, text, created_at}], newest first. */
+// The prompts that made no checkpoints: session -> [{id, text, created_at}], newest first.
 export async function loadPrompts(ctx, entries) {
   const parents = new Map(entries.map((one) => [one.parent, one.session_id]));
   const saved = new Set(entries.filter((one) => one.trigger === 'prompt').map((one) => one.session_id));
@@ -127,7 +121,7 @@ export async function loadPrompts(ctx, entries) {
   return Map.groupBy(all.sort((one, other) => (one.created_at < other.created_at ? 1 : -1)), (one) => one.session);
 }
 
-/** Where each save before a restore led. The next newer checkpoint, or the workspace, goes on from there. */
+// Where each save before a restore led. The next newer checkpoint, or the workspace, goes on from there.
 function restoresOf(entries) {
   const found = new Map();
   let led = entries.find((one) => one.current)?.id ?? null;
@@ -139,7 +133,6 @@ function restoresOf(entries) {
   return found;
 }
 
-/** The prompt that each entry followed, by its session: id -> the prompt's id. */
 function promptsOf(entries) {
   const found = new Map();
   const known = new Map(); // id -> the prompts before it, newest first: {session, id, before}
@@ -155,7 +148,7 @@ function promptsOf(entries) {
   return found;
 }
 
-/** Entries that follow each other in one group become one heading. */
+// Entries that follow each other in one group become one heading.
 function grouped(model, children) {
   const prompts = promptsOf(model.entries);
   const entries = model.house ? model.entries : model.entries.filter((entry) => !isHousekeeping(entry, children));
@@ -199,15 +192,13 @@ function fold({ open, byId }, run, group, children, said) {
 
 const isPlain = (entry) => !entry.current && !entry.pinned && !ownTags(entry.tags).length;
 const isFoldable = (entry, children) => FOLDABLE.has(kindOf(entry.trigger)) && isPlain(entry) && (children.get(entry.id) ?? 0) < 2;
-/** A save before a restore at which no line forks. */
+// A save before a restore at which no line forks.
 const isHousekeeping = (entry, children) => entry.trigger === 'pre-restore' && isPlain(entry) && (children.get(entry.id) ?? 0) < 2;
 
-/** The checkpoint with files at or before this one. */
 function holder(byId, id) {
   while (byId.get(id)?.holds_files === false) id = byId.get(id).parent;
   return id ?? null;
 }
 
-/** How often files were changed. One file may be among them many times. */
 const sum = (run) => run.filter((one) => one.changed && one.trigger !== 'prompt')
   .reduce((total, { changed }) => total + changed.added + changed.modified + changed.deleted, 0);

@@ -3,17 +3,15 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/**
- * An element: h('p.note.warn', {title: 'more'}, 'text', child, [children], null). An attribute that
- * is null or false is left out; `onclick` and the like take a function, `style` and `dataset` an
- * object. Addresses must be our own: `#…` or `/…`. Data must come as text, never as a bare object.
- */
+// An element: h('p.note.warn', {title: 'more'}, 'text', child, [children], null). What is null, false
+// or 0 is left out: numbers are shown by number(); `onclick` and the like take a function, `style` and `dataset` an
+// object. Addresses must be our own: `#…` or `/…`. Data must come as text, never as a bare object.
 export function h(name, ...parts) {
   const [tag, ...classes] = name.split('.');
   return build(document.createElement(tag), classes, parts);
 }
 
-/** The same in SVG. */
+// The same in SVG.
 export function svg(name, ...parts) {
   const [tag, ...classes] = name.split('.');
   return build(document.createElementNS(SVG, tag), classes, parts);
@@ -30,7 +28,10 @@ function build(node, classes, parts) {
     } else if (name === 'style') for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
     else if (name === 'dataset') Object.assign(node.dataset, value);
     else if (name === 'href' && !/^(#|\/(?![/\\]))/.test(value)) continue;
-    else node.setAttribute(name, value === true ? '' : String(value));
+    else {
+      const shown = name === 'title' || name === 'aria-label';
+      node.setAttribute(name, value === true ? '' : shown ? plain(value) : String(value));
+    }
   }
   add(node, parts);
   return node;
@@ -38,61 +39,60 @@ function build(node, classes, parts) {
 
 function add(node, children) {
   for (const child of children) {
-    if (child == null || child === false) continue;
+    if (child == null || child === false || child === 0) continue;
     if (Array.isArray(child)) add(node, child);
     else if (child instanceof Node) node.append(child);
-    else node.append(plain(String(child)));
+    else node.append(plain(child));
   }
 }
 
-/** Text with control characters made visible, so that terminal escapes and turned-around text show. */
+const CONTROLS =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+// Text with control characters made visible, so that terminal escapes and turned-around text show.
 export function plain(text) {
-  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => {
-    const code = c.codePointAt(0);
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+  return String(text).replace(CONTROLS, (c) => {
+    const code = c.codePointAt(0).toString(16);
+    return code.length < 3 ? `\\x${code.padStart(2, '0')}` : `\\u${code.padStart(4, '0')}`;
   });
 }
 
-/** Replaces what a node holds. */
 export function fill(node, ...children) {
   node.replaceChildren();
   add(node, children);
   return node;
 }
 
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
-const SECONDS = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const DAY = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
-const YEAR = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+const format = (parts) => {
+  const made = new Intl.DateTimeFormat(undefined, parts);
+  return (when) => made.format(new Date(when));
+};
+export const exact = format({ dateStyle: 'full', timeStyle: 'long' });
+export const clock = format({ hour: '2-digit', minute: '2-digit' });
+export const seconds = format({ hour: '2-digit', minute: '2-digit', second: '2-digit' });
+export const day = format({ month: 'short', day: 'numeric' });
+const year = format({ year: 'numeric', month: 'short', day: 'numeric' });
 
-/** How long ago, in words: `3 min ago`, `yesterday 14:02`. */
 export function ago(when, now = new Date()) {
   const at = new Date(when);
-  const seconds = Math.round((now - at) / 1000);
-  if (Math.abs(seconds) < 10) return 'just now';
-  if (seconds < 0) return `in ${duration(-seconds * 1000)}`;
-  if (seconds < 60) return `${seconds} s ago`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  const passed = Math.round((now - at) / 1000);
+  if (Math.abs(passed) < 10) return 'just now';
+  if (passed < 0) return `in ${duration(-passed * 1000)}`;
+  if (passed < 60) return `${passed} s ago`;
+  if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
   const midnight = new Date(now).setHours(0, 0, 0, 0);
-  if (at >= midnight || seconds < 6 * 3600) return `${Math.floor(seconds / 3600)} h ago`;
-  if (at >= midnight - 86_400_000) return `yesterday ${CLOCK.format(at)}`;
-  return at.getFullYear() === now.getFullYear() ? `${DAY.format(at)} ${CLOCK.format(at)}` : YEAR.format(at);
+  if (at >= midnight || passed < 6 * 3600) return `${Math.floor(passed / 3600)} h ago`;
+  if (at >= midnight - 86_400_000) return `yesterday ${clock(at)}`;
+  return at.getFullYear() === now.getFullYear() ? `${day(at)} ${clock(at)}` : year(at);
 }
 
-/** A time: in words, the exact one on hover. It stays right while the page is open. */
 export function time(when, attrs = {}) {
   if (!when) return h('span', attrs, '–');
   return h('time', { datetime: when, title: exact(when), ...attrs }, ago(when));
 }
 
-export const exact = (when) => EXACT.format(new Date(when));
-/** The local hour and minute. */
-export const clock = (when) => CLOCK.format(new Date(when));
-/** The same with seconds. */
-export const seconds = (when) => SECONDS.format(new Date(when));
-/** A moment to the second; the whole date on hover. */
-export const moment = (when) => h('time.mono.nowrap', { datetime: when, title: exact(when), 'data-fixed': true }, seconds(when));
+export const moment = (when) =>
+  h('time.mono.nowrap', { datetime: when, title: exact(when), 'data-fixed': true }, seconds(when));
 
 setInterval(() => {
   for (const node of document.querySelectorAll('main time[datetime]:not([data-fixed])')) {
@@ -101,7 +101,6 @@ setInterval(() => {
   }
 }, 10_000);
 
-/** `1.5 MiB`. */
 export function bytes(count) {
   if (count == null) return '–';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -110,7 +109,7 @@ export function bytes(count) {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** `1 min 20 s`, from milliseconds. */
+// `1 min 20 s`, from milliseconds.
 export function duration(ms) {
   if (ms == null) return '–';
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -122,36 +121,48 @@ export function duration(ms) {
   return `${Math.floor(s / unit)} ${name}${rest ? ` ${rest} ${small}` : ''}`;
 }
 
+export const percent = (value) => `${Math.round(value * 100)} %`;
+
+export const ms = (when) => new Date(when).getTime();
+
 export const number = (value) => (value == null ? '–' : Number(value).toLocaleString());
 
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+// `End of day`, from `end-of-day`.
+export const inWords = (name) => capital(name.replaceAll('-', ' '));
 
-/** `1 file`, `3 files`, `2 entries`. */
-export function plural(count, one, many = `${one}s`) {
+// `1 file`, `3 files`, `2 entries`, of a number or a list.
+export function plural(counted, one, many = `${one}s`) {
+  const count = counted?.length ?? counted;
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
-/** The short form of an id, for reading; the whole one belongs in `title`. */
+export const muted = (...words) => h('p.muted', words);
+
+// The last line of a list that was cut: `… and 12 more`.
+export const more = (count, shown) =>
+  count > shown && h('li.muted', `… and ${number(count - shown)} more`);
+
+// The short form of an id, for reading; the whole one belongs in `title`.
 export const short = (id) => (/^(chk|checkpoint)[_-]/.test(id) && id.length > 16 ? `${id.slice(0, 12)}…` : id);
 
-/** button('Restore', {onclick, kind: 'primary' | 'danger' | 'plain', key: 'r', disabled, title}). */
-export function button(label, { kind = '', key = null, ...attrs } = {}) {
-  return h('button', { type: 'button', class: kind, ...attrs }, label, key && h('kbd', { 'aria-hidden': 'true' }, key));
-}
+// For what only repeats in a sign or a shape what words beside it say.
+export const HIDDEN = { 'aria-hidden': 'true' };
 
-/** A link that looks like a button. */
-export function linked(label, to, { kind = '', key = null, ...attrs } = {}) {
-  return h('a.button', { class: kind, href: to, ...attrs }, label, key && h('kbd', { 'aria-hidden': 'true' }, key));
-}
+// button('Restore', {onclick, kind: 'primary' | 'danger' | 'plain', key, disabled, title}).
+export const button = (label, { kind = '', key = null, ...attrs } = {}) => h('button',
+  { type: 'button', class: kind, 'aria-keyshortcuts': key, ...attrs }, label, key && h('kbd', HIDDEN, key));
 
-/** A box to tick: tick(words, checked, (on) => …). `more` are attributes of the box. */
+export const linked = (label, to, { kind = '', key = null, ...attrs } = {}) => h('a.button',
+  { class: kind, href: to, 'aria-keyshortcuts': key, ...attrs }, label, key && h('kbd', HIDDEN, key));
+
 export function tick(words, checked, change, more = {}, title = null) {
   const box = h('input', { type: 'checkbox', onchange: () => change(box.checked), ...more });
   box.checked = checked;
   return h('label.tick', { title }, box, words);
 }
 
-/** Buttons of which one is pressed: segmented(label, [[value, words]], value, (value) => …). */
+// Buttons of which one is pressed: segmented(label, [[value, words]], value, (value) => …).
 export function segmented(label, choices, value, change) {
   const box = h('div.segmented', { role: 'group', 'aria-label': label });
   const draw = () => fill(box, choices.map(([one, words]) => button(words, {
@@ -167,18 +178,18 @@ export function segmented(label, choices, value, change) {
   return box;
 }
 
-/** A sign that says nothing to a screen reader: words beside it do. */
-export const sign = (text, kind = 'muted') => h('span.sign', { class: kind, 'aria-hidden': 'true' }, text);
+// A sign that says nothing to a screen reader: words beside it do.
+export const sign = (text, kind = 'muted') => h('span.sign', { class: kind, ...HIDDEN }, text);
 
-/** A button that copies a text and says so. */
 export const copy = (label, text) => button(label, { title: text, onclick: () => copyText(text) });
 
-/** An id that a click copies. */
 export const idButton = (id) => button(id, {
   kind: 'id plain small mono', title: 'Copy the id', 'aria-label': `Copy ${id}`, onclick: () => copyText(id),
 });
 
-export async function copyText(text) {
+// Copies a text as one line: it may go into a shell, which would run each line.
+export async function copyText(what) {
+  const text = plain(what).replace(/[\t\n]/g, ' ');
   try {
     await navigator.clipboard.writeText(text);
     toast('Copied.');
@@ -191,17 +202,15 @@ export async function copyText(text) {
   }
 }
 
-/** A command to type, with a copy button. */
 export function command(text) {
   return h('span.command', h('code', text), button('Copy', { kind: 'plain small', 'aria-label': `Copy ${text}`, onclick: () => copyText(text) }));
 }
 
-/** What an empty view shows: one sentence, and the first command to type. */
 export function empty(text, first = null) {
   return h('div.empty', h('p', text), first && command(first));
 }
 
-/** An error and what to do. `retry` is a function for a button. */
+// An error and what to do. `retry` is a function for a button.
 export function failure(error, retry = null) {
   return h('div.failure', { role: 'alert' },
     h('p', h('strong', error.message || 'Something went wrong.')),
@@ -209,15 +218,14 @@ export function failure(error, retry = null) {
     retry && button('Try again', { onclick: retry }));
 }
 
-/** A sentence in which `…` is a command or a name. */
 export function prose(text) {
   return String(text).split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? h('code', part) : part));
 }
 
-/** A label of one word: badge('crashed', 'bad'). Kinds: good, warn, bad, info, none. */
+// A label of one word: badge('crashed', 'bad'). Kinds: good, warn, bad, info, none.
 export const badge = (text, kind = '', attrs = {}) => h('span', { class: `badge ${kind}`, ...attrs }, text);
 
-/** A table: table([{name, cell: row => …, class, number: true}], rows, {caption, empty}). */
+// A table: table([{name, cell: row => …, class, number: true}], rows, {caption, empty}).
 export function table(columns, rows, { caption = null } = {}) {
   const cell = (column, row) => h('td', { class: [column.class, column.number && 'number'].filter(Boolean).join(' ') || null }, column.cell(row));
   return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': caption ?? 'Table' }, h('table',
@@ -226,39 +234,36 @@ export function table(columns, rows, { caption = null } = {}) {
     h('tbody', rows.map((row) => h('tr', columns.map((c) => cell(c, row)))))));
 }
 
-/** Names and values: facts([['Branch', 'main'], …]). Pairs without a value are left out. */
+// Names and values: facts([['Branch', 'main'], …]). Pairs without a value are left out.
 export function facts(pairs) {
-  return h('dl.facts', pairs.filter((p) => p?.[1] || p?.[1] === 0).map(([name, value]) => h('div', h('dt', name), h('dd', value))));
+  return h('dl.facts', pairs.filter((p) => p?.[1]).map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 }
 
-/** A part of a page with a heading. */
 export function section(title, ...children) {
   const id = `s-${Math.random().toString(36).slice(2, 8)}`;
   return h('section.card', { 'aria-labelledby': id }, h('h2', { id }, title), children);
 }
 
-/** The head of a view: its title, a line below it, and actions. */
+// The head of a view: its title, a line below it, and actions.
 export function head(title, sub = null, ...actions) {
   return h('div.head', h('div', h('h1', title), sub && h('p.sub', sub)), actions.length ? h('div.actions', actions) : null);
 }
 
-/** How far a job is: {node, show(job)}. */
+// How far a job is: {node, show(job)}.
 export function progress(title) {
   const bar = h('progress', { 'aria-label': title });
   const words = h('p', { role: 'status' }, 'Starting …');
   const show = (job) => {
     const { phase, done = 0, total } = job.progress ?? {};
-    fill(words, `${capital(phase?.replaceAll('-', ' ') ?? 'at work')} … ${total ? `${number(done)} of ${number(total)}` : ''}`);
+    fill(words, `${inWords(phase ?? 'at work')} … ${total ? `${number(done)} of ${number(total)}` : ''}`);
     if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute('value');
   };
   return { node: h('div.stack', h('strong', title), words, bar), show };
 }
 
-/** A field to search in: search('Filter files', (text) => …). */
 export const search = (label, change, more = {}) => h('input',
   { type: 'search', placeholder: label, 'aria-label': label, oninput: (event) => change(event.target.value.trim()), ...more });
 
-/** A modal dialog. `make(body, close)` fills it; actions are buttons. Escape closes it. */
 export function dialog(title, make, actions = () => []) {
   const body = h('div.dialog-body');
   const box = h('dialog', { 'aria-label': title });
@@ -277,7 +282,6 @@ export function dialog(title, make, actions = () => []) {
   return close;
 }
 
-/** Asks for a line of text: ask('Add a tag', 'Tag', '') answers it, or null. */
 export function ask(title, label, value = '', { ok = 'Save', long = false } = {}) {
   return new Promise((answer) => {
     let said = null;
@@ -291,7 +295,6 @@ export function ask(title, label, value = '', { ok = 'Save', long = false } = {}
   });
 }
 
-/** Asks for a yes: confirm('Delete it?', 'It can be brought back for a day.', 'Delete'). */
 export function confirm(title, content, ok, { kind = 'danger', disabled = false } = {}) {
   return new Promise((answer) => {
     let said = false;
@@ -304,7 +307,7 @@ export function confirm(title, content, ok, { kind = 'danger', disabled = false 
   });
 }
 
-/** A short note at the edge: toast('Saved.', {kind: 'bad', action: ['Undo', fn]}). */
+// A short note at the edge: toast('Saved.', {kind: 'bad', action: ['Undo', fn]}).
 export function toast(text, { kind = '', action = null } = {}) {
   const note = h('div', { class: `toast ${kind}` }, h('span', text));
   if (action) note.append(button(action[0], { kind: 'small', onclick: () => { note.remove(); action[1](); } }));
@@ -314,7 +317,7 @@ export function toast(text, { kind = '', action = null } = {}) {
   return note;
 }
 
-/** Runs an action and shows why it failed. Answers undefined then. */
+// Runs an action and shows why it failed. Answers undefined then.
 export async function attempt(work) {
   try {
     return await work();
@@ -324,3 +327,28 @@ export async function attempt(work) {
     return undefined;
   }
 }
+
+// Fills a box with what `work` answers, or with why it failed and a button to try again.
+export async function fillWith(box, work) {
+  try {
+    fill(box, await work());
+  } catch (error) {
+    if (error.name !== 'AbortError') fill(box, failure(error, () => fillWith(box, work)));
+  }
+}
+
+// Makes signals for calls of which only the newest counts: each ends the one before.
+export function newest(ctx) {
+  let now = null;
+  const end = () => now?.abort();
+  ctx.onLeave(end);
+  return () => {
+    end();
+    now = new AbortController();
+    return now.signal;
+  };
+}
+
+// A slider from 1 to `last`: slider('Step', 9, 1, (value) => …).
+export const slider = (label, last, value, move) => h('input', { type: 'range', min: 1, max: last, value,
+  'aria-label': label, oninput: (event) => move(Number(event.target.value)) });

@@ -3,22 +3,28 @@
 import { get, session as sessionAt } from '../api.js';
 import { fileSign } from '../diff.js';
 import { href } from '../route.js';
-import { attempt, badge, button, bytes, empty, fill, h, head, linked, moment, number, plural, sign } from '../ui.js';
+import {
+  badge, button, bytes, empty, fillWith, fill, h, head, linked, moment, more, muted, newest, number,
+  plural, sign, slider,
+} from '../ui.js';
 import { checkpointLink, MARKS, triggerWords } from '../words.js';
 
 const SHOWN = 60;
-/** So long a step is shown while it plays, in milliseconds. */
+const FILES = 300;
+// Of so many steps the lists of files are kept.
+const SEEN = 8;
+// So long a step is shown while it plays, in milliseconds.
 const PACE = 900;
+const FORK = / of fork \d+/;
 const CALLS = new Set(['tool', 'tool-started', 'tool-finished', 'command']);
 const failed = (step) => (/^\S+ failed/.test(step.title) && CALLS.has(step.kind)) || /^\[-?[1-9]\d*\]/.test(step.title) || step.title.startsWith('verification failed');
 const signOf = (step) => (failed(step) ? '✗' : MARKS[step.kind] ?? '·');
-/** `[101] make` is a command and its exit code. The JSON of a result is in the detail. */
+// `[101] make` is a command and its exit code. The JSON of a result is in the detail.
 const titled = (step) => step.title.replace(/^\[(-?\d+)\] (.*)$/s, (all, code, text) => (step.kind === 'command' ? `${text} (exit code ${code})` : all))
-  .replace(/^(\S+ finished): [{[].*$/s, '$1').replace(/ of fork \d+/, '')
+  .replace(/^(\S+ finished): [{[].*$/s, '$1').replace(FORK, '')
   .replace(/^checkpoint \(([a-z-]+)\) .*$/s, (_, trigger) => `checkpoint: ${triggerWords(trigger)}`);
 const word = (kind) => kind.replaceAll('-', ' ');
 
-/** The calls up to a step: one for each call, with how it ended by then. */
 function callsOf(steps) {
   const calls = new Map();
   for (const step of steps) {
@@ -37,7 +43,6 @@ const STATES = { running: ['▶ running', 'info'], done: ['✓ done', 'good'], f
 
 const CHANGES = { '+': 'added', '~': 'modified', '-': 'deleted' };
 
-/** The paths that a step of files names: {path: change}. */
 function marksOf(step) {
   const found = new Map();
   for (const line of step?.detail.split('\n') ?? []) {
@@ -48,7 +53,7 @@ function marksOf(step) {
 }
 
 async function load(ctx) {
-  const { id } = ctx.params;
+  const { id } = ctx;
   if (!id) return h('div.view', head('Replay', 'Step through a session. Nothing changes.'),
     empty('Choose a session first: open Sessions, then Replay.', 'rappel replay latest'));
   const [all, session] = await Promise.all([get(sessionAt(id, '/replay'), { checkpoint: ctx.query.checkpoint }, ctx), get(sessionAt(id), {}, ctx)]);
@@ -58,7 +63,7 @@ async function load(ctx) {
   let now = Math.min(steps.length, Math.max(1, (Number(ctx.query.step) || first) - first + 1));
   let playing = null;
 
-  const slider = h('input', { type: 'range', min: '1', max: String(steps.length), value: String(now), 'aria-label': 'Step' });
+  const scrubber = slider('Step', steps.length, now, (to) => { stop(); go(to); });
   const where = h('p.where', { role: 'status' });
   const play = button('▶ Play', { title: 'Play or pause (Space)', onclick: () => toggle() });
   const card = h('div.card.current-step');
@@ -85,9 +90,9 @@ async function load(ctx) {
     if (box) box.scrollTop = Math.max(0, here.offsetTop - box.clientHeight / 2);
   };
 
-  const seen = new Map();
+  const seen = new Map(); // the newest lists of files
   let shownKey = null;
-  let asking = null;
+  const asking = newest(ctx);
   const drawFiles = () => {
     let key = -1;
     for (let i = now - 1; i >= 0; i -= 1) if (steps[i].kind === 'files' || steps[i].checkpoint) { key = i; break; }
@@ -96,45 +101,48 @@ async function load(ctx) {
     if (whole === shownKey) return;
     shownKey = whole;
     const show = (found) => {
-      if (!found) { fill(files, h('p.muted', 'No checkpoint holds the files of this moment.')); return; }
+      if (!found) return muted('No checkpoint holds the files of this moment.');
       const marks = marksOf(changed);
       const gone = [...marks].filter(([, mark]) => mark === 'deleted').map(([path]) => ({ kind: 'file', path }));
-      const entries = [...found.entries.filter((one) => one.kind !== 'directory'), ...gone];
+      const saved = found.entries.filter((one) => one.kind !== 'directory');
+      const entries = [...saved, ...gone];
       entries.sort((a, b) => marks.has(b.path) - marks.has(a.path) || (a.path < b.path ? -1 : 1));
-      fill(files, h('p.sub', 'As saved in ', checkpointLink(found.checkpoint), `: ${plural(found.entries.filter((one) => one.kind !== 'directory').length, 'file')}`),
-        h('ul.files.mono', entries.slice(0, 300).map((one) => {
-          const mark = marks.get(one.path);
-          return h('li', { class: mark ? 'strong' : null },
-            mark ? fileSign(mark) : h('span.file-mark'), h('span', { class: mark === 'deleted' ? 'grow gone' : 'grow' }, one.path), h('span.muted.number', one.size == null ? '' : bytes(one.size)));
-        }), entries.length > 300 && h('li.muted', `… and ${number(entries.length - 300)} more`)));
+      return [h('p.sub', 'As saved in ', checkpointLink(found.checkpoint), `: ${plural(saved, 'file')}`),
+        h('ul.files.mono', entries.slice(0, FILES).map(({ path, size }) => {
+          const mark = marks.get(path);
+          return h('li', { class: mark && 'strong' },
+            mark ? fileSign(mark) : h('span.file-mark'),
+            h('span', { class: mark === 'deleted' ? 'grow gone' : 'grow' }, path),
+            h('span.muted.number', size == null ? '' : bytes(size)));
+        }), more(entries.length, FILES))];
     };
-    if (seen.has(key)) { show(seen.get(key)); return; }
-    asking?.abort();
-    asking = new AbortController();
-    const { signal } = asking;
-    attempt(async () => {
-      const found = await get(sessionAt(id, `/replay/${steps[now - 1].number}`), { files: true, checkpoint: ctx.query.checkpoint }, { signal });
-      seen.set(key, found.files);
-      show(found.files);
+    // An answer to an earlier step must not come after this one.
+    const signal = asking();
+    const address = sessionAt(id, `/replay/${steps[now - 1].number}`);
+    const query = { files: true, checkpoint: ctx.query.checkpoint };
+    fillWith(files, async () => {
+      if (!seen.has(key)) seen.set(key, (await get(address, query, { signal })).files);
+      if (seen.size > SEEN) seen.delete(seen.keys().next().value);
+      return show(seen.get(key));
     });
   };
 
   const draw = () => {
     const step = steps[now - 1];
-    slider.value = String(now);
+    scrubber.value = now;
     fill(where, 'Step ', h('strong', number(step.number)), ` of ${number(all.total)} · `, moment(step.at));
     fill(card, h('div.row', badge(`${signOf(step)} ${word(step.kind)}`, failed(step) ? 'bad' : ''),
-      h('strong.grow', titled(step)), step.event > 0 && h('a',
-      { href: href('session', id, { event: step.event }) }, 'What it knew then')), h('pre.output', step.detail.replace(/ of fork \d+/, '') || 'It says no more than that.'));
+      h('strong.grow', titled(step)), step.event && h('a',
+      { href: href('session', id, { event: step.event }) }, 'What it knew then')), h('pre.output', step.detail.replace(FORK, '') || 'It says no more than that.'));
     const past = steps.slice(0, now);
     const thought = past.filter((one) => one.kind === 'thought' || one.kind === 'prompt').reverse();
     fill(thoughts, thought.length ? h('ul.items',
-      thought.slice(0, SHOWN).map((one) => h('li', { class: one === step ? 'now' : null },
-      h('div.row', badge(`${signOf(one)} ${one.kind}`, one.kind === 'prompt' ? 'info' : ''), moment(one.at)), h('p', one.detail)))) : h('p.muted', 'No thought yet.'));
+      thought.slice(0, SHOWN).map((one) => h('li', { class: one === step && 'now' },
+      h('div.row', badge(`${signOf(one)} ${one.kind}`, one.kind === 'prompt' ? 'info' : ''), moment(one.at)), h('p', one.detail)))) : muted('No thought yet.'));
     const made = callsOf(past).reverse();
     fill(calls, made.length ? h('ul.items', made.slice(0,
       SHOWN).map((one) => h('li', h('div.row', badge(...STATES[one.state]),
-      h('code.grow', one.title), moment(one.step.at)), one.state === 'failed' && h('pre.output', one.output ?? one.detail)))) : h('p.muted', 'No tool call yet.'));
+      h('code.grow', one.title), moment(one.step.at)), one.state === 'failed' && h('pre.output', one.output ?? one.detail)))) : muted('No tool call yet.'));
     drawFiles();
     drawList();
   };
@@ -156,17 +164,16 @@ async function load(ctx) {
     next();
   };
   const jump = (by) => { stop(); go(now + by); };
-  const failure = (by) => {
+  const toFailure = (by) => {
     for (let i = now - 1 + by; i >= 0 && i < steps.length; i += by) if (failed(steps[i])) { stop(); go(i + 1); return; }
   };
-  slider.addEventListener('input', () => { stop(); go(Number(slider.value)); });
   ctx.onLeave(stop);
   ctx.keys({
-    ' ': { does: 'Play or pause', run: toggle },
+    'Play or pause': { ' ': toggle },
+    'One step back or forward': { ArrowLeft: () => jump(-1), ArrowRight: () => jump(1) },
+    'To the first or last step': { Home: () => jump(-steps.length), End: () => jump(steps.length) },
+    'Next or previous failure': { n: () => toFailure(1), N: () => toFailure(-1) },
   });
-  ctx.keys('One step back or forward', { ArrowLeft: () => jump(-1), ArrowRight: () => jump(1) });
-  ctx.keys('To the first or last step', { Home: () => jump(-steps.length), End: () => jump(steps.length) });
-  ctx.keys('Next or previous failure', { n: () => failure(1), N: () => failure(-1) });
   const move = (label, words, key, by) => button(label, { 'aria-label': words, title: `${words} (${key})`, onclick: () => jump(by) });
   const pane = (title, body) => h('section.card.pane', { 'aria-label': title }, h('h2', title), body);
   const node = h('div.view.replay-view',
@@ -174,8 +181,8 @@ async function load(ctx) {
     h('div.card.scrubber',
       h('div.row', move('|◀', 'First step', 'Home', -steps.length),
         move('◀', 'One step back', '←', -1), play, move('▶', 'One step forward', '→', 1),
-        move('▶|', 'Last step', 'End', steps.length), button('✗ Next failure', { title: 'Next failure (n)', onclick: () => failure(1) })),
-      h('div', slider), where),
+        move('▶|', 'Last step', 'End', steps.length), button('✗ Next failure', { title: 'Next failure (n)', onclick: () => toFailure(1) })),
+      h('div', scrubber), where),
     card,
     h('div.panes', pane('Steps', h('div.pane-body', { tabindex: '0' }, list)), pane('Files', files), pane('Thoughts', thoughts), pane('Tool calls', calls)));
   draw();
@@ -183,4 +190,4 @@ async function load(ctx) {
   return node;
 }
 
-export default { title: (params) => `Replay ${params.id}`, load };
+export default { title: (id) => `Replay ${id}`, load };

@@ -8,13 +8,15 @@ import { comparison, href } from '../route.js';
 import { loadNames } from '../rows.js';
 import { leftAlone, nextUndo, undo, undoBar } from '../undo.js';
 import { FACETS, facetWords, placeOf, triggerWords } from '../words.js';
-import { attempt, badge, button, duration, failure, fill, h, head, linked, number, plural, progress, prose, section, tick, time } from '../ui.js';
+import {
+  attempt, badge, button, duration, failure, fill, fillWith, h, head, HIDDEN, linked, muted, newest,
+  number, plural, progress, prose, section, tick, time, toast,
+} from '../ui.js';
 
 const DELETIONS_MAX = 20;
 const PATHS_SHOWN = 500;
 const ADDRESS_MAX = 4000;
 const ACTION = { create: ['+', 'good', 'Create'], overwrite: ['~', 'info', 'Overwrite'], delete: ['−', 'bad', 'Delete'], skip: ['·', 'muted', 'Leave'] };
-/** What a conflict or warning may advise, as choices of this page. */
 const CHOICES = {
   'terminate-connections': ['terminate_connections', 'Disconnect others from databases that they hold'],
   'terminate-sessions': ['terminate_sessions', 'End other agent sessions that are running'],
@@ -23,10 +25,9 @@ const CHOICES = {
 };
 
 export default {
-  title: () => 'Restore',
-  css: true,
+  still: true,
   async load(ctx) {
-    const { checkpoint } = await api.get(api.checkpoint(ctx.params.id), {}, ctx);
+    const { checkpoint } = await api.get(api.checkpoint(ctx.id), {}, ctx);
     const facets = FACETS.filter((facet) => checkpoint.facets[facet] === 'captured' && facet !== 'process' && facet !== 'knowledge');
     const names = await loadNames(ctx, [checkpoint]);
     const page = new Restore(ctx, checkpoint, facets, placeOf(checkpoint, names.of(checkpoint)));
@@ -39,6 +40,7 @@ class Restore {
   constructor(ctx, checkpoint, facets, place) {
     Object.assign(this, { ctx, checkpoint, facets, report: null, all: null });
     this.address = api.checkpoint(checkpoint.id, '/restore');
+    this.asking = newest(ctx);
     const asked = (ctx.query.only ?? '').split(',').filter(Boolean);
     this.chosen = new Set(asked.length ? facets.filter((facet) => asked.includes(facet)) : facets);
     this.unticked = new Set(listed(ctx.query.except)); // files that stay as they are
@@ -52,10 +54,15 @@ class Restore {
       head(this.heading, [triggerWords(checkpoint.trigger), ' · ', time(checkpoint.created_at), ' · ', h('a.mono', { href: href('checkpoint', checkpoint.id) }, checkpoint.id)]),
       this.body);
     ctx.keys({
-      Escape: { does: 'Back to the timeline, nothing is changed',
-        run: () => !['running', 'undoing'].includes(this.state) && ctx.navigate(href('timeline', null, { at: checkpoint.id })) },
+      'Back to the timeline, nothing is changed': { Escape: () => {
+        if (['running', 'undoing'].includes(this.state)) return;
+        ctx.go('timeline', null, { at: checkpoint.id });
+      } },
     });
-    ctx.on('checkpoint restore.undone restore.redone restore.done', () => { if (this.state === 'done') this.checkUndo(); });
+    ctx.on('checkpoint restore.undone restore.redone restore.done reset', () => {
+      if (this.state === 'done') this.checkUndo();
+      this.drawBar?.();
+    });
   }
 
   request() {
@@ -66,17 +73,16 @@ class Restore {
     return body;
   }
 
-  /** The files of the whole plan that are ticked. */
   get ticked() {
     return (this.all ?? []).map((one) => one.path).filter((path) => !this.unticked.has(path));
   }
 
-  /** Whether only a few files are picked. Then nothing but these is restored. */
+  // Whether only a few files are picked. Then nothing but these is restored.
   get picks() {
     return this.chosen.has('files') && this.all != null && this.unticked.size > this.ticked.length;
   }
 
-  /** Keeps what is chosen in the address, if it is not too long for one. */
+  // Keeps what is chosen in the address, if it is not too long for one.
   keep() {
     const { only = [], paths = [], except = [] } = this.request();
     const text = [paths, except].map((list) => list.join('\n')).map((all) => (all.length < ADDRESS_MAX ? all : ''));
@@ -107,12 +113,10 @@ class Restore {
     this.draw();
   }
 
-  /** Offers what would help as options. */
   advise(advice) {
     for (const { kind } of advice) if (CHOICES[kind]) this.advised.set(...CHOICES[kind]);
   }
 
-  /** Plans again, and shows that it does. */
   async again() {
     this.body.classList.add('busy');
     this.keep();
@@ -128,10 +132,11 @@ class Restore {
     if (this.error) { fill(this.body, this.choices(), failure(this.error, () => this.again())); return; }
     const nothing = report && !report.actions.length && !report.details?.length && !report.sessions?.length && !report.tables?.length;
     const bar = h('div');
-    if (nothing) undoBar(this.ctx).then((found) => fill(bar, found));
+    this.drawBar = nothing ? async () => fill(bar, await undoBar(this.ctx)) : null;
+    this.drawBar?.();
     fill(this.body,
       this.ctx.query.before && h('p.note', 'This is the state before ', h('code', this.ctx.query.before), ' failed.'),
-      h('p.muted', 'Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
+      muted('Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
       report?.conflicts.map((one) => h('div.note.bad', { role: 'alert' }, h('strong', `Conflict: ${one.path}`), h('p', prose(one.reason)))),
       report && warnings(report),
       nothing && bar,
@@ -144,7 +149,7 @@ class Restore {
     this.settle(focus, place);
   }
 
-  /** Puts the focus and the list back where they were before a new plan was drawn. */
+  // Puts the focus and the list back where they were before a new plan was drawn.
   settle(focus, place) {
     const list = this.body.querySelector('.rs-files');
     if (list) list.scrollTop = place;
@@ -163,8 +168,8 @@ class Restore {
     };
     return section('What to restore',
       h('div.row.rs-ticks', { role: 'group', 'aria-label': 'Parts' }, this.facets.map(part)),
-      this.picks && h('p.muted', 'With a few files chosen, only these files are restored.'),
-      this.advised.size > 0 && h('div.stack.rs-options', { role: 'group', 'aria-label': 'Options' }, [...this.advised].map(option)));
+      this.picks && muted('With a few files chosen, only these files are restored.'),
+      this.advised.size && h('div.stack.rs-options', { role: 'group', 'aria-label': 'Options' }, [...this.advised].map(option)));
   }
 
   summary() {
@@ -172,15 +177,14 @@ class Restore {
     const { files, git, databases, agents, worktrees } = this.report.summary;
     const cell = (words, kind) => h('li', badge(words, kind));
     return section('The plan', h('ul.row',
-      files.create > 0 && cell(`create ${plural(files.create, 'file')}`, 'good'),
-      files.overwrite > 0 && cell(`overwrite ${plural(files.overwrite, 'file')}`, 'info'),
-      files.delete > 0 && cell(`delete ${plural(files.delete, 'file')}`, 'bad'),
-      files.skip > 0 && cell(`leave ${plural(files.skip, 'file')}`),
+      files.create && cell(`create ${plural(files.create, 'file')}`, 'good'),
+      files.overwrite && cell(`overwrite ${plural(files.overwrite, 'file')}`, 'info'),
+      files.delete && cell(`delete ${plural(files.delete, 'file')}`, 'bad'),
+      files.skip && cell(`leave ${plural(files.skip, 'file')}`),
       git && cell(`git: ${git === '1 ref moved' ? this.report.details[0] : git}`, 'warn'), databases && cell(`databases: ${databases}`, 'warn'),
       agents && cell(`agents: ${agents}`, 'info'), worktrees && cell(`work trees: ${worktrees}`, 'warn')));
   }
 
-  /** The files of the whole plan, with a tick each. */
   files() {
     const list = this.all ?? filesOf(this.report);
     if (!list.length || !this.chosen.has('files')) return null;
@@ -188,7 +192,7 @@ class Restore {
     const row = (one) => {
       const [sign, kind, says] = ACTION[one.action] ?? ACTION.skip;
       const change = (on) => { if (on) this.unticked.delete(one.path); else this.unticked.add(one.path); this.again(); };
-      const words = [h('span.rs-sign', { class: kind, 'aria-hidden': 'true' }, sign), h('span.mono', one.path)];
+      const words = [h('span.rs-sign', { class: kind, ...HIDDEN }, sign), h('span.mono', one.path)];
       return h('li', tick(words, !this.unticked.has(one.path), change, { dataset: { focus: `path ${one.path}` } }), h('span.muted', `${says}: ${one.reason}`));
     };
     return section(`Files (${number(this.ticked.length)} of ${number(list.length)})`,
@@ -198,14 +202,13 @@ class Restore {
         linked('See the lines', comparison(this.checkpoint.id, 'now', { plan: 'yes' }),
           { kind: 'small', title: 'What changed since the checkpoint: the restore takes it back' })),
       h('ul.rs-files', list.slice(0, PATHS_SHOWN).map(row)),
-      list.length > PATHS_SHOWN && h('p.muted', `and ${plural(list.length - PATHS_SHOWN, 'more file')}. Their ticks follow “All” and “None”.`));
+      list.length > PATHS_SHOWN && muted(`and ${plural(list.length - PATHS_SHOWN, 'more file')}. Their ticks follow “All” and “None”.`));
   }
 
   others() {
     return h('div.grid', part('Git', this.report.details), part('Database tables', this.report.tables?.map((line) => line.replace(': deleted (', ': table dropped ('))), part('Agent sessions', this.report.sessions));
   }
 
-  /** Databases, refs and many deletions ask for the workspace's name. */
   confirm() {
     const { files, git, databases } = this.report?.summary ?? { files: {} };
     const { name } = this.checkpoint.workspace;
@@ -213,23 +216,30 @@ class Restore {
     const why = [changes && `changes ${changes}`, files.delete > DELETIONS_MAX && `deletes ${plural(files.delete, 'file')}`].filter(Boolean);
     const blocked = this.report?.conflicts.length > 0;
     const go = button('Restore', { kind: 'primary', disabled: !this.report || blocked || why.length > 0, dataset: { focus: 'go' }, onclick: () => this.restore() });
-    const field = h('input', { id: 'rs-name', autocomplete: 'off', autocapitalize: 'off',
-      spellcheck: 'false', 'aria-describedby': 'rs-why', dataset: { focus: 'name' } });
-    field.addEventListener('input', () => { go.disabled = blocked || field.value.trim() !== name; });
-    field.addEventListener('keydown', (event) => { if (event.key === 'Enter' && !go.disabled) this.restore(); });
+    const field = h('input', {
+      id: 'rs-name', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false',
+      'aria-describedby': 'rs-why', dataset: { focus: 'name' },
+      oninput: () => { go.disabled = field.value.trim() !== name; },
+      onkeydown: (event) => { if (event.key === 'Enter') go.click(); },
+    });
     return h('div.card.rs-go',
-      blocked && h('p', 'Something is in the way. End it and look again, or leave out the part or file that it names.'),
-      !blocked && why.length > 0 && h('div.stack',
-        h('p', { id: 'rs-why' }, `This ${why.join(' and ')}.`), h('label', { for: 'rs-name' }, 'Type the workspace’s name ', h('strong', name), ' to go on'), field),
-      h('div.row', go, blocked && button('Look again', { onclick: () => this.again() }), linked('Cancel', href('timeline', null, { at: this.checkpoint.id }))));
+      blocked ? h('p', 'Something is in the way. End it and look again, ',
+        'or leave out the part or file that it names.')
+        : why.length && h('div.stack', h('p', { id: 'rs-why' }, `This ${why.join(' and ')}.`),
+          h('label', { for: 'rs-name' }, 'Type the workspace’s name ', h('strong', name), ' to go on'),
+          field),
+      h('div.row', go, blocked && button('Look again', { onclick: () => this.again() }),
+        linked('Cancel', href('timeline', null, { at: this.checkpoint.id }))));
   }
 
   async restore() {
     this.state = 'running';
     const bar = progress('Restoring');
     let id = null;
-    const stop = button('Cancel the restore',
-      { onclick: async () => { stop.disabled = true; const done = id && await attempt(() => api.del(`/api/jobs/${id}`)); if (!done) stop.disabled = false; } });
+    const stop = button('Cancel the restore', { onclick: async () => {
+      stop.disabled = true;
+      stop.disabled = id && await attempt(() => api.del(`/api/jobs/${id}`));
+    } });
     fill(this.body, h('div.card.stack', bar.node, h('div.row', stop)));
     const began = Date.now();
     try {
@@ -238,8 +248,10 @@ class Restore {
         bar.show(job);
       });
       this.state = 'done';
+      if (this.ctx.signal.aborted) { toast(done.text); return; }
       await this.finished(done, Date.now() - began);
     } catch (error) {
+      if (this.ctx.signal.aborted) { toast(error.message, { kind: 'bad' }); return; }
       this.state = 'planned';
       this.advise(error.advice ?? []);
       const changed = error.kind === 'conflict' && /plan/i.test(`${error.message} ${error.hint ?? ''}`);
@@ -256,30 +268,37 @@ class Restore {
       h('div', { class: `card rs-done ${report.recovery_complete ? 'ok' : ''}`, role: 'status', tabindex: '-1' },
         h('h2', report.recovery_complete ? 'Restored' : 'Restored in part'),
         h('p', report.text),
-        h('p.muted', [report.verified && 'Every written byte was read back and compared.', `It took ${duration(report.duration_ms ?? took)}.`].filter(Boolean).join(' ')),
+        muted(report.verified && 'Every written byte was read back and compared. ',
+          `It took ${duration(report.duration_ms ?? took)}.`),
         report.safety_checkpoint && h('p', 'What was there before is safe in ',
           h('a.mono', { href: href('checkpoint', report.safety_checkpoint) }, report.safety_checkpoint), '.'),
         this.undoBox),
       leftAlone(report.conflicts),
       warnings(report),
       part('Agent sessions', report.sessions),
-      report.kept?.length > 0 && section('Kept aside',
+      report.kept?.length && section('Kept aside',
         h('ul', report.kept.map((one) => h('li', h('code', one.path), ' is now at ', h('code', one.at), `: ${one.reason}`)))));
     this.body.querySelector('.rs-done').focus();
     await this.checkUndo();
   }
 
-  /** Offers undo for as long as it would take this restore back. */
+  // Offers undo for as long as it would take this restore back.
   async checkUndo() {
-    const links = [linked('To the timeline', href('timeline'))];
-    const valid = (await nextUndo(this.ctx))?.restored === this.checkpoint.id;
-    fill(this.undoBox,
-      valid && button('Undo this restore', { kind: 'primary', onclick: () => this.undo() }),
-      !valid && h('p.muted', 'It can no longer be undone here: something else happened since. The save from before is still there.'), links);
+    const signal = this.asking();
+    await fillWith(this.undoBox, async () => {
+      const step = await nextUndo({ signal });
+      return [step?.restored === this.checkpoint.id
+        ? button('Undo this restore', { kind: 'primary', onclick: () => this.undo() })
+        : muted('It can no longer be undone here: something else happened since. ',
+          'The save from before is still there.'),
+      linked('To the timeline', href('timeline'))];
+    });
   }
 
   async undo(overwrite = false) {
-    this.state = 'undoing'; // Events of the undo itself must not ask whether it is possible.
+    // Whether it is possible is not to be asked while it runs, nor told.
+    this.state = 'undoing';
+    this.asking();
     fill(this.undoBox, h('p', { role: 'status' }, 'Undoing …'));
     const done = await attempt(() => undo(overwrite));
     if (!done) { this.state = 'done'; await this.checkUndo(); return; }
@@ -287,7 +306,7 @@ class Restore {
     this.state = 'undone';
     const left = done.conflicts ?? [];
     fill(this.undoBox,
-      left.length > 0 && button(`Undo ${plural(left.length, 'edited path')} too`, {
+      left.length && button(`Undo ${plural(left, 'edited path')} too`, {
         title: 'Overwrites what was edited since the restore. Rappel saves the edits first.',
         onclick: () => this.undo(true),
       }),
@@ -298,11 +317,10 @@ class Restore {
   }
 }
 
-const part = (title, lines) => lines?.length > 0 && section(title, h('ul.stack', lines.map((line) => h('li', prose(line)))));
+const part = (title, lines) => lines?.length && section(title, h('ul.stack', lines.map((line) => h('li', prose(line)))));
 const listed = (text) => (text ?? '').split('\n').filter(Boolean);
 const warnings = (report) => [...report.warnings].map((text) => h('p.note.warn', prose(typeof text === 'string' ? text : text.text)));
 
-/** The files of a plan. A folder of which files are listed goes with them. */
 function filesOf(report) {
   const list = (report?.actions ?? []).filter((one) => one.facet === 'files');
   const folders = new Set(list.flatMap(({ path }) => path.split('/').slice(0, -1).map((_, at, parts) => parts.slice(0, at + 1).join('/'))));

@@ -5,21 +5,23 @@ import { lines } from '../chart.js';
 import { names } from '../diff.js';
 import * as failing from '../failing.js';
 import { comparison, href } from '../route.js';
-import { badge, bytes, command, copy, duration, empty, exact, facts, h, head, linked, moment, number, plural, section, sign, time } from '../ui.js';
+import {
+  badge, bytes, command, copy, duration, empty, exact, facts, h, head, HIDDEN, linked, moment, more,
+  ms, muted, number, plural, section, sign, time,
+} from '../ui.js';
 import { undoBar } from '../undo.js';
-import { checkpointLink, loadSessions, titleOf } from '../words.js';
+import { checkpointLink, isFailed, loadSessions, titleOf, watchSessions } from '../words.js';
 import { agentOf, continues, nameOf, total, verdict, verdictBadge } from './session.js';
 
-const ms = (when) => new Date(when).getTime();
 const FAILED_SHOWN = 8;
+const RUNS = 100;
 
-/** The runs: sessions that no other session sent, the ones that need a look first. */
+// The runs: sessions that no other session sent, newest first.
 function runsOf(sessions) {
   const known = new Set(sessions.map((one) => one.id));
   return sessions.filter((one) => !known.has(one.parent) || one.parent === one.id || continues(one, sessions));
 }
 
-/** The command that takes a run up again. */
 function resumeOf(session, crashed, course) {
   if (crashed?.resume) return crashed.supervised ? `rappel run --session ${session.id} -- ${crashed.resume}` : crashed.resume;
   if (course.resume) return course.resume;
@@ -52,31 +54,32 @@ function prompt(one, place) {
   const numbers = [
     one.started_at && h('span', moment(one.started_at)),
     h('span', duration(one.duration_ms)),
-    one.tool_calls > 0 && h('span', plural(one.tool_calls, 'tool call')),
-    one.failed.length > 0 && badge(`✗ ${one.failed.length} failed`, 'bad'),
-    total(one.tokens) > 0 && h('span', `${number(total(one.tokens))} tokens`),
+    one.tool_calls && h('span', plural(one.tool_calls, 'tool call')),
+    one.failed.length && badge(`✗ ${one.failed.length} failed`, 'bad'),
+    total(one.tokens) && h('span', `${number(total(one.tokens))} tokens`),
     one.peak_rss && h('span', `${bytes(one.peak_rss)} of memory at most`),
-    one.compactions > 0 && h('span', `context cut ${one.compactions === 1 ? 'once' : `${one.compactions} times`}`),
+    one.compactions && h('span', `context cut ${one.compactions === 1 ? 'once' : `${one.compactions} times`}`),
   ];
   const { changed } = one;
   const count = changed ? countOf(changed.files) : 0;
-  return h('li.prompt-card',
-    h('div.row.spread', h('h3.grow', one.prompt ? [h('span.muted', { 'aria-hidden': 'true' }, `${place}. `), one.prompt] : 'Before the first prompt'),
+  return h('li.prompt-card', { 'data-key': one.started_at },
+    h('div.row.spread', h('h3.grow', one.prompt
+      ? [h('span.muted', HIDDEN, `${place}. `), one.prompt]
+      : 'Before the first prompt'),
       changed?.from && linked('Back to before this', href('restore', changed.from), { kind: 'small' })),
     h('p.numbers', numbers),
-    changed && h('p', 'Changed: ', changedOf(changed), ' ', count > 0 && h('a', { href: comparison(changed.from, changed.to) }, 'Compare')),
-    count > 0 && h('details', h('summary', plural(count, 'file')), names(changed.files, { label: 'Files of this prompt' })),
-    one.failed.length > 0 && h('ul.items', one.failed.map((call) => failed(call))),
-    one.verifications.length > 0 && h('ul.items',
+    changed && h('p', 'Changed: ', changedOf(changed), ' ', count && h('a', { href: comparison(changed.from, changed.to) }, 'Compare')),
+    count && h('details', h('summary', plural(count, 'file')), names(changed.files, { label: 'Files of this prompt' })),
+    one.failed.length && h('ul.items', one.failed.map((call) => failed(call))),
+    one.verifications.length && h('ul.items',
       one.verifications.map((v) => h('li', failing.passed(v.passed), ' ', v.text))),
-    one.ruled_out.length > 0 && h('ul.items', one.ruled_out.map((r) => h('li', badge('✗ ruled out', ''), ' ', r.text, r.reason && h('span.muted', ` (${r.reason})`)))),
+    one.ruled_out.length && h('ul.items', one.ruled_out.map((r) => h('li', badge('✗ ruled out', ''), ' ', r.text, r.reason && h('span.muted', ` (${r.reason})`)))),
     one.restored_to.map((id) => h('p', 'Set back to ', checkpointLink(id))),
-    one.agents.map((below) => h('details.below',
+    one.agents.map((below) => h('details.below', { 'data-key': below.session.id },
       h('summary', '↳ ', nameOf(below.session), ' ', verdictBadge(below.session),
       h('span.muted', ` ${plural(below.totals.tool_calls, 'tool call')}, ${duration(below.duration_ms)}`)), prompts(below))));
 }
 
-/** Everything that failed in a run, newest first, with the way to before its prompt. */
 function whatFailed(report, outcomes) {
   const known = outcomes.filter((one) => !one.passed).map((one) => ({ ...one, tool: one.kind === 'verification' ? 'Check' : one.tool,
     one: report.prompts.findLast((prompt) => prompt.started_at <= one.at) ?? report.prompts[0] }));
@@ -86,7 +89,7 @@ function whatFailed(report, outcomes) {
   const row = (call) => failed(call, call.one?.changed?.from && linked('Back to before this prompt',
     href('restore', call.one.changed.from, { before: call.text }), { kind: 'small', title: call.prompt }));
   return section(`✗ What failed (${number(rows.length)})`, h('ul.items.failing', rows.slice(0, FAILED_SHOWN).map(row)),
-    rows.length > FAILED_SHOWN && h('p.muted', `… and ${number(rows.length - FAILED_SHOWN)} more, prompt by prompt below.`));
+    rows.length > FAILED_SHOWN && muted(`… and ${number(rows.length - FAILED_SHOWN)} more, prompt by prompt below.`));
 }
 
 const says = (one) => one.prompt || one.tool_calls || one.failed.length || one.agents.length;
@@ -96,7 +99,6 @@ function prompts(report) {
   return h('ol.prompts', report.prompts.filter(says).map((one) => prompt(one, one.prompt ? place += 1 : 0)));
 }
 
-/** Memory, tokens and progress over time: those that were recorded. */
 function charts(session, course, checkpoints) {
   const times = [...course.points.map((one) => ms(one.at)), ...checkpoints.map((one) => ms(one.created_at))].filter(Boolean);
   if (!times.length) return null;
@@ -104,7 +106,7 @@ function charts(session, course, checkpoints) {
   const chart = (title, points, format, base, last) => {
     const high = Math.max(...points.map((p) => p.y), 0);
     const series = [{ name: title, points, step: base === 10, until: range[1] }];
-    return high > 0 && h('figure', h('figcaption.row.spread', h('span', title), h('strong.number', last)),
+    return high && h('figure', h('figcaption.row.spread', h('span', title), h('strong.number', last)),
       lines({ series, x: range, y: [0, high * 1.08], format, label: `${title} over time, ${last}`, height: 110, base, area: true }));
   };
   const memory = checkpoints.filter((one) => one.process?.rss).map((one) => ({ x: ms(one.created_at), y: one.process.rss }));
@@ -117,7 +119,7 @@ function charts(session, course, checkpoints) {
     chart('Progress', step.map((one) => ({ x: ms(one.at), y: one.step_number })),
       (v) => (Number.isInteger(v) ? `step ${v}` : ''), 10, step.length ? `step ${step.at(-1).step_number}${step.at(-1).step ? `: ${step.at(-1).step}` : ''}` : '–'),
   ].filter(Boolean);
-  return found.length ? section('Over time', h('div.charts', found)) : null;
+  return found.length && section('Over time', h('div.grid.charts', found));
 }
 
 const short10 = (v) => (v >= 1e6 ? `${v / 1e6} M` : v >= 1000 ? `${v / 1000} k` : String(v));
@@ -137,16 +139,11 @@ async function detail(ctx, session, status, told, fails) {
   const { changed, unfinished, totals } = report;
   const from = changed?.from;
   const to = changed?.to ?? last?.id;
-  ctx.keys({
-    c: { does: 'Compare with the start', run: () => from && ctx.navigate(comparison(from, to)) },
-    b: { does: 'Back to before this run', run: () => from && ctx.navigate(href('restore', from)) },
-    r: { does: 'Restore its last checkpoint', run: () => last && ctx.navigate(href('restore', last.id)) },
-  });
   return h('div.stack.run',
     h('section', { class: `card verdict ${found.kind}`, 'aria-label': 'How it ended' },
       h('div.row.spread.top-row',
         h('div.grow', h('h2', nameOf(session)),
-          h('p.verdict-text', h('span.big', { class: found.kind, 'aria-hidden': 'true' },
+          h('p.verdict-text', h('span.big', { class: found.kind, ...HIDDEN },
           found.mark), h('span', h('strong', found.text), found.at && [found.live ? '; last heard of ' : ' ', time(found.at)], '.'), fails)),
         h('div.actions',
           from && to && linked('Compare with start', comparison(from, to), { key: 'c' }),
@@ -154,8 +151,8 @@ async function detail(ctx, session, status, told, fails) {
           last?.restorable && linked('Restore its last state', href('restore', last.id), { key: 'r', title: `To its last checkpoint, ${exact(last.created_at)}` }),
           copy(`Copy ${again} command`, resume))),
       crashed?.still_running && h('p.note.warn', `Its command still runs (process ${crashed.still_running}), but nobody saves its work.`),
-      unfinished.length > 0 && h('div.note', { class: found.live ? '' : 'bad' },
-        h('strong', `${plural(unfinished.length, 'tool call')} ${found.live ? 'at work' : 'did not finish'}:`),
+      unfinished.length && h('div.note', { class: found.live ? '' : 'bad' },
+        h('strong', `${plural(unfinished, 'tool call')} ${found.live ? 'at work' : 'did not finish'}:`),
         unfinished.map((call) => h('div.row', h('span', call.tool ?? 'Command'), h('code.grow', call.text), h('span', 'since ', moment(call.at))))),
       facts([
         ['Last checkpoint', last ? h('span',
@@ -164,9 +161,9 @@ async function detail(ctx, session, status, told, fails) {
         ['Began', time(session.started_at)],
         ['Duration', duration(report.duration_ms)],
         ['Tool calls', `${number(totals.tool_calls)}${totals.failed ? `, ✗ ${number(totals.failed)} failed` : ''}`],
-        ['Tokens', total(totals.tokens) ? number(total(totals.tokens)) : null],
-        ['Checks', totals.verifications_passed + totals.verifications_failed ? `✓ ${totals.verifications_passed} passed, ✗ ${totals.verifications_failed} failed` : null],
-        ['Files modified', changed ? plural(countOf(changed.files), 'file') : null],
+        ['Tokens', total(totals.tokens) && number(total(totals.tokens))],
+        ['Checks', totals.verifications_passed + totals.verifications_failed && `✓ ${totals.verifications_passed} passed, ✗ ${totals.verifications_failed} failed`],
+        ['Files modified', changed && plural(countOf(changed.files), 'file')],
         ['Session', h('a.mono', { href: href('session', id) }, id)],
         ['Replay', h('a', { href: href('replay', id) }, 'step by step')],
       ]),
@@ -175,8 +172,8 @@ async function detail(ctx, session, status, told, fails) {
     report.continued_by.map((next) => h('p.note', 'Taken up again by ', h('a', { href: href('runs', null, { session: next }) }, next))),
     whatFailed(report, told.outcomes.filter((one) => one.session === id)),
     charts(session, course, checkpoints),
-    session.exit?.output?.length > 0 && section('Last lines that it wrote', h('pre.output.tail', { tabindex: '0' }, session.exit.output.join('\n'))),
-    changed && countOf(changed.files) > 0 && section('Files modified',
+    session.exit?.output?.length && section('Last lines that it wrote', h('pre.output.tail', { tabindex: '0' }, session.exit.output.join('\n'))),
+    changed && countOf(changed.files) && section('Files modified',
       h('p.sub', `${changedOf(changed)}, from the first checkpoint of the run to the last, whoever changed them.`), names(changed.files, { label: 'Files modified' })),
     section('Prompt by prompt',
       report.prompts.some(says) ? prompts(report) : empty('No prompt was recorded in this run.', 'rappel record prompt "what the user asked"')));
@@ -190,25 +187,26 @@ async function load(ctx) {
       empty('No run yet. Start any command with checkpoints from its first second to its end:', 'rappel run -- YOUR COMMAND'));
   }
   const chosen = sessions.find((one) => one.id === ctx.query.session) ?? runs.find((one) => one.process_gone) ?? runs[0];
-  const row = (one) => h('li', h('a', { href: href('runs', null, { session: one.id }), 'aria-current': one.id === chosen.id ? 'true' : null },
+  const row = (one) => h('li', h('a', { href: href('runs', null, { session: one.id }), 'aria-current': one.id === chosen.id && 'true' },
     h('span.name', nameOf(one)), h('span.row', verdictBadge(one), fails(one), h('span.muted', agentOf(one)), time(one.ended_at ?? one.started_at, { class: 'muted' }))));
   const fails = ({ id }) => {
     const found = failing.checks(told, id);
-    return found.length > 0 && badge(`✗ ${plural(found.length, 'check fails', 'checks fail')}`, 'bad', { title: found.map((one) => one.text).join('\n') });
+    return found.length && badge(`✗ ${plural(found, 'check fails', 'checks fail')}`, 'bad', { title: found.map((one) => one.text).join('\n') });
   };
   const step = (by) => {
     const next = runs[runs.indexOf(chosen) + by];
-    if (next) ctx.navigate(href('runs', null, { session: next.id }));
+    if (next) ctx.go('runs', null, { session: next.id });
   };
-  ctx.keys('Next or previous run', { j: () => step(1), k: () => step(-1) });
+  ctx.keys({ 'Next or previous run': { j: () => step(1), k: () => step(-1) } });
   ctx.on('*', (data, name) => {
     if (/^(session\.(started|ended)|restore\..*)$/.test(name) || data?.session === chosen.id) ctx.reloadSoon(2000);
   });
-  const bad = runs.filter((one) => one.process_gone || one.status === 'failed').length;
+  watchSessions(ctx, sessions);
+  const bad = runs.filter(isFailed).length;
   return h('div.view',
-    head('Runs', `${plural(runs.length, 'run')}${bad ? `, ✗ ${bad} failed or crashed` : ''}.`),
+    head('Runs', `${plural(runs, 'run')}${bad ? `, ✗ ${bad} failed or crashed` : ''}.`),
     status.latest && await undoBar(ctx), failing.card(told),
-    h('div.sides', h('aside.run-list.card.flush', { 'aria-label': 'All runs' }, h('ul', runs.slice(0, 100).map(row))), await detail(ctx, chosen, status, told, fails(chosen))));
+    h('div.sides', h('aside.run-list.card.flush', { 'aria-label': 'All runs' }, h('ul', runs.slice(0, RUNS).map(row), more(runs.length, RUNS))), await detail(ctx, chosen, status, told, fails(chosen))));
 }
 
-export default { title: () => 'Runs', load };
+export default { load };

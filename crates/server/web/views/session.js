@@ -4,33 +4,42 @@ import { get, session as sessionAt } from '../api.js';
 import { colour, lines, mark } from '../chart.js';
 import { graph } from '../graph.js';
 import { href } from '../route.js';
-import { attempt, badge, button, copy, duration, empty, facts, fill, h, head, linked, moment, number, plural, search, seconds, section, segmented, short, sign, tick, time } from '../ui.js';
+import {
+  attempt, badge, button, copy, duration, empty, facts, fill, h, head, HIDDEN, linked, moment, ms,
+  muted, newest, number, percent, plural, search, seconds, section, segmented, short, sign, slider,
+  tick, time,
+} from '../ui.js';
 import { output, passed } from '../failing.js';
 import { checkpointLink, MARKS } from '../words.js';
 
-/** A tree with more entries than this begins folded. */
+// A tree with more entries than this begins folded.
 const MANY = 200;
-const percent = (value) => `${Math.round(value * 100)} %`;
-const ms = (when) => new Date(when).getTime();
 
 const SIGNALS = { 2: 'INT', 6: 'ABRT', 9: 'KILL', 11: 'SEGV', 13: 'PIPE', 15: 'TERM' };
 
-/** How a session stands or ended: {word, text, kind, mark}. */
+// How a session stands or ended: {word, text, kind, mark, at, live}.
 export function verdict(session, last = null) {
-  const { exit = {}, status } = session;
+  const { exit = {}, status, end_reason: reason } = session;
+  const { signal, code } = exit;
   const at = session.ended_at ?? last;
-  if (exit.oom_kills > 0) return { word: 'out of memory', text: 'It ran out of memory: the system stopped it', kind: 'bad', mark: '✗', at };
-  if (session.process_gone) return { word: 'crashed', text: 'It crashed: its process is gone', kind: 'bad', mark: '✗', at };
-  if (exit.signal) return { word: 'crashed',
-    text: `It crashed: signal ${exit.signal}${SIGNALS[exit.signal] ? ` (${SIGNALS[exit.signal]})` : ''} stopped it`, kind: 'bad', mark: '✗', at };
-  if (status === 'failed') {
-    const how = exit.code ? `It failed with exit code ${exit.code}` : 'It failed';
-    return { word: 'failed', text: session.end_reason && !exit.code ? `${how}: ${session.end_reason}` : how, kind: 'bad', mark: '✗', at };
+  const ended = (word, text, kind = 'bad', mark = '✗') => ({ word, text, kind, mark, at });
+  const stands = (...how) => ({ ...ended(...how), live: true });
+  if (exit.oom_kills > 0) return ended('out of memory', 'It ran out of memory: the system stopped it');
+  if (session.process_gone) return ended('crashed', 'It crashed: its process is gone');
+  if (signal) {
+    const name = SIGNALS[signal] ? ` (${SIGNALS[signal]})` : '';
+    return ended('crashed', `It crashed: signal ${signal}${name} stopped it`);
   }
-  if (status === 'completed') return { word: 'finished', text: exit.code === 0 ? 'It finished with exit code 0' : 'It finished', kind: 'good', mark: '✓', at };
-  if (session.set_back_to) return { word: 'set back', text: 'A restore set it back. It waits to be resumed', kind: '', mark: '↺', at, live: true };
-  if (status === 'paused') return { word: 'paused', text: 'It waits to be resumed', kind: 'warn', mark: '‖', at, live: true };
-  return { word: 'running', text: 'It is running', kind: 'info', mark: '▶', at, live: true };
+  if (status === 'failed') {
+    const why = code ? ` with exit code ${code}` : reason ? `: ${reason}` : '';
+    return ended('failed', `It failed${why}`);
+  }
+  if (status === 'completed') {
+    return ended('finished', `It finished${code === 0 ? ' with exit code 0' : ''}`, 'good', '✓');
+  }
+  if (session.set_back_to) return stands('set back', 'A restore set it back. It waits to be resumed', '', '↺');
+  if (status === 'paused') return stands('paused', 'It waits to be resumed', 'warn', '‖');
+  return stands('running', 'It is running', 'info', '▶');
 }
 
 export function verdictBadge(session) {
@@ -38,14 +47,12 @@ export function verdictBadge(session) {
   return badge(`${found.mark} ${found.word}`, found.kind);
 }
 
-/** Whether a session takes up the conversation of the one that it came from. */
-export const continues = (one,
-  sessions) => sessions.some((before) => before.id === one.parent && before.assistant_session_id != null && before.assistant_session_id === one.assistant_session_id);
+export const continues = ({ parent, assistant_session_id: own }, sessions) =>
+  own != null && sessions.some((one) => one.id === parent && one.assistant_session_id === own);
 export const nameOf = (session) => session.task || session.id;
 export const agentOf = (session) => session.provider ?? (session.exit || session.process ? 'command' : 'agent');
 export const total = (tokens) => tokens.input + tokens.output + tokens.cache_read + tokens.cache_write;
 
-/** What a tool was called with, in a line. */
 export function said(value) {
   if (value == null) return '';
   if (typeof value !== 'object') return String(value);
@@ -54,7 +61,7 @@ export function said(value) {
 }
 const whole = (value) => (value == null ? '' : typeof value === 'string' ? value : JSON.stringify(value, null, 2));
 
-/** Everything that a state tells of, in the order of time: what the tree, the bars and the log show. */
+// Everything that a state tells of, in the order of time: what the tree, the bars and the log show.
 function activity(state, end) {
   const all = [];
   const add = (kind, from, title, more = {}) => all.push({ kind, from: ms(from), to: ms(more.end ?? from), title, ...more });
@@ -111,16 +118,18 @@ function hypotheses(now, course, range, goTo) {
       const place = Math.max(0, ids.indexOf(one.id));
       const evidence = state.evidence.filter((e) => e.for === one.id);
       return h('li',
-        h('div.row', h('span', { style: { color: colour(place) }, 'aria-hidden': 'true' },
+        h('div.row', h('span', { style: { color: colour(place) }, ...HIDDEN },
           mark(place)), h('strong.grow', one.text), badge(...KINDS[one.status]), h('span.number', percent(one.confidence))),
         one.reason && h('p.sub', `Why: ${one.reason}`),
-        evidence.length > 0 && h('ul.evidence',
+        evidence.length && h('ul.evidence',
           evidence.map((e) => h('li', badge(e.supports ? '+ for' : '− against',
           e.supports ? 'good' : 'bad'), ' ', e.text, h('span.muted', ` · weight ${percent(e.weight)}`)))));
-    }), ids.length && !state.hypotheses.length ? h('li.muted', 'None yet at this moment.') : null);
+    }), ids.length && !state.hypotheses.length && none());
   };
   return { body, draw };
 }
+
+const none = () => h('li.muted', 'None yet at this moment.');
 
 function beliefs() {
   const body = h('div.stack');
@@ -131,16 +140,19 @@ function beliefs() {
       ? [state.contradictions.map((one) => h('p.note.bad',
         `✗ These cannot both hold: “${names.get(one.first) ?? one.first}” and “${names.get(one.second) ?? one.second}”.`)),
         h('p.sub', 'A belief stands below those that it depends on.'), graph(state.beliefs, state.belief_dependencies, against)]
-      : h('p.muted', 'None yet at this moment.'));
+      : h('ul', none()));
   };
   return { body: section('Beliefs', body), draw };
 }
 
-/** A short list that fills itself from the state. */
 function listed(title, items) {
   const list = h('ul.items');
   const body = section(title, list);
-  return { body, draw: (state) => { const found = items(state); fill(list, found.length ? found : h('li.muted', 'None yet at this moment.')); } };
+  const draw = (state) => {
+    const found = items(state);
+    fill(list, found.length ? found : none());
+  };
+  return { body, draw };
 }
 
 const gaps = () => listed('Gaps', (state) => state.gaps.map((one) => h('li',
@@ -149,16 +161,14 @@ const gaps = () => listed('Gaps', (state) => state.gaps.map((one) => h('li',
 const checks = () => listed('Verifications', (state) => [...state.verification_results].reverse().sort((a, b) => a.passed - b.passed).map((one, at) => h('li',
   h('div.row', passed(one.passed),
     h('span.grow', one.text), moment(one.created_at)),
-  one.output && h('details', { open: at === 0 }, h('summary.muted', 'Output'), output(one.output)))));
+  one.output && h('details', { open: at === 0, 'data-key': one.id }, h('summary.muted', 'Output'), output(one.output)))));
 
 const notes = () => listed('Notes', (state) => [...state.notes].reverse().map((one) => h('li', h('div.row', h('span.grow', one.text), moment(one.created_at)))));
 
-/** The tree beside the bars, or the log; what is searched for; only failures. */
 function work(ctx, range) {
   const chosen = { how: ctx.query.show === 'log' ? 'log' : 'tree', failures: ctx.query.failures === 'yes', text: ctx.query.find ?? '' };
   const place = h('div.work');
-  const open = new Set();
-  const toggled = new Set();
+  const { open, toggled } = ctx.kept.work ??= { open: new Set(), toggled: new Set() };
   let items = [];
   let omitted = 0;
   const keep = () => ctx.keep({ show: chosen.how === 'log' ? 'log' : null, failures: chosen.failures ? 'yes' : null, find: chosen.text || null });
@@ -189,7 +199,7 @@ function work(ctx, range) {
       onclick: () => { if (!open.delete(key)) open.add(key); detail.hidden = !open.has(key); name.setAttribute('aria-expanded', String(open.has(key))); },
     });
     const told = `${seconds(one.from)}${took ? ` · ${took}` : ''}`;
-    return h('li', { class: one.failed ? 'failed' : null },
+    return h('li', { class: one.failed && 'failed' },
       h('div.bar-row', name, h('span.track', { title: told }, bar(one)),
       h('span', { class: `took ${one.failed ? 'bad' : 'muted'}` }, one.failed ? `✗ ${one.kind === 'tool' ? took : 'failed'}` : took)), detail);
   };
@@ -204,11 +214,10 @@ function work(ctx, range) {
     groups = groups.filter(({ prompt, rest }) => rest.length || wanted.has(prompt));
     return [h('p.sub',
       'All bars share one scale: the time of the whole session. A grey bar is a prompt at work.'),
-      h('ul.tree', h('li.bar-row.axis-row', { 'aria-hidden': 'true' }, h('span'),
+      h('ul.tree', h('li.bar-row.axis-row', HIDDEN, h('span'),
       h('span.track', h('span', seconds(range[0])), h('span', seconds(range[1]))), h('span.took')),
       groups.map(({ prompt, rest }, place) => {
         const key = prompt?.id ?? '';
-        // Of a long session only the newest prompt is open at first.
         const shown = !prompt || toggled.has(key) !== (list.length <= MANY || place === groups.length - 1);
         const last = Math.max(prompt?.from ?? 0, ...rest.map((one) => one.to));
         const below = h('ul', shown && rest.slice(0, 1000).map(row));
@@ -229,9 +238,9 @@ function work(ctx, range) {
   }));
   const draw = () => {
     const list = wanted();
-    fill(count, `${plural(list.length, 'entry', 'entries')}${omitted ? `; ${number(omitted)} older ones are not shown` : ''}`);
-    const none = chosen.failures ? 'Nothing failed.' : chosen.text ? 'Nothing says that.' : 'Nothing happened yet.';
-    fill(place, !list.length ? h('p.muted', none) : chosen.how === 'log' ? log(list) : tree(list));
+    fill(count, `${plural(list, 'entry', 'entries')}${omitted ? `; ${number(omitted)} older ones are not shown` : ''}`);
+    const nothing = chosen.failures ? 'Nothing failed.' : chosen.text ? 'Nothing says that.' : 'Nothing happened yet.';
+    fill(place, !list.length ? muted(nothing) : chosen.how === 'log' ? log(list) : tree(list));
   };
   const body = section('What happened', h('div.row', ways, find, failing, count), place);
   return {
@@ -243,8 +252,8 @@ function work(ctx, range) {
   };
 }
 
-export async function loadSession(ctx) {
-  const { id } = ctx.params;
+async function load(ctx) {
+  const { id } = ctx;
   const [session, latest, course, report] = await Promise.all([
     get(sessionAt(id), {}, ctx), get('/api/at', { session: id, when: 'now' }, ctx), get(sessionAt(id, '/course'), {}, ctx),
     get(sessionAt(id, '/report'), {}, ctx),
@@ -258,7 +267,7 @@ export async function loadSession(ctx) {
   const kept = { ...ctx.query };
   ctx.keep = (changes) => ctx.setQuery(Object.assign(kept, changes));
 
-  const slider = h('input', { type: 'range', min: '1', max: String(last), value: String(event), 'aria-label': 'Moment in the session' });
+  const scrubber = slider('Moment in the session', last, event, (to) => move(to));
   const where = h('p.where', { role: 'status' });
   const numbers = h('div');
   const goTo = (at) => {
@@ -269,8 +278,8 @@ export async function loadSession(ctx) {
   const now = latest.state;
   const parts = [hypotheses(now, course, range, goTo), beliefs(), gaps(), checks(), notes()];
   const lists = [now.hypotheses, now.beliefs, now.gaps, now.verification_results, now.notes];
-  const known = lists.map((list, place) => (list.length ? parts[place].body : null));
-  const beside = (name, nodes) => (nodes.some(Boolean) ? h('div', { class: name }, nodes) : null);
+  const known = lists.map((list, place) => (list.length && parts[place].body));
+  const beside = (name, nodes) => (nodes.some(Boolean) && h('div', { class: name }, nodes));
   const doing = work(ctx, range);
   parts.push(doing);
 
@@ -286,46 +295,41 @@ export async function loadSession(ctx) {
       ['Step', progress.step_number ? `${progress.step_number}${progress.text ? `: ${progress.text}` : ''}` : null],
       ['Tool calls', `${number(progress.total_tool_calls)}${failed ? `, ✗ ${number(failed)} failed` : ''}`],
       ['Thoughts', progress.total_thoughts || null],
-      ['Tokens', total(progress.tokens) ? number(total(progress.tokens)) : null],
+      ['Tokens', total(progress.tokens) && number(total(progress.tokens))],
       ['Checkpoints', number(metrics.checkpoints_created)],
       ['Time at work', duration(metrics.time_in_debugging)],
-      ['Approach', found.state.branches.length ? found.state.current_branch : null],
-      ['Files changed', found.state.files_touched.length ? plural(found.state.files_touched.length, 'file') : null],
+      ['Approach', found.state.branches.length && found.state.current_branch],
+      ['Files changed', found.state.files_touched.length && plural(found.state.files_touched, 'file')],
     ]));
     for (const part of parts) part.draw(found.state, at);
   };
-  let asking = null;
+  const asking = newest(ctx);
   const move = (to) => {
     event = Math.min(last, Math.max(1, to));
-    slider.value = String(event);
+    scrubber.value = event;
     ctx.keep({ event: event === last ? null : event });
-    asking?.abort();
+    const signal = asking();
     if (event === last) { draw(latest); return; }
-    asking = new AbortController();
-    const { signal } = asking;
     attempt(async () => {
       const found = await get('/api/at', { session: id, event }, { signal });
       if (!signal.aborted) draw(found);
     });
   };
-  slider.addEventListener('input', () => move(Number(slider.value)));
   ctx.keys({
-    f: { does: 'Only failures', run: () => doing.failures() },
-    l: { does: 'Log, or tree and bars', run: () => doing.log() },
-    '/': { does: 'Search', run: () => doing.focus() },
-    p: { does: 'Replay', run: () => ctx.navigate(href('replay', id)) },
+    'Only failures': { f: () => doing.failures() },
+    'Log, or tree and bars': { l: () => doing.log() },
+    Search: { '/': () => doing.focus() },
+    'One event back or forward': { ArrowLeft: () => move(event - 1), ArrowRight: () => move(event + 1) },
+    'To the beginning or to now': { Home: () => move(1), End: () => move(last) },
   });
-  ctx.keys('One event back or forward', { ArrowLeft: () => move(event - 1), ArrowRight: () => move(event + 1) });
-  ctx.keys('To the beginning or to now', { Home: () => move(1), End: () => move(last) });
   ctx.on('*', (data) => { if (data?.session === id && event === last) ctx.reloadSoon(1500); });
-  ctx.onLeave(() => asking?.abort());
 
   const node = h('div.view.session-view',
     head(nameOf(session), h('span.row', verdictBadge(session), agentOf(session), h('span.mono', id),
       h('span', 'began ', time(session.started_at)), session.parent && h('a', { href: href('session', session.parent) }, 'the session it came from')),
-      linked('Report', href('runs', null, { session: id })), linked('Replay', href('replay', id)), course.resume && copy('Copy resume command', course.resume)),
+      linked('Report', href('runs', null, { session: id })), linked('Replay', href('replay', id), { key: 'p' }), course.resume && copy('Copy resume command', course.resume)),
     h('div.card.scrubber',
-      h('div.row', button('◀', { kind: 'small', 'aria-label': 'One event back (←)', onclick: () => move(event - 1) }), h('div.grow', slider),
+      h('div.row', button('◀', { kind: 'small', 'aria-label': 'One event back (←)', onclick: () => move(event - 1) }), h('div.grow', scrubber),
         button('▶', { kind: 'small', 'aria-label': 'One event forward (→)', onclick: () => move(event + 1) }), button('Now', { kind: 'small', title: 'To the end (End)', onclick: () => move(last) })),
       where),
     h('div.card', numbers),
@@ -337,3 +341,5 @@ export async function loadSession(ctx) {
   if (event !== last) draw(await get('/api/at', { session: id, event }, ctx));
   return node;
 }
+
+export default { title: (id) => `Session ${id}`, load };

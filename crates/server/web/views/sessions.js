@@ -1,11 +1,13 @@
-// All sessions of the workspace, newest first. `#/session/ID` shows one of them.
+// All sessions of the workspace, newest first.
 
 import { href } from '../route.js';
-import { duration, empty, fill, h, head, number, plural, search, tick, time } from '../ui.js';
-import { loadSessions } from '../words.js';
-import { agentOf, continues, loadSession, nameOf, verdictBadge } from './session.js';
+import { duration, empty, fill, h, head, more, number, plural, search, tick, time } from '../ui.js';
+import { isFailed, loadSessions, watchSessions } from '../words.js';
+import { agentOf, continues, nameOf, verdictBadge } from './session.js';
 
-/** Sessions in the order of a tree: a session that another one sent stands below it. */
+const LISTED = 500;
+
+// Sessions in the order of a tree: a session that another one sent stands below it.
 function tree(sessions) {
   const known = new Set(sessions.map((one) => one.id));
   const below = Map.groupBy(sessions, (one) => (known.has(one.parent) && !continues(one, sessions) ? one.parent : null));
@@ -30,16 +32,15 @@ function lasted(one) {
   return end ? duration(new Date(end) - new Date(one.started_at)) : '–';
 }
 
-async function list(ctx) {
+async function load(ctx) {
   const sessions = await loadSessions(ctx);
-  const failed = (one) => one.process_gone || one.status === 'failed';
   let only = ctx.query.failures === 'yes';
   const box = tick('Only failures', only, (on) => { only = on; changed(); });
   const find = search('Search sessions', () => changed(), { value: ctx.query.find ?? '' });
   const rows = h('ul.session-list');
   const row = ([one, depth]) => h('li', { style: { 'padding-left': `${Math.min(depth, 4) * 20}px` } },
     h('a.session-row', { href: href('session', one.id) },
-      h('span.name', depth > 0 && h('span.muted', { title: 'Sent by the session above' }, '↳ ', h('span.visually-hidden', 'sent by the session above: ')), nameOf(one)),
+      h('span.name', depth && h('span.muted', { title: 'Sent by the session above' }, '↳ ', h('span.visually-hidden', 'sent by the session above: ')), nameOf(one)),
       h('span', verdictBadge(one)),
       h('span.muted', agentOf(one)),
       h('span.muted', time(one.started_at)),
@@ -47,21 +48,23 @@ async function list(ctx) {
       h('span.muted.number', plural(one.events, 'event'))));
   const draw = () => {
     const text = find.value.toLowerCase();
-    const wanted = sessions.filter((one) => (!only || failed(one)) && `${one.id} ${one.task ?? ''} ${one.provider ?? ''}`.toLowerCase().includes(text));
-    fill(rows, wanted.length ? tree(wanted).slice(0, 500).map(row) : h('li.muted', 'No session matches.'));
+    const wanted = sessions.filter((one) => (!only || isFailed(one)) && `${one.id} ${one.task ?? ''} ${one.provider ?? ''}`.toLowerCase().includes(text));
+    fill(rows, wanted.length ? tree(wanted).slice(0, LISTED).map(row)
+      : h('li.muted', 'No session matches.'), more(wanted.length, LISTED));
   };
-  const changed = () => { ctx.setQuery({ failures: only ? 'yes' : null, find: find.value }); draw(); };
+  const changed = () => { ctx.setQuery({ failures: only && 'yes', find: find.value }); draw(); };
   const step = (by) => {
     const all = [...rows.querySelectorAll('a')];
     const at = all.indexOf(document.activeElement);
     all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
   };
   ctx.keys({
-    f: { does: 'Only failures', run: () => box.click() },
-    '/': { does: 'Search', run: () => find.focus() },
+    'Only failures': { f: () => box.click() },
+    Search: { '/': () => find.focus() },
+    'Next or previous session': { j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) },
   });
-  ctx.keys('Next or previous session', { j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) });
-  ctx.on('session.started session.ended session.paused session.resumed session.deleted', () => ctx.reload());
+  ctx.on('session.started session.ended session.paused session.resumed session.deleted', () => ctx.reloadSoon(500));
+  watchSessions(ctx, sessions);
   draw();
   if (!sessions.length) {
     return h('div.view', head('Sessions', 'What agents did, and what they knew.'),
@@ -71,7 +74,4 @@ async function list(ctx) {
     h('div.row', find, box), h('div.card.flush', rows));
 }
 
-export default {
-  title: (params) => (params.id ? `Session ${params.id}` : 'Sessions'),
-  load: (ctx) => (ctx.params.id ? loadSession(ctx) : list(ctx)),
-};
+export default { load };

@@ -10,18 +10,20 @@ import { Panel } from '../panel.js';
 import { comparison, href } from '../route.js';
 import { ancestor, loadPrompts, Names, rows } from '../rows.js';
 import { undoBar } from '../undo.js';
-import { isBefore, loadSessions, ownTags, sessionName, shortSession, triggerWords } from '../words.js';
-import { ask, attempt, badge, button, empty, fill, h, linked, number, plural, prose, search, tick, time, toast } from '../ui.js';
+import {
+  atWork, isBefore, loadSessions, ownTags, sessionName, shortSession, triggerWords,
+} from '../words.js';
+import {
+  ask, attempt, badge, button, empty, fill, h, linked, number, plural, prose, search, tick, time, toast,
+} from '../ui.js';
 
 const PAGE = 1000;
 const FIRST = 120;
-/** The first rows wait so long for what stands above them and for prompts, in milliseconds. */
+// The first rows wait so long for what stands above them and for prompts, in milliseconds.
 const PATIENCE = 300;
 const NO_FILTER = { session: '', tag: '', trigger: '', text: '', failed: '' };
 
 export default {
-  title: () => 'Timeline',
-  css: true,
   async load(ctx) {
     const told = failing.load(ctx);
     const page = new Timeline(ctx, await api.get('/api/timeline', { limit: FIRST, all: true }, ctx));
@@ -79,12 +81,13 @@ class Timeline {
     }
   }
 
-  /** Takes in what is new at the top. */
   async refresh() {
     const page = await api.get('/api/timeline', { limit: 100, all: true }, this.ctx);
     const fresh = page.checkpoints.filter((one) => !this.byId.has(one.id));
-    for (const one of this.entries) one.current = false;
+    const { id: here } = page.checkpoints.find((one) => one.current)
+      ?? { id: standsAt(await api.get('/api/status', {}, this.ctx)) };
     this.take(page.checkpoints);
+    for (const one of this.byId.values()) one.current = one.id === here;
     if (fresh.length === page.checkpoints.length && page.next) return this.ctx.reload();
     // A page is in order, so what is new goes where the page has it.
     const known = new Set(page.checkpoints.map((one) => one.id));
@@ -98,7 +101,6 @@ class Timeline {
     return undefined;
   }
 
-  /** How checks and calls ended: the signs of the rows, and what fails now. */
   async refreshOutcomes(told = failing.load(this.ctx)) {
     [this.told, this.said] = await Promise.all([told, loadPrompts(this.ctx, this.entries)]);
     const alarm = JSON.stringify(this.told.failing);
@@ -107,13 +109,13 @@ class Timeline {
     this.redraw();
   }
 
-  /** Offers to take back the last restore, while that is possible. */
+  // Offers to take back the last restore, while that is possible.
   async refreshUndo() {
-    const went = this.entries.some((one) => one.trigger === 'pre-restore');
+    const went = this.entries.some((one) => one.trigger === 'pre-restore')
+      || this.entries.find((one) => one.holds_files)?.current === false;
     fill(this.undo, went && await undoBar(this.ctx));
   }
 
-  /** Draws everything anew from what is known. */
   redraw(fresh) {
     this.names = new Names(this.entries, this.told.outcomes);
     this.layout();
@@ -126,7 +128,8 @@ class Timeline {
     const [status, sessions] = await Promise.all([api.get('/api/status', {}, this.ctx), loadSessions(this.ctx)]);
     Object.assign(this, { status, sessions });
     this.drawChoices();
-    const told = JSON.stringify([this.atWork(), pick(status, ['unsaved', 'unsaved_git', 'unsaved_databases', 'crashed_sessions', 'latest', 'state', 'reasons'])]);
+    const told = JSON.stringify([atWork(sessions), pick(status, ['unsaved', 'unsaved_git',
+      'unsaved_databases', 'crashed_sessions', 'latest', 'based_on', 'state', 'reasons'])]);
     if (told === this.statusTurn) return;
     this.statusTurn = told;
     this.draw();
@@ -135,12 +138,13 @@ class Timeline {
 
   live() {
     const { ctx } = this;
-    const soon = later(250, () => Promise.all([this.refresh(), this.refreshStatus(), this.refreshUndo()]).catch(() => {}));
-    const status = later(2000, () => this.refreshStatus().catch(() => {}));
-    const outcomes = later(1000, () => this.refreshOutcomes().catch(() => {}));
+    const all = () => [this.refresh().then(() => this.refreshUndo()), this.refreshStatus()];
+    const soon = once(250, () => Promise.all(all()).catch(() => {}));
+    const status = once(2000, () => this.refreshStatus().catch(() => {}));
+    const outcomes = once(1000, () => this.refreshOutcomes().catch(() => {}));
     ctx.on('checkpoint journal tool.finished restore.done restore.undone', outcomes);
     ctx.on('checkpoint checkpoint.undeleted restore.done restore.undone restore.redone', soon);
-    ctx.on('session.started session.ended session.paused session.resumed tool.finished', status);
+    ctx.on('session.started session.ended session.paused session.resumed tool.finished poll', status);
     ctx.on('checkpoint.deleted', ({ checkpoint }) => {
       const gone = this.byId.get(checkpoint);
       for (const one of this.entries) if (one.parent === checkpoint) one.parent = gone?.parent ?? null;
@@ -155,13 +159,11 @@ class Timeline {
       Object.assign(known, pick(fresh.checkpoint, ['tags', 'description', 'pinned']));
       this.redraw();
     });
-    ctx.on('reset', () => ctx.reload());
-    const poll = setInterval(() => { if (!document.hidden) status(); }, 15_000);
     const scroll = () => { this.pending ??= requestAnimationFrame(() => { this.pending = null; this.draw(); }); };
     const resize = () => { this.measure(); this.rows.clear(); this.list.replaceChildren(); this.redraw(); };
     addEventListener('scroll', scroll, { passive: true, signal: ctx.signal });
     addEventListener('resize', resize, { signal: ctx.signal });
-    ctx.onLeave(() => { this.markNote?.remove(); clearInterval(poll); });
+    ctx.onLeave(() => this.markNote?.remove());
   }
 
   get filtering() {
@@ -180,7 +182,7 @@ class Timeline {
     return words.some((one) => one?.toLowerCase().includes(text.toLowerCase()));
   }
 
-  /** The outcomes that a row tells of: those of its checkpoint, or of all that its group folds. */
+  // The outcomes that a row tells of: those of its checkpoint, or of all that its group folds.
   outcomesOf({ entry, heading, run }) {
     if (!run || (heading && !heading.spoken)) return this.names.outcomes(heading ?? entry);
     const all = run.flatMap((one) => this.names.held.get(one.id) ?? []);
@@ -191,7 +193,6 @@ class Timeline {
     return run && !heading ? plural(count, 'automatic checkpoint') : this.names.of(heading ?? entry);
   }
 
-  /** Decides which rows are shown, and where their lines go. */
   layout() {
     Object.assign(this, rows(this, this.filtering ? (entry) => this.matches(entry) : null));
     this.index = new Map(this.items.map((item, at) => [item.key, at]));
@@ -209,43 +210,57 @@ class Timeline {
     this.bar = h('div.tl-filters', { role: 'search' });
     this.node = h('div.view.tl',
       h('div.head', h('div', h('h1', 'Timeline'), this.count),
-        h('div.actions', button('Save now', { kind: 'primary', onclick: () => this.save() }))),
-      this.unreadable.length > 0 && h('p.note.warn', `${plural(this.unreadable.length, 'checkpoint')} cannot be read. `, prose('`rappel verify` tells why.')),
+        h('div.actions', button('Save now', { kind: 'primary', key: 's', onclick: () => this.save() }))),
+      this.unreadable.length && h('p.note.warn', `${plural(this.unreadable, 'checkpoint')} cannot be read. `, prose('`rappel verify` tells why.')),
       this.undo, this.alarm, this.bar,
       h('div.tl-body', h('div.stack.tl-list', this.list, this.note), this.panel.node));
-    this.text = search('Filter by text', later(150, (text) => this.setFilter({ text })), { value: this.filter.text });
-    this.selects = h('div.row');
-    this.bar.append(this.text, this.selects);
+    this.text = search('Filter by text', later(150, (text) => this.setFilter({ text })),
+      { value: this.filter.text });
+    const choice = (name, label) => h('select', {
+      'aria-label': label, 'data-filter': name,
+      onchange: (event) => this.setFilter({ [name]: event.target.value }),
+    });
+    this.selects = ['session', 'trigger', 'tag'].map((name) => choice(name, `Any ${name}`));
+    this.failures = tick('Only failures', false,
+      (on) => this.setFilter({ failed: on ? 'yes' : '' }), {},
+      'Prompts and checkpoints in which a check, a command or a tool call failed');
+    this.clear = button('Clear', { kind: 'plain', onclick: () => {
+      this.text.value = '';
+      this.text.focus();
+      this.setFilter(NO_FILTER);
+    } });
+    this.saves = tick('Saves before restores', this.house,
+      (on) => { this.house = on; this.keepQuery(); this.redraw(); }, {},
+      'Saves that Rappel made before a restore');
+    this.bar.append(this.text, h('div.row', this.selects, this.failures, this.clear, this.saves));
     if (this.filter.text) this.search();
   }
 
+  // What can be chosen, and what is. A menu that is open stays as it is.
   drawChoices() {
+    this.failures.firstChild.checked = Boolean(this.filter.failed);
+    this.clear.hidden = !this.filtering;
+    this.saves.hidden = this.filtering;
     const tags = [...new Set(this.entries.flatMap((one) => one.tags))];
     tags.sort((a, b) => ownTags([b]).length - ownTags([a]).length || a.localeCompare(b));
     const triggers = [...new Set(this.entries.map((one) => one.trigger))].sort();
     const known = new Set(this.sessions.map((one) => one.id));
     const others = [...new Set(this.entries.map((one) => one.session_id))].filter((id) => id && !known.has(id));
-    const choice = (name, label, options) => {
-      const values = options.map(([value]) => value);
-      if (this.filter[name] && !values.includes(this.filter[name])) options.push([this.filter[name], this.filter[name]]);
-      const node = h('select', { 'aria-label': label, 'data-filter': name },
-        h('option', { value: '' }, label), options.map(([value, words]) => h('option', { value }, words)));
-      node.value = this.filter[name];
-      node.addEventListener('change', () => this.setFilter({ [name]: node.value }));
-      return node;
+    const options = {
+      session: [...this.sessions.map(({ id, task }) =>
+        [id, `${task ? `${task.slice(0, 40)} · ` : ''}${shortSession(id)}`]),
+      ...others.map((id) => [id, shortSession(id)])],
+      trigger: triggers.map((one) => [one, triggerWords(one)]),
+      tag: tags.map((one) => [one, one]),
     };
-    const sessions = [...this.sessions.map((one) => [one.id,
-      `${one.task ? `${one.task.slice(0, 40)} · ` : ''}${shortSession(one.id)}`]), ...others.map((id) => [id, shortSession(id)])];
-    const house = (on) => { this.house = on; this.keepQuery(); this.redraw(); };
-    if (this.selects.contains(document.activeElement)) return;
-    fill(this.selects,
-      choice('session', 'Any session', sessions),
-      choice('trigger', 'Any trigger', triggers.map((one) => [one, triggerWords(one)])),
-      choice('tag', 'Any tag', tags.map((one) => [one, one])),
-      tick('Only failures', Boolean(this.filter.failed), (on) => this.setFilter({ failed: on ? 'yes' : '' }), {},
-        'Prompts and checkpoints in which a check, a command or a tool call failed'),
-      this.filtering ? button('Clear', { kind: 'plain', onclick: () => { this.text.value = ''; this.setFilter(NO_FILTER); } })
-        : tick('Saves before restores', this.house, house, {}, 'Saves that Rappel made before a restore'));
+    for (const node of this.selects) {
+      if (node === document.activeElement) continue;
+      const { filter: name } = node.dataset;
+      const now = this.filter[name];
+      const known = new Map([['', `Any ${name}`], ...now ? [[now, now]] : [], ...options[name]]);
+      fill(node, [...known].map(([value, words]) => h('option', { value }, words)));
+      node.value = now;
+    }
   }
 
   drawCount() {
@@ -271,11 +286,13 @@ class Timeline {
   }
 
   keepQuery() {
-    this.keep ??= later(100, () => { if (!this.ctx.signal.aborted) this.ctx.setQuery({ ...this.filter, house: this.house ? '1' : '', at: this.selected }); });
+    this.keep ??= once(100, () => {
+      if (this.ctx.signal.aborted) return;
+      this.ctx.setQuery({ ...this.filter, house: this.house ? '1' : '', at: this.selected });
+    });
     this.keep();
   }
 
-  /** Looks for the text in what agents did, too. */
   async search() {
     const { text } = this.filter;
     const answer = await api.get('/api/find', { text, limit: 200, all: true }, this.ctx).catch(() => null);
@@ -288,7 +305,6 @@ class Timeline {
     this.rowHeight = matchMedia('(max-width: 760px)').matches ? 62 : 36;
   }
 
-  /** Puts the rows in sight into the document. */
   draw(fresh = new Set()) {
     if (!this.list.isConnected) return;
     const top = this.list.getBoundingClientRect().top;
@@ -326,7 +342,7 @@ class Timeline {
 
   row(item, at) {
     const node = h('li', { class: `tl-row ${item.kind}${item.inner ? ' inner' : ''}${item.entry?.trigger === 'manual' ? ' hand' : ''}`,
-      style: { top: `${at * this.rowHeight}px` }, 'aria-current': item.key === this.selected ? 'true' : null, dataset: { key: item.key } });
+      style: { top: `${at * this.rowHeight}px` }, 'aria-current': item.key === this.selected && 'true', dataset: { key: item.key } });
     node.append(graph(item, this.lanes, this.rowHeight));
     node.append(...(item.kind === 'now' ? this.nowCells() : this.cells(item)));
     node.addEventListener('click', (event) => {
@@ -342,18 +358,13 @@ class Timeline {
     return node;
   }
 
-  /** The sessions that run, without those whose process is gone. */
-  atWork() {
-    return this.sessions.filter((one) => one.status === 'running' && !one.process_gone).map((one) => one.id);
-  }
-
   nowCells() {
     if (!this.status) return [h('span.tl-title', h('a', { href: href('timeline') }, 'Now'), h('span.muted', 'looking …'))];
     const { unsaved, unsaved_databases: databases, unsaved_git: git, latest_at: at } = this.status;
-    const sessions = this.atWork();
-    const last = this.current()?.id ?? 'latest';
-    const parts = [unsaved > 0 && plural(unsaved, 'file'), git && 'git', databases.length > 0 && plural(databases.length, 'database')].filter(Boolean);
-    const words = parts.length ? `${parts.join(', ')} changed since the last checkpoint` : at ? 'everything is saved' : 'nothing is saved yet';
+    const sessions = atWork(this.sessions);
+    const last = this.here() ?? 'latest';
+    const parts = [unsaved && plural(unsaved, 'file'), git && 'git', databases.length && plural(databases, 'database')].filter(Boolean);
+    const words = parts.length ? `${parts.join(', ')} not saved yet` : at ? 'everything is saved' : 'nothing is saved yet';
     return [
       h('span.tl-title', h('a', { href: parts.length ? comparison(last) : href('timeline') }, 'Now'),
         h('span', { class: parts.length ? 'warn' : 'muted' }, words)),
@@ -361,8 +372,8 @@ class Timeline {
         sessions.length > 2 && badge(`${sessions.length - 2} more`)),
       h('span.tl-changes'),
       time(at, { class: 'tl-time' }),
-      h('span.tl-act', parts.length > 0 && button('Discard these changes…',
-        { kind: 'small', title: 'See what going back to the last checkpoint would do', onclick: () => this.ctx.navigate(href('restore', last)) })),
+      h('span.tl-act', parts.length && button('Discard these changes…',
+        { kind: 'small', title: 'See what going back to the last checkpoint would do', onclick: () => this.ctx.go('restore', last) })),
     ];
   }
 
@@ -402,19 +413,20 @@ class Timeline {
     ];
   }
 
-  current() {
-    return this.entries.find((one) => one.current) ?? null;
+  // The checkpoint that the workspace goes on from.
+  here() {
+    const found = this.entries.find((one) => one.current)?.id;
+    return found ?? (this.status && standsAt(this.status));
   }
 
-  /** The checkpoint before what a row tells. */
   before(item) {
     const one = item.kind === 'entry' ? item.entry : item.heading ?? item.oldest;
     return isBefore(one.trigger) ? one.id : one.parent ?? null;
   }
 
   back(item) {
-    const id = item.kind === 'now' ? this.current()?.id : this.before(item);
-    if (id) this.ctx.navigate(href('restore', id));
+    const id = item.kind === 'now' ? this.here() : this.before(item);
+    if (id) this.ctx.go('restore', id);
     else toast('This is the first checkpoint: there is nothing before it.');
   }
 
@@ -448,7 +460,6 @@ class Timeline {
     return this.drawPanel();
   }
 
-  /** Unfolds what hides a checkpoint. */
   reveal(id) {
     const entry = this.byId.get(id);
     const item = this.items.find((one) => one.run?.includes(entry));
@@ -464,12 +475,11 @@ class Timeline {
     if (next) this.select(next.key, { focus: true });
   }
 
-  /** The selected row. */
   get item() {
     return this.items[this.index.get(this.selected)] ?? null;
   }
 
-  /** Down the graph to the parent's row, or up: the same way back, else to the newest child. */
+  // Down the graph to the parent's row, or up: the same way back, else to the newest child.
   follow(up) {
     const { item } = this;
     if (up && this.trail.at(-1)?.[0] === this.selected) return this.select(this.trail.pop()[1], { focus: true });
@@ -490,18 +500,17 @@ class Timeline {
     const checkpoint = () => (item()?.kind === 'now' ? null : (item()?.heading ?? item()?.entry)?.id ?? null);
     const fold = (open) => () => { const one = item(); if (one?.group && one.open !== open) this.fold(one); };
     this.ctx.keys({
-      ArrowDown: { does: 'To the parent', run: () => this.follow(false) },
-      ArrowUp: { does: 'Back the same way, or to the newest child', run: () => this.follow(true) },
-      j: { does: 'Next row', run: () => this.move(1) },
-      k: { does: 'Row before', run: () => this.move(-1) },
-      ArrowRight: { does: 'Unfold', run: fold(true) },
-      ArrowLeft: { does: 'Fold', run: fold(false) },
-      Enter: { does: 'Open the checkpoint', run: () => checkpoint() && this.ctx.navigate(href('checkpoint', checkpoint())) },
-      b: { does: 'Back to before this', run: () => item() && this.back(item()) },
-      m: { does: 'Mark for comparing', run: () => this.mark(checkpoint()) },
-      c: { does: 'Compare with the marked one, or with now', run: () => checkpoint() && this.compare(checkpoint()) },
-      s: { does: 'Save now', run: () => this.save() },
-      '/': { does: 'Filter', run: () => this.text.focus() },
+      'To the parent': { ArrowDown: () => this.follow(false) },
+      'Back the same way, or to the newest child': { ArrowUp: () => this.follow(true) },
+      'Next row': { j: () => this.move(1) },
+      'Row before': { k: () => this.move(-1) },
+      'Unfold': { ArrowRight: fold(true) },
+      'Fold': { ArrowLeft: fold(false) },
+      'Open the checkpoint': { Enter: () => checkpoint() && this.ctx.go('checkpoint', checkpoint()) },
+      'Back to before this': { b: () => item() && this.back(item()) },
+      'Mark for comparing': { m: () => this.mark(checkpoint()) },
+      'Compare with the marked one, or with now': { c: () => checkpoint() && this.compare(checkpoint()) },
+      'Filter': { '/': () => this.text.focus() },
     });
   }
 
@@ -511,7 +520,6 @@ class Timeline {
     if (id) this.markNote = toast('Marked. Select another one and press c to compare.');
   }
 
-  /** Always from the older one to the newer one. */
   compare(id) {
     const order = this.entries.map((one) => one.id);
     const [from, to = 'now'] = [...new Set([this.marked ?? id, id])].sort((a, b) => order.indexOf(b) - order.indexOf(a));
@@ -528,18 +536,28 @@ class Timeline {
 
 function changes(changed) {
   const words = changed && `Files: ${number(changed.added)} new, ${number(changed.modified)} changed, ${number(changed.deleted)} deleted`;
-  const part = (count, sign, kind) => (count ? h('span', { class: kind }, `${sign}${number(count)}`) : null);
+  const part = (count, sign, kind) => (count && h('span', { class: kind }, `${sign}${number(count)}`));
   return h('span.tl-changes', { title: words },
     changed && [part(changed.added, '+', 'good'), part(changed.modified, '~', 'info'), part(changed.deleted, '−', 'bad')]);
 }
 
-/** A group knows how often files changed, not how many did. */
-const edits = (count) => h('span.tl-changes.muted', { title: 'Changes of files, added up over the checkpoints inside' }, count > 0 && plural(count, 'edit'));
+// A group knows how often files changed, not how many did.
+const edits = (count) => h('span.tl-changes.muted', { title: 'Changes of files, added up over the checkpoints inside' }, count && plural(count, 'edit'));
 
 const pick = (object, names) => Object.fromEntries(names.filter((name) => object[name] != null).map((name) => [name, object[name]]));
 const wide = () => matchMedia('(min-width: 1100px)').matches;
 
+// The checkpoint that a status says the workspace goes on from.
+const standsAt = ({ based_on: restored, latest }) => restored ?? latest;
+
+// Does it when nothing was asked for `ms` milliseconds.
 function later(ms, fn) {
   let timer = null;
   return (...args) => { clearTimeout(timer); timer = setTimeout(() => fn(...args), ms); };
+}
+
+// Does it once for all that is asked within `ms` milliseconds, however often that is.
+function once(ms, fn) {
+  let timer = null;
+  return () => { timer ??= setTimeout(() => { timer = null; fn(); }, ms); };
 }
