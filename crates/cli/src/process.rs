@@ -487,6 +487,8 @@ pub struct HookedAgent {
     pub project: Option<PathBuf>,
     /// Its process.
     pub process: Option<u32>,
+    /// It runs hooks that its user has not confirmed, as its command line says.
+    pub is_unasked: bool,
 }
 
 /// Asks the environment for the agent whose hook this is. Nothing else of it is looked at, or kept.
@@ -497,6 +499,10 @@ pub fn hooked_agent(vendor: &Vendor) -> HookedAgent {
             Process::Variable(name) => variable(name).and_then(|pid| pid.to_str()?.parse().ok()),
             Process::Above(is_agent) => ancestors::nearest(is_agent),
         },
+        is_unasked: vendor
+            .environment
+            .unasked
+            .is_some_and(|flag| ancestors::nearest(|words| words.contains(&flag)).is_some()),
     }
 }
 

@@ -25,6 +25,7 @@ pub static VENDOR: Vendor = Vendor {
         project: Some("CLAUDE_PROJECT_DIR"),
         process: Process::Variable("CLAUDE_PID"),
         session: Some("CLAUDE_CODE_SESSION_ID"),
+        unasked: None,
     },
     user_folder: |variable, home| {
         let chosen = variable("CLAUDE_CONFIG_DIR");
@@ -49,13 +50,16 @@ pub static VENDOR: Vendor = Vendor {
             answered: true,
         }),
         others: |_, _| Vec::new(),
+        looks_above: false,
+        elsewhere: |_| None,
     },
     hooks: Hooks::Handlers(Syntax::Plain, handlers::groups),
     status_line: Some(handlers::status_line),
     servers: Servers::Apart(mcp::registry),
     // It trusts a folder as a whole, and runs no hooks but in trusted ones.
-    trust: |_| Trust::Given,
-    switched_off: |place| {
+    trust: |_, _| Trust::Given,
+    counts_hooks: false,
+    switched_off: |place, _| {
         handlers::switched_off(Scope::ALL.map(|scope| place.of(scope).settings()))
     },
     notes: |_| Vec::new(),

@@ -6,6 +6,7 @@
 //! place among the hooks has changed.
 
 mod answer;
+mod checkout;
 pub mod handlers;
 mod mcp;
 pub(crate) mod patch;
@@ -31,6 +32,7 @@ pub static VENDOR: Vendor = Vendor {
             words.first().is_some_and(|program| program.rsplit('/').next() == Some("codex"))
         }),
         session: None,
+        unasked: Some("--dangerously-bypass-hook-trust"),
     },
     user_folder: |variable, home| {
         let chosen = variable("CODEX_HOME");
@@ -47,11 +49,14 @@ pub static VENDOR: Vendor = Vendor {
         // It has none.
         commands: None,
         others: |_, _| Vec::new(),
+        looks_above: true,
+        elsewhere: checkout::elsewhere,
     },
     hooks: Hooks::Handlers(Syntax::Plain, handlers::groups),
     status_line: None,
     servers: Servers::Apart(mcp::registry),
     trust: trust::of,
+    counts_hooks: true,
     switched_off: trust::switched_off,
     notes: trust::notes,
     rewound,

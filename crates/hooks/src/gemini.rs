@@ -21,6 +21,7 @@ pub static VENDOR: Vendor = Vendor {
         project: Some("GEMINI_PROJECT_DIR"),
         process: Process::Above(is_gemini),
         session: Some("GEMINI_SESSION_ID"),
+        unasked: None,
     },
     user_folder: |variable, home| {
         // The variable stands for the user's home.
@@ -43,14 +44,17 @@ pub static VENDOR: Vendor = Vendor {
             answered: false,
         }),
         others: commands::policy,
+        looks_above: false,
+        elsewhere: |_| None,
     },
     hooks: Hooks::Handlers(trust::SYNTAX, handlers::groups),
     status_line: None,
     servers: Servers::WithHooks(
         |caller| json!({"command": caller.program().as_text(), "args": servers::arguments(caller)}),
     ),
-    trust: trust::of,
-    switched_off: trust::switched_off,
+    trust: |place, _| trust::of(place),
+    counts_hooks: false,
+    switched_off: |place, _| trust::switched_off(place),
     notes: trust::notes,
     rewound: |_| None,
 };

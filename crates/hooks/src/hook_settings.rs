@@ -98,6 +98,83 @@ pub fn merge(text: &str, wanted: &Wanted, form: Form) -> Result<Merged, Unfit> {
     Ok(Merged { text, reverse, empty })
 }
 
+/// Puts what is wanted into a text that has something of ours already: what differs where ours
+/// stands, and what is not there behind all else. What the user has of his own stays in its place,
+/// for an agent may know hooks by their places. `empty` is what was empty before ours first came;
+/// returned is what was so all in all.
+pub fn renew(
+    text: &str,
+    wanted: &Wanted,
+    form: Form,
+    empty: &Empty,
+) -> Result<(String, Empty), Unfit> {
+    let mut document = form.document(text)?;
+    while let Some(one) = surplus(&document, wanted, form.mark)? {
+        one.remove(&mut document, empty)?;
+    }
+    let mut empty = empty.clone();
+    empty.extend(self::empty(&document, wanted)?);
+    for (event, group) in &wanted.groups {
+        let found = ours(&document, form.mark)?.into_iter().find(|one| one.event == *event);
+        match found {
+            Some(one) => one.renew(&mut document, group)?,
+            None => {
+                let list = event_list(&mut document, event)?;
+                document.add_item(&list, group)?;
+            }
+        }
+    }
+    if let Some(line) = &wanted.status_line {
+        match document.member(&document.root(), "statusLine")? {
+            Some(there) if is_ours(&document.value(&there), form.mark) => {
+                document.set_value(&there, line);
+            }
+            Some(_) => {}
+            None => document.add_member(&document.root(), "statusLine", line)?,
+        }
+    }
+    if let Some(wanted) = &wanted.server {
+        let root = document.root();
+        let servers = member_or(&mut document, &root, SERVERS, &json!({}))?;
+        match document.member(&servers, SERVER)? {
+            Some(there) => document.set_value(&there, wanted),
+            None => document.add_member(&servers, SERVER, wanted)?,
+        }
+    }
+    Ok((document.finish().0, empty))
+}
+
+/// A handler of ours that nothing is wanted of: the last one for an event that is not wanted, of
+/// several for one event, or among handlers of the user's in a group that is for other tools.
+fn surplus(document: &Document, wanted: &Wanted, mark: &str) -> Result<Option<Ours>, Unfit> {
+    let mut all = ours(document, mark)?;
+    let is_surplus = |(number, one): (usize, &Ours)| {
+        let group = wanted.groups.iter().find(|(event, _)| *event == one.event);
+        let fits = |(_, group): &(&str, Group)| one.is_alone() || one.matcher() == group.matcher;
+        !group.is_some_and(fits) || all[..number].iter().any(|other| other.event == one.event)
+    };
+    let found = (0..all.len()).rev().find(|number| is_surplus((*number, &all[*number])));
+    Ok(found.map(|number| all.swap_remove(number)))
+}
+
+/// Whether a hook of the user's stands behind one of ours for the same event. It gets another place
+/// when ours goes.
+pub fn is_followed(text: &str, form: Form) -> bool {
+    let Ok(document) = form.document(text) else { return false };
+    let all = ours(&document, form.mark).unwrap_or_default();
+    let handlers = |group: &Value| group["hooks"].as_array().map_or(0, Vec::len);
+    all.iter().any(|one| {
+        let count = |which: &dyn Fn(&Ours) -> bool| {
+            all.iter().filter(|other| other.event == one.event && which(other)).count()
+        };
+        let groups = document.items(&one.list.0).unwrap_or_default();
+        let behind = groups[one.list.1 + 1..].iter().map(|place| handlers(&document.value(place)));
+        let in_group = handlers(&one.group) - one.handler.1 - 1;
+        in_group > count(&|it| it.list.1 == one.list.1 && it.handler.1 > one.handler.1)
+            || behind.sum::<usize>() > count(&|it| it.list.1 > one.list.1)
+    })
+}
+
 /// What is there and empty of all that something will be put into.
 fn empty(document: &Document, wanted: &Wanted) -> Result<Empty, Unfit> {
     let mut found = Empty::new();
@@ -289,6 +366,28 @@ struct Ours {
 }
 
 impl Ours {
+    /// Whether no other handler is in its group.
+    fn is_alone(&self) -> bool {
+        self.group["hooks"].as_array().is_some_and(|handlers| handlers.len() == 1)
+    }
+
+    /// What its group is for.
+    fn matcher(&self) -> Option<&str> {
+        self.group["matcher"].as_str()
+    }
+
+    /// Makes it what is wanted, where it stands.
+    fn renew(&self, document: &mut Document, wanted: &Group) -> Result<(), Unfit> {
+        let is_alone = self.is_alone();
+        let (list, number) = if is_alone { &self.list } else { &self.handler };
+        match document.items(list)?.get(*number) {
+            Some(place) if is_alone => document.set_value(place, wanted),
+            Some(place) => document.set_value(place, &wanted.hooks[0]),
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Removes it, or the outermost container that is empty without it and was not before.
     fn remove(self, document: &mut Document, empty: &Empty) -> Result<(), Unfit> {
         let list = way_to(&self.event);
@@ -347,258 +446,4 @@ fn is_ours(handler: &Value, mark: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::caller::Program;
-    use crate::claude::handlers::{MARK, groups, status_line};
-
-    const FORM: Form = Form { mark: MARK, syntax: Syntax::Plain };
-
-    fn present(text: &str) -> Present {
-        super::present(text, FORM).unwrap()
-    }
-
-    fn strip(text: &str) -> String {
-        super::strip(text, FORM, &Empty::new(), None).unwrap()
-    }
-
-    fn has(text: &str, wanted: &Wanted) -> bool {
-        super::has(text, wanted, FORM)
-    }
-
-    fn merge(text: &str, wanted: &Wanted) -> Result<Merged, Unfit> {
-        super::merge(text, wanted, FORM)
-    }
-
-    fn wanted(path: &str) -> Wanted {
-        let caller = Caller::new(Program::At(path.into()), None).unwrap();
-        let groups = groups(&caller, Scope::Local, ".claude/settings.local.json");
-        Wanted { groups, status_line: Some(status_line(&caller)), server: None }
-    }
-
-    /// Merges, and holds what holds of every merge.
-    fn merged(text: &str) -> String {
-        let wanted = wanted("/usr/bin/rappel");
-        let Merged { text: after, reverse, empty } = merge(text, &wanted).unwrap();
-        assert!(has(&after, &wanted), "{after}");
-        assert_eq!(reverse.apply(&after).as_deref(), Some(text));
-        let found = present(&after).events;
-        assert!(wanted.groups.iter().all(|(event, _)| found.iter().any(|it| it == event)));
-        // What the user adds elsewhere stays, and so does what was empty.
-        if let Ok(mut document) = Document::new(text.to_owned())
-            && document.count(&document.root()).unwrap() > 0
-        {
-            let edited = |document: &mut Document| {
-                document.add_member(&document.root(), "added", &1).unwrap();
-                document.text().to_owned()
-            };
-            let expected = edited(&mut document);
-            let mut document = Document::new(after.clone()).unwrap();
-            let rest = super::strip(&edited(&mut document), FORM, &empty, None).unwrap();
-            let value = |text: &str| -> Value {
-                serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap()
-            };
-            assert_eq!(value(&rest), value(&expected));
-        }
-        let caller = present(&after).caller.unwrap();
-        assert_eq!(caller.program(), &Program::At("/usr/bin/rappel".into()));
-        assert!(!has(text, &wanted));
-        let stripped = strip(&after);
-        assert_eq!(present(&stripped).caller, None);
-        assert_eq!(strip(&stripped), stripped);
-        after
-    }
-
-    const OTHERS: &str = r#"{
-  "$schema": "https://json.schemastore.org/claude-code-settings.json",
-  "model": "opus",
-  "hooks": {
-    "PreToolUse": [
-      {
-        "matcher": "Bash",
-        "hooks": [{ "type": "command", "command": "guard.sh" }]
-      }
-    ],
-    "Notification": [
-      { "hooks": [{ "type": "command", "command": "say hello", "timeout": 5 }] }
-    ]
-  },
-  "env": { "A": "1", "B": 1.50 }
-}
-"#;
-
-    #[test]
-    fn other_hooks_and_keys_stay_where_and_as_they_are() {
-        let after = merged(OTHERS);
-        assert_eq!(strip(&after), OTHERS);
-        for line in OTHERS.lines().filter(|line| line.trim().len() > 2) {
-            assert!(after.contains(line.trim_end_matches(['}', ']'])), "{line}");
-        }
-        let value: Value = serde_json::from_str(&after).unwrap();
-        assert_eq!(value["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
-        assert_eq!(value["hooks"]["PreToolUse"][0]["hooks"][0]["command"], "guard.sh");
-        assert!(after.find("\"env\"").unwrap() < after.find("\"statusLine\"").unwrap());
-    }
-
-    #[test]
-    fn what_it_writes_has_the_documented_shape() {
-        let value: Value = serde_json::from_str(&merged("")).unwrap();
-        let hooks = value["hooks"].as_object().unwrap();
-        let limits = [
-            ("SessionStart", 7),
-            ("UserPromptSubmit", 30),
-            ("PreToolUse", 125),
-            ("PostToolUse", 7),
-            ("PostToolUseFailure", 7),
-            ("PreCompact", 7),
-            ("Stop", 7),
-            ("SubagentStart", 7),
-            ("SubagentStop", 7),
-            ("SessionEnd", 6),
-        ];
-        assert_eq!(hooks.len(), limits.len());
-        for (event, limit) in limits {
-            let [group] = &hooks[event].as_array().unwrap()[..] else { panic!("{event}") };
-            let tools = event.contains("ToolUse");
-            assert_eq!(group.get("matcher").is_some(), tools, "{event}");
-            assert_eq!(group.as_object().unwrap().len(), if tools { 2 } else { 1 });
-            let [handler] = &group["hooks"].as_array().unwrap()[..] else { panic!("{event}") };
-            assert_eq!(handler.as_object().unwrap().len(), 3);
-            assert_eq!(handler["type"], "command");
-            assert_eq!(handler["timeout"], limit, "{event}");
-            assert!(handler["command"].is_string());
-        }
-        assert_eq!(value["statusLine"]["type"], "command");
-    }
-
-    #[test]
-    fn an_older_command_of_ours_is_replaced() {
-        let old = merge(OTHERS, &wanted("/old/rappel")).unwrap().text;
-        assert!(!has(&old, &wanted("/usr/bin/rappel")));
-        let base = strip(&old);
-        assert_eq!(base, OTHERS);
-        assert!(!merged(&base).contains("/old/rappel"));
-        // One that the user moved among his own is found there too.
-        let ours = json!({"type": "command", "command": format!("x {}", MARK)});
-        let moved = OTHERS.replacen("\"guard.sh\" }", &format!("\"guard.sh\" }}, {ours}"), 1);
-        assert_eq!(strip(&moved), OTHERS);
-    }
-
-    #[test]
-    fn another_status_line_stays() {
-        let text = "{\"statusLine\":{\"type\":\"command\",\"command\":\"mine\"}}";
-        let after = merged(text);
-        assert!(after.starts_with(
-            "{\"statusLine\":{\"type\":\"command\",\"command\":\"mine\"},\"hooks\":{\""
-        ));
-        let found = present(&after);
-        assert!(found.any_status_line && !found.status_line);
-    }
-
-    #[test]
-    fn odd_texts_come_back_byte_for_byte() {
-        for text in [
-            "",
-            "\n",
-            "{}",
-            "{ }\r\n",
-            "\u{feff}{}",
-            "{\"hooks\":{}}",
-            "{\n  \"hooks\": {}\n}",
-            "{\"hooks\": {\"Stop\": []}}",
-            "{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n",
-            "{\r\n  \"a\": 1\r\n}\r\n",
-            "{\"a\":1 , \"b\" : 2}",
-            "{\n\t\"a\": \"\\u00e9\\/\"\n}",
-        ] {
-            merged(text);
-        }
-    }
-
-    #[test]
-    fn the_users_empty_lists_and_comments_stay_in_a_file_that_was_edited_since() {
-        let form = Form { mark: MARK, syntax: Syntax::Comments };
-        let caller = Caller::new(Program::At("/usr/bin/rappel".into()), None).unwrap();
-        let server = Some(json!({"command": "/usr/bin/rappel", "args": ["mcp"]}));
-        let known = Known::new(server.as_ref(), |_| Value::Null, []);
-        let wanted =
-            Wanted { groups: groups(&caller, Scope::Local, "x"), status_line: None, server };
-        for text in [
-            "{\n  \"hooks\": {\n    \"Stop\": [ ],\n    \"Other\": []\n  },\n  \"theme\": 1,\n  \"mcpServers\" : { }\n}\n",
-            "{\"hooks\":{},\"theme\": 1}",
-            "// mine\n{\n  /* the theme */\n  \"theme\": 1 // dark\n  // the end\n}\n// really\n",
-            "{\n  \"theme\": 1, // one\n  \"hooks\": { // none yet\n  },\n  \"mcpServers\": { /* none */ }\n}\n",
-            "{\r\n  // lists\r\n  \"hooks\": {\r\n    \"Stop\": [\r\n      {\"hooks\": []} // mine\r\n    ]\r\n  }, // a\r\n  \"theme\": 1\r\n}\r\n",
-        ] {
-            let Merged { text: after, reverse, empty } = super::merge(text, &wanted, form).unwrap();
-            assert!(super::has(&after, &wanted, form), "{after}");
-            assert_eq!(reverse.apply(&after).as_deref(), Some(text));
-            let edited = |text: &str| text.replace("\"theme\": 1", "\"theme\": 2");
-            assert_eq!(
-                super::strip(&edited(&after), form, &empty, Some(&known)).unwrap(),
-                edited(text),
-                "{after}"
-            );
-        }
-        // A comment that came since stays too.
-        let after = super::merge("{\n  \"a\": 1\n}\n", &wanted, form).unwrap().text;
-        let edited = after.replace("  \"hooks\"", "  // my comment\n  \"hooks\"");
-        let rest = super::strip(&edited, form, &Empty::new(), Some(&known)).unwrap();
-        assert_eq!(rest, "{\n  \"a\": 1\n  // my comment\n}\n");
-    }
-
-    #[test]
-    fn a_shape_that_is_not_expected_is_refused_with_its_line() {
-        let refused = |text: &str| merge(text, &wanted("/rappel")).unwrap_err().to_string();
-        assert!(
-            refused("{\n  \"hooks\": null\n}")
-                .starts_with("line 2: \"hooks\": an object is expected")
-        );
-        assert!(refused("{\"hooks\": []}").contains("\"hooks\""));
-        assert!(
-            refused("{\"hooks\": {\n\"Stop\": {}}}")
-                .starts_with("line 2: \"Stop\": a list is expected")
-        );
-        assert!(refused("[]").starts_with("line 1"));
-        assert!(refused("{\n// x\n}").starts_with("line 2"));
-    }
-
-    fn json_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i32>().prop_map(Value::from),
-            ".{0,6}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(3, 20, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map("[a-z\"\\\\]{0,4}", inner, 0..4)
-                    .prop_map(Value::from_iter),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn any_settings_come_back_byte_for_byte(
-            rest in prop::collection::btree_map("[a-z]{1,4}", json_value(), 0..4),
-            events in prop::collection::btree_map("Stop|PreToolUse|Other", prop::collection::vec(json_value(), 0..3), 0..3),
-            pretty in any::<bool>(), ends in any::<bool>(),
-        ) {
-            let mut all = rest;
-            all.insert("hooks".into(), json!(events));
-            let value = Value::from_iter(all);
-            let mut text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
-            if ends { text.push('\n'); }
-            let after = merged(&text);
-            // Without the record of what was there, the values are the same but for what is empty.
-            let stripped: Value = serde_json::from_str(&strip(&after)).unwrap();
-            for (name, other) in value.as_object().unwrap().iter().filter(|(name, _)| *name != "hooks") {
-                prop_assert_eq!(&stripped[name], other);
-            }
-        }
-    }
-}
+mod tests;

@@ -11,12 +11,13 @@ mod plan;
 
 use std::path::PathBuf;
 
+use crate::Vendor;
 use crate::caller::NotText;
 use crate::files::FileError;
 use crate::json_text::Unfit;
 
 pub use apply::{Changes, Extras, install, remove, unregister};
-pub use found::{Installed, installed, stands_aside};
+pub use found::{Called, Installed, installed};
 pub use place::{Commands, Hooks, Layout, Place, Servers, UserFolder};
 
 /// Why nothing was changed.
@@ -36,6 +37,18 @@ pub enum IntegrateError {
     /// A path cannot be written to a settings file.
     #[error(transparent)]
     NotText(#[from] NotText),
+    /// The agent reads the hooks of this place elsewhere.
+    #[error(
+        "{} reads no hooks of a linked work tree: it reads those of {}",
+        vendor.title,
+        folder.display()
+    )]
+    Elsewhere {
+        /// Which agent.
+        vendor: &'static Vendor,
+        /// Where it reads them.
+        folder: PathBuf,
+    },
     /// A link leads out of the folder.
     #[error("{} leads out of {}", path.display(), folder.display())]
     Outside {

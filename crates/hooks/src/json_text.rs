@@ -261,6 +261,20 @@ impl Document {
         Ok(())
     }
 
+    /// Puts another value in the place of one, on one line if that was. The same value stays as it
+    /// is written.
+    pub fn set_value<V: Serialize>(&mut self, place: &Range<usize>, value: &V) {
+        if serde_json::to_value(value).is_ok_and(|value| value == self.value(place)) {
+            return;
+        }
+        let lead = match self.text[place.clone()].contains('\n') {
+            true => format!("\n{}", self.indentation(place.start)),
+            false => String::new(),
+        };
+        let part = self.style().part(value, None, &lead);
+        self.replace(place.clone(), &part);
+    }
+
     /// Takes the member or item with that number out of the object or list at a place. Comments
     /// around it stay.
     pub fn remove(&mut self, place: &Range<usize>, number: usize) -> Result<(), Unfit> {

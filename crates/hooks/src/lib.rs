@@ -61,10 +61,13 @@ pub struct Vendor {
     pub status_line: Option<fn(&Caller) -> StatusLine>,
     /// Where it keeps its servers for MCP.
     pub servers: Servers,
-    /// Whether it runs the hooks of a place, as far as it asks its user.
-    pub trust: fn(&Place) -> Trust,
-    /// The setting that keeps it from running the hooks of a place, or one of them.
-    pub switched_off: fn(&Place) -> Option<Switch>,
+    /// Whether it runs the hooks of a place, all of them or those for one event, as far as it asks
+    /// its user.
+    pub trust: fn(&Place, Option<&str>) -> Trust,
+    /// It asks its user again about a hook that has another place among the hooks for its event.
+    pub counts_hooks: bool,
+    /// The setting that keeps it from running a hook of a place, of any event or of that one.
+    pub switched_off: fn(&Place, Option<&str>) -> Option<Switch>,
     /// What the user should know after hooks were put in a place, in sentences.
     pub notes: fn(&Place) -> Vec<String>,
     /// What the user should know after a conversation was set back, for the folder of the user's own
@@ -84,6 +87,8 @@ pub struct Environment {
     pub process: Process,
     /// What it calls its session.
     pub session: Option<&'static str>,
+    /// The word of its command line with which it runs hooks that its user has not confirmed.
+    pub unasked: Option<&'static str>,
 }
 
 /// How an agent's process is found.

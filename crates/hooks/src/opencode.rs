@@ -25,6 +25,7 @@ pub static VENDOR: Vendor = Vendor {
         project: Some(plugin::FOLDER),
         process: Process::Variable("OPENCODE_PID"),
         session: Some(plugin::SESSION),
+        unasked: None,
     },
     user_folder: |variable, home| {
         let config = variable("XDG_CONFIG_HOME");
@@ -46,13 +47,16 @@ pub static VENDOR: Vendor = Vendor {
             answered: true,
         }),
         others: |_, _| Vec::new(),
+        looks_above: true,
+        elsewhere: |_| None,
     },
     hooks: Hooks::Script(plugin::text),
     status_line: None,
     servers: Servers::Apart(mcp::registry),
     // It runs every plugin that it finds.
-    trust: |_| Trust::Given,
-    switched_off: |_| None,
+    trust: |_, _| Trust::Given,
+    counts_hooks: false,
+    switched_off: |_, _| None,
     notes,
     // It is never set back.
     rewound: |_| None,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rappel::ambient::{Clock, SystemClock};
 use rappel::hook::{Answer, Call, Event, Moment, Workers, budgets};
 use rappel::process_id;
-use rappel_hooks::integrate::stands_aside;
+use rappel_hooks::integrate::Called;
 use rappel_hooks::typed::{self, Typed};
 use rappel_hooks::{PayloadError, Scope, VENDORS, Vendor, vendor};
 use rappel_types::agents::{ProcessId, SessionId};
@@ -143,13 +143,20 @@ fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instan
             return Ok(());
         }
     };
-    drop(payload);
     let folder = agent.project.or_else(|| event.folder.as_ref().map(PathBuf::from));
-    if let (Some(project), Ok(user)) = (&folder, context.agent_folder(vendor))
-        && stands_aside(vendor, args.scope(), project, &user, &process::path_folders())
-    {
-        return Ok(());
+    if let (Some(folder), Ok(user)) = (&folder, context.agent_folder(vendor)) {
+        let called = Called {
+            scope: args.scope(),
+            folder,
+            user: &user,
+            payload: &payload,
+            is_unasked: agent.is_unasked,
+        };
+        if called.stands_aside(vendor, &process::path_folders()) {
+            return Ok(());
+        }
     }
+    drop(payload);
     let context = match &folder {
         Some(folder) => context.within(folder),
         None => context.within(Path::new(".")),
@@ -179,24 +186,26 @@ fn hear(vendor: &'static Vendor, args: &Args, context: &Context, started: Instan
         // Without a second process it is done in this one.
         Err(_) => work(&context, &event, &workers, Arc::new(|| false)),
     };
-    let answer = match heard {
-        Said::Answer(answer) => answer,
-        Said::Failed(message) => {
-            let show = workers.shows_failure(&event);
-            let notice = show.then(|| {
-                format!(
-                    "Rappel could not save: {message}. It says so once; `rappel status` tells more."
-                )
-            });
-            Answer { notice, ..Answer::default() }
-        }
+    let text = match heard {
+        Said::Answer(answer) => (vendor.answer)(&event, &answer),
+        Said::Failed(message) => failed(vendor, &event, &workers, &message),
     };
-    let text = (vendor.answer)(&event, &answer);
     if !text.is_empty() {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{text}")?;
     }
     Ok(())
+}
+
+/// What the user is told of a failure: once in a session, at an event where the agent shows it.
+fn failed(vendor: &Vendor, event: &Event, workers: &Workers, message: &str) -> String {
+    let notice =
+        format!("Rappel could not save: {message}. It says so once; `rappel status` tells more.");
+    let text = (vendor.answer)(event, &Answer { notice: Some(notice), ..Answer::default() });
+    match !text.is_empty() && workers.shows_failure(event) {
+        true => text,
+        false => String::new(),
+    }
 }
 
 /// Whether the agent has stopped waiting.

@@ -319,7 +319,7 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
         format!("{path} now names a path of this machine: keep it out of your commits")
     }));
     let (name, title) = (place.vendor.name, place.vendor.title);
-    notes.extend((place.vendor.switched_off)(place).map(|Switch { setting, file }| {
+    notes.extend((place.vendor.switched_off)(place, None).map(|Switch { setting, file }| {
         format!("{file} has `{setting}`, so {title} does not run Rappel's hooks: take it out")
     }));
     notes.extend((place.vendor.notes)(place));
@@ -329,6 +329,10 @@ fn notes(place: &Place, changes: &Changes, context: &Context) -> Vec<String> {
             if !one.works {
                 notes.push("`rappel` is not on your PATH, so the hooks do nothing here".into());
             }
+            continue;
+        }
+        // Those of a main checkout are for its other work trees too.
+        if place.of(one.scope).settings() != one.settings {
             continue;
         }
         let remove = context.suggest(&format!("integrate {name} --remove{}", one.scope.flag()));
@@ -414,6 +418,14 @@ fn remove(args: &Args, vendors: &[&'static Vendor], context: &Context) -> Result
         let path = path.display();
         format!("{path} is not as Rappel wrote it, so it stays and still calls Rappel. Delete it yourself")
     }));
+    notes.extend(all.moved.iter().map(|path| {
+        let path = path.display();
+        format!(
+            "hooks of yours that stood behind Rappel's in {path} have another place now. Start \
+             `codex` to confirm them again; until then it does not run them, and `codex exec` says \
+             nothing of it"
+        )
+    }));
     notes.extend(others);
     let name = match vendors {
         [vendor] => vendor.name,
@@ -465,7 +477,8 @@ fn still_there(
     context: &Context,
 ) -> Vec<String> {
     let others = integrate::installed(vendor, root, user, &process::path_folders()).into_iter();
-    let others = others.filter(|one| !kept.contains(&one.settings));
+    let here = Scope::ALL.map(|scope| Place::new(vendor, scope, root, user).settings());
+    let others = others.filter(|one| here.contains(&one.settings) && !kept.contains(&one.settings));
     let note = |one: integrate::Installed| {
         let flag = one.scope.flag();
         let remove = context.suggest(&format!("integrate {} --remove{flag}", vendor.name));
@@ -559,6 +572,14 @@ impl From<IntegrateError> for Failure {
             IntegrateError::Unfit { .. } => {
                 Some("mend the file, which was not changed, and run this again".to_owned())
             }
+            IntegrateError::Elsewhere { vendor, folder } => {
+                let (name, main) = (vendor.name, folder.parent().unwrap_or(folder));
+                Some(format!(
+                    "for all your projects: rappel integrate {name} --user. For this one: rappel \
+                     integrate {name} -C {}",
+                    process::quote(&main.to_string_lossy())
+                ))
+            }
             IntegrateError::File(FileError::ReadOnly { .. }) => {
                 Some("make it writable, or choose another place: --user, --shared".to_owned())
             }
@@ -623,7 +644,8 @@ fn gone(
     records: Option<&Records>,
 ) -> Vec<(PathBuf, Scope)> {
     let mut gone: Vec<(PathBuf, Scope)> = Vec::new();
-    let places = Scope::ALL.map(|scope| Place::new(vendor, scope, root, user));
+    let places = Scope::ALL.map(|scope| Place::new(vendor, scope, root, user).read());
+    let places: Vec<Place> = places.into_iter().flatten().collect();
     for (place, records) in places.iter().filter_map(|place| Some((place, records?))) {
         let (settings, record) = (place.settings(), records.of(&place.folder));
         let done = record.settings.get((vendor.layout.hooks)(place.scope));

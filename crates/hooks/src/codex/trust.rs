@@ -7,6 +7,7 @@ use rappel::hook::{Switch, Trust};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::checkout::Checkout;
 use super::handlers::MARK;
 use crate::files;
 use crate::integrate::Place;
@@ -15,8 +16,8 @@ use crate::scope::Scope;
 /// Codex's own settings.
 const CONFIG: &str = "config.toml";
 
-/// Whether Codex runs the hooks of a place.
-pub fn of(place: &Place) -> Trust {
+/// Whether Codex runs the hooks of a place, all of them or those for one event.
+pub fn of(place: &Place, event: Option<&str>) -> Trust {
     let config = config(&place.user.path);
     if place.scope != Scope::User && !trusts_folder(&config, &place.root) {
         return Trust::Folder;
@@ -30,15 +31,15 @@ pub fn of(place: &Place) -> Trust {
             Some(_) => Trust::Changed,
         }
     };
-    let states: Vec<Trust> = hooks_in(&file).iter().map(known).collect();
+    let states: Vec<Trust> = hooks_in(&file, event).iter().map(known).collect();
     [Trust::Changed, Trust::New]
         .into_iter()
         .find(|state| states.contains(state))
         .unwrap_or_default()
 }
 
-/// What keeps Codex from running our hooks, or one of them.
-pub fn switched_off(place: &Place) -> Option<Switch> {
+/// What keeps Codex from running one of our hooks, of any event or of that one.
+pub fn switched_off(place: &Place, event: Option<&str>) -> Option<Switch> {
     let user = config(&place.user.path);
     // A project that is trusted has the last word.
     let project = place.of(Scope::Local).folder;
@@ -55,7 +56,7 @@ pub fn switched_off(place: &Place) -> Option<Switch> {
         let state = state(&user, &file, hook);
         state.and_then(|state| state.get("enabled")?.as_bool()) == Some(false)
     };
-    let hooks = hooks_in(&file);
+    let hooks = hooks_in(&file, event);
     let off = hooks.iter().find(is_off)?;
     let setting = format!("enabled = false of the hook {:?}", off.place);
     Some(Switch::new(setting, &place.user.path.join(CONFIG)))
@@ -73,7 +74,7 @@ pub fn notes(place: &Place) -> Vec<String> {
     let mut notes = Vec::new();
     let confirm = "choose \"Trust all\" or look at each with /hooks; until then nothing is saved, \
                    and `codex exec` says nothing of it";
-    match of(place) {
+    match of(place, None) {
         Trust::Given => {}
         Trust::New => notes.push(format!(
             "Codex runs no hook before you confirm it. Start `codex`: it asks about Rappel's \
@@ -98,35 +99,36 @@ fn config(folder: &Path) -> toml::Table {
     text.parse().unwrap_or_default()
 }
 
-/// Whether the user trusts the project. Codex goes by the folder that it works in, and by the
-/// repository's.
-fn trusts_folder(config: &toml::Table, root: &Path) -> bool {
-    let is_trusted = |folder: &PathBuf| {
-        let project = config.get("projects").and_then(|all| all.get(folder.to_str()?));
-        project.and_then(|project| project.get("trust_level")?.as_str()) == Some("trusted")
-    };
-    let mut folders = vec![root.to_owned(), real(root)];
-    // A work tree counts as its repository: `gitdir: REPOSITORY/.git/worktrees/NAME`.
-    if let Ok(Some(link)) = files::read(&root.join(".git"))
-        && let Some((repository, _)) = link.trim_start_matches("gitdir: ").split_once("/.git/")
-    {
-        folders.push(repository.into());
-    }
-    folders.iter().any(is_trusted)
+/// Whether the user trusts a folder. Codex asks for the folder itself, for the one above it that has
+/// `.git`, and for the main checkout of a linked work tree. The first one that the user decided
+/// about counts.
+fn trusts_folder(config: &toml::Table, folder: &Path) -> bool {
+    let checkout = Checkout::of(folder);
+    let (root, main) = checkout.map(|found| (found.root, found.main)).unzip();
+    let folders = [Some(folder.to_owned()), root, main.flatten()];
+    let mut names = folders.into_iter().flatten().flat_map(|folder| [real(&folder), folder]);
+    let level = names.find_map(|folder| {
+        config.get("projects")?.get(folder.to_str()?)?.get("trust_level")?.as_str()
+    });
+    level == Some("trusted")
 }
 
 fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A hook of ours: what Codex calls its place, and its hash.
+/// A hook of ours: for which event, what Codex calls its place, and its hash.
 struct Hook {
+    event: String,
     place: String,
     hash: String,
 }
 
-fn hooks_in(file: &Path) -> Vec<Hook> {
-    hooks(&files::read(file).ok().flatten().unwrap_or_default())
+/// The hooks of ours in a hooks file, all of them or those for one event.
+fn hooks_in(file: &Path, event: Option<&str>) -> Vec<Hook> {
+    let mut found = hooks(&files::read(file).ok().flatten().unwrap_or_default());
+    found.retain(|hook| event.is_none_or(|event| hook.event == event));
+    found
 }
 
 /// The hooks of ours in a hooks file.
@@ -134,14 +136,15 @@ fn hooks(text: &str) -> Vec<Hook> {
     let settings: Value = serde_json::from_str(text).unwrap_or_default();
     let mut found = Vec::new();
     for (event, groups) in settings["hooks"].as_object().into_iter().flatten() {
-        let event = snake(event);
+        let name = snake(event);
         for (group, value) in groups.as_array().into_iter().flatten().enumerate() {
             for (index, handler) in value["hooks"].as_array().into_iter().flatten().enumerate() {
                 let command = handler["command"].as_str().unwrap_or_default();
                 if command.ends_with(MARK) {
                     found.push(Hook {
-                        place: format!("{event}:{group}:{index}"),
-                        hash: hash(&event, command, &handler["timeout"], &value["matcher"]),
+                        event: event.clone(),
+                        place: format!("{name}:{group}:{index}"),
+                        hash: hash(&name, command, &handler["timeout"], &value["matcher"]),
                     });
                 }
             }

@@ -33,8 +33,13 @@ fn line(slash: &Slash, caller: &Caller) -> String {
     format!("{} {} --typed={}", caller.word(), slash.verb(), slash.name)
 }
 
-/// One rule for each command: nothing else of ours may run without a question. Gemini CLI reads
-/// policies of the user alone.
+/// Commands of ours for which Gemini CLI asks its user. A rule cannot tell the user's command from a
+/// call of the model, which may run these lines too: without a question it must neither delete
+/// checkpoints nor put an older state in the place of what the user sees.
+const ASKED: &[&str] = &["delete", "prune", "restore"];
+
+/// One rule for each command that may run without a question. Gemini CLI reads policies of the user
+/// alone.
 pub fn policy(place: &Place, caller: &Caller) -> Vec<(PathBuf, String)> {
     if place.scope != Scope::User {
         return Vec::new();
@@ -46,7 +51,8 @@ pub fn policy(place: &Place, caller: &Caller) -> Vec<(PathBuf, String)> {
              decision = \"allow\"\npriority = 100\n"
         )
     };
-    let rules: Vec<String> = SLASHES.iter().map(rule).collect();
+    let allowed = SLASHES.iter().filter(|slash| !ASKED.contains(&slash.verb()));
+    let rules: Vec<String> = allowed.map(rule).collect();
     vec![(place.folder.join("policies/rappel.toml"), owned::sealed("", &rules.join("\n")))]
 }
 

@@ -65,8 +65,8 @@ pub fn notes(place: &Place) -> Vec<String> {
     }
     if place.scope != Scope::User {
         notes.push(
-            "Gemini CLI asks before it runs a /rappel: command. With --user, a policy allows them; \
-             `rappel undo` and the like, typed as a prompt, need none"
+            "Gemini CLI asks before it runs a /rappel: command. With --user, a policy allows those \
+             that delete and restore nothing; `rappel undo` and the like, typed as a prompt, need none"
                 .to_owned(),
         );
     }

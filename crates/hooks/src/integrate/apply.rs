@@ -8,7 +8,7 @@ use super::plan::{Text, is_the_users, made_here, new_text, own_files, text_witho
 use super::{IntegrateError, Result};
 use crate::caller::{Caller, NotText};
 use crate::files;
-use crate::hook_settings::Wanted;
+use crate::hook_settings::{self, Wanted};
 use crate::owned::{Owner, delimiter, delimiter_of, owner};
 use crate::records::Records;
 use crate::scope::Scope;
@@ -28,6 +28,8 @@ pub struct Changes {
     pub other_servers: Vec<PathBuf>,
     /// Files of the project that git may list and that name a path of this machine now.
     pub exposed: Vec<PathBuf>,
+    /// Files in which hooks of the user's have another place now.
+    pub moved: Vec<PathBuf>,
     /// The user has a status line already, which was left alone.
     pub other_status_line: bool,
 }
@@ -41,6 +43,7 @@ impl Changes {
         self.servers.extend(other.servers);
         self.other_servers.extend(other.other_servers);
         self.exposed.extend(other.exposed);
+        self.moved.extend(other.moved);
     }
 
     /// Whether there are none.
@@ -81,6 +84,9 @@ pub fn install(
 ) -> Result<Changes> {
     if place.folder.to_str().is_none() {
         return Err(NotText(place.folder.clone()).into());
+    }
+    if let Some(folder) = (place.vendor.layout.elsewhere)(place) {
+        return Err(IntegrateError::Elsewhere { vendor: place.vendor, folder });
     }
     // What cannot be read or merged is refused before anything is made.
     let path = place.settings();
@@ -193,8 +199,10 @@ pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
     let server = record.as_mut().and_then(|one| one.servers.remove(place.file_name()));
     let mut changes = Changes::default();
     let path = place.settings();
-    let mut is_left = false;
+    let (mut is_left, mut moves) = (false, false);
     let changed = files::update(&path, files::ORDINARY, |text| {
+        let is_followed = |text: &str| hook_settings::is_followed(text, place.form());
+        moves = place.vendor.counts_hooks && text.is_some_and(is_followed);
         let after = match text {
             None => None,
             Some(text) => text_without(text, place, remembered.as_ref(), server.as_ref())?,
@@ -203,6 +211,7 @@ pub fn remove(place: &Place, records: Option<&Records>) -> Result<Changes> {
         Ok::<_, IntegrateError>(after)
     })?;
     if changed {
+        changes.moved.extend(moves.then(|| path.clone()));
         changes.add(path, true, is_left);
     }
     if server.is_some() && place.found().is_ok_and(|found| found.server.is_some()) {

@@ -1,12 +1,15 @@
 //! Which integrations there are, and which hooks of theirs run.
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use rappel::hook::{Switch, Trust};
+use serde::Deserialize;
 
-use super::place::{Place, UserFolder};
+use super::place::{Hooks, Place, UserFolder};
 use crate::Vendor;
 use crate::caller::{Caller, Program};
+use crate::hook_settings::Present;
 use crate::scope::Scope;
 use crate::skill;
 use crate::typed::{SLASHES, Slash};
@@ -45,7 +48,7 @@ pub fn installed(
 ) -> Vec<Installed> {
     let mut found: Vec<Installed> = Vec::new();
     for scope in Scope::ALL {
-        let place = Place::new(vendor, scope, root, user);
+        let Some(place) = Place::new(vendor, scope, root, user).read() else { continue };
         let settings = place.settings();
         // Two scopes may be one file.
         if found.iter().any(|other| other.settings == settings) {
@@ -58,10 +61,10 @@ pub fn installed(
             vendor,
             scope: present.scope.unwrap_or(scope),
             missing: place.missing(&present, caller),
-            switched_off: (vendor.switched_off)(&place),
+            switched_off: (vendor.switched_off)(&place, None),
             works: program.is_there(path),
             whole: is_whole(&place),
-            trust: (vendor.trust)(&place),
+            trust: (vendor.trust)(&place, None),
             settings,
             program,
         });
@@ -69,25 +72,69 @@ pub fn installed(
     found
 }
 
-/// Whether a hook of this scope leaves its events to another one. Agents run the hooks of all
-/// scopes, and one event is told once: by the local ones before the shared ones, and by a project's
-/// before the user's own.
-pub fn stands_aside(
-    vendor: &'static Vendor,
-    scope: Scope,
-    project: &Path,
-    user: &UserFolder,
-    path: &[PathBuf],
-) -> bool {
-    let own = Place::new(vendor, scope, project, user).settings();
-    let before = Scope::ALL.into_iter().take_while(|other| *other != scope);
-    before.map(|scope| Place::new(vendor, scope, project, user)).any(|place| {
-        let caller = || place.found().ok().and_then(|found| found.caller);
-        // Two scopes may be one file.
-        place.settings() != own
-            && caller().is_some_and(|it| it.program().is_there(path))
-            && (vendor.trust)(&place).runs()
-    })
+/// A hook that was called.
+#[derive(Debug, Clone, Copy)]
+pub struct Called<'a> {
+    /// Whose settings it stands in.
+    pub scope: Scope,
+    /// The folder in which the agent works.
+    pub folder: &'a Path,
+    /// That of the user's own settings.
+    pub user: &'a UserFolder,
+    /// What it was given.
+    pub payload: &'a [u8],
+    /// The agent was started so that it runs hooks that its user has not confirmed.
+    pub is_unasked: bool,
+}
+
+impl Called<'_> {
+    /// Whether it leaves its event to another one. Agents run the hooks of all scopes, and one event
+    /// is told once: by the local ones before the shared ones, and by a project's before the user's
+    /// own. `path` are the folders in which a shell looks for programs.
+    pub fn stands_aside(&self, vendor: &'static Vendor, path: &[PathBuf]) -> bool {
+        let before = Scope::ALL.into_iter().take_while(|other| *other != self.scope);
+        let mut places =
+            before.flat_map(|scope| Place::read_from(vendor, scope, self.folder, self.user));
+        let event = LazyCell::new(|| event_name(self.payload));
+        places.any(|place| {
+            let Ok(found) = place.found() else { return false };
+            // Two scopes may be one file, which says for whom it is.
+            found.scope.is_some_and(|scope| scope < self.scope)
+                && self.is_heard(&place, &found, event.as_deref(), path)
+        })
+    }
+
+    /// Whether the agent runs what a place has for an event: without a name, for every event.
+    fn is_heard(
+        &self,
+        place: &Place,
+        found: &Present,
+        event: Option<&str>,
+        path: &[PathBuf],
+    ) -> bool {
+        let vendor = place.vendor;
+        let has_event = match (&vendor.hooks, event) {
+            (Hooks::Handlers(..), Some(event)) => found.events.iter().any(|other| other == event),
+            (Hooks::Handlers(..), None) | (Hooks::Script(_), _) => true,
+        };
+        let runs = || match (vendor.trust)(place, event) {
+            Trust::New | Trust::Changed => self.is_unasked,
+            trust => trust.runs(),
+        };
+        has_event
+            && found.caller.as_ref().is_some_and(|caller| caller.program().is_there(path))
+            && (vendor.switched_off)(place, event).is_none()
+            && runs()
+    }
+}
+
+/// The name of the event that a payload tells, as settings files of hooks have it.
+fn event_name(payload: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        hook_event_name: String,
+    }
+    serde_json::from_slice::<Named>(payload).ok().map(|named| named.hook_event_name)
 }
 
 fn is_whole(place: &Place) -> bool {

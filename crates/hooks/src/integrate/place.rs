@@ -25,6 +25,11 @@ pub struct Layout {
     pub commands: Option<Commands>,
     /// Other files of ours, with what they hold.
     pub others: fn(&Place, &Caller) -> Vec<(PathBuf, String)>,
+    /// Besides the hooks of the folder in which it works, it runs those of the folders above, up to
+    /// the repository's.
+    pub looks_above: bool,
+    /// The agent's folder in which it reads the hooks of a place, where that is another one.
+    pub elsewhere: fn(&Place) -> Option<PathBuf>,
 }
 
 /// Files of commands that a user types after a slash.
@@ -94,6 +99,29 @@ impl Place {
             Scope::User => user.path.clone(),
         };
         Self { vendor, scope, folder, root: root.to_owned(), user: user.clone() }
+    }
+
+    /// The places of a scope whose hooks an agent runs that works in a folder.
+    pub fn read_from(
+        vendor: &'static Vendor,
+        scope: Scope,
+        folder: &Path,
+        user: &UserFolder,
+    ) -> Vec<Self> {
+        let has_git = |above: &&Path| above.join(".git").exists();
+        let repository = folder.ancestors().find(has_git).filter(|_| vendor.layout.looks_above);
+        let last = repository.filter(|_| scope != Scope::User).unwrap_or(folder);
+        let folders = folder.ancestors().take_while(|above| above.starts_with(last));
+        folders.filter_map(|root| Self::new(vendor, scope, root, user).read()).collect()
+    }
+
+    /// The place whose hooks the agent reads instead of this one's; nothing if it reads none. An
+    /// agent that reads them elsewhere does so only where this place has its folder too.
+    pub fn read(self) -> Option<Self> {
+        match (self.vendor.layout.elsewhere)(&self) {
+            None => Some(self),
+            Some(folder) => self.folder.is_dir().then_some(Self { folder, ..self }),
+        }
     }
 
     /// The same of another scope.

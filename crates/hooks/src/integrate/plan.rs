@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::Result;
 use super::apply::Extras;
 use super::place::{Commands, Hooks, Place, Servers};
-use super::Result;
 use crate::caller::Caller;
 use crate::hook_settings::{self, Present, Wanted};
 use crate::json_text::Edits;
@@ -109,6 +109,13 @@ fn settings_with(
             let empty = remembered.map(|one| one.empty.clone()).unwrap_or_default();
             let rest = hook_settings::strip(text, form, &empty, known).map_err(place.unfit())?;
             let was_made_by_us = is_empty(&rest) && remembered.is_some_and(|one| !one.existed);
+            if rest != text && !was_made_by_us {
+                let renewed = hook_settings::renew(text, wanted, form, &empty);
+                let (after, empty) = renewed.map_err(place.unfit())?;
+                let scope = Some(place.scope);
+                let settings = Settings::new(true, &rest, Edits::default());
+                return Ok(Some((after, Settings { empty, scope, ..settings })));
+            }
             (!was_made_by_us).then_some(rest)
         }
     };
