@@ -102,6 +102,12 @@ fn a_session_is_begun_recorded_asked_and_ended() {
     let brief = world.must(&["recall"]);
     assert!(brief.contains("fix the login") && brief.contains("the proxy rewrites it"), "{brief}");
     assert_eq!(world.must(&["session", "resume"]), "claude --resume abc");
+    // People paste it into a shell, whatever an agent said that its session is called.
+    let hostile = ["--provider", "claude", "--assistant-session-id", "x; touch owned"];
+    let other = world.must(&[&["session", "start"], &hostile[..]].concat());
+    let said = world.run(&["session", "resume", &other]);
+    assert!(!String::from_utf8_lossy(&said.stdout).contains("touch"), "{said:?}");
+    world.must(&["session", "end", &other]);
     assert!(world.must(&["session", "list"]).contains(&session));
     world.must(&["session", "end"]);
     let late = world.refused(&["record", "note", "late", "--session", &session], 7);

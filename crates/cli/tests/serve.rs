@@ -89,6 +89,9 @@ fn limits_and_values_are_refused_with_a_fitting_status() {
         ("GET /api/jobs/job_99", 404),
         ("GET /api/jobs/..", 404),
         ("GET /api/at", 400),
+        ("GET /api/checkpoints?tags=x", 400),
+        ("GET /api/checkpoints/latest/restore?paths=src", 400),
+        ("POST /api/undo?workspce=elsewhere", 400),
         ("GET /api/diff?from=nothing-like-this", 404),
         ("GET /api/status?workspace=ffffffffffffffff", 404),
         ("GET /api/none", 404),
@@ -158,9 +161,60 @@ fn what_is_deleted_for_good_cannot_be_brought_back() {
     let delete = |line: String| server.send(&line, &[], None).status;
     assert_eq!(delete(format!("DELETE /api/checkpoints/{first}")), 200);
     assert_eq!(undelete(&first), 200);
+    world.write("src/main.rs", "other");
+    let other = id_of(&server.post("/api/checkpoints", &json!({"message": "other"})).json());
+    assert_eq!(delete(format!("DELETE /api/checkpoints/{other}")), 200);
     assert_eq!(delete(format!("DELETE /api/checkpoints/{first}?now=true")), 200);
     assert_eq!(undelete(&first), 404);
+    // What others deleted can still be brought back.
+    assert_eq!(undelete(&other), 200);
+    assert_eq!(delete(format!("DELETE /api/checkpoints/{other}?now=true")), 200);
     assert_eq!(server.json("/api/checkpoints/latest")["id"], second.as_str());
+}
+
+#[test]
+fn what_belongs_into_the_body_is_not_passed_over_behind_the_address() {
+    let world = world();
+    let server = Server::start(&world);
+    for name in ["one", "two", "three"] {
+        world.write("src/main.rs", name);
+        server.post("/api/checkpoints", &json!({"trigger": "pre-operation"}));
+    }
+    let pruned = server.send("POST /api/prune?dry_run=true&keep_last=1", &[], None);
+    assert_eq!(pruned.status, 400);
+    assert!(pruned.json()["error"]["message"].as_str().unwrap().contains("dry_run"));
+    assert_eq!(server.json("/api/checkpoints").as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_came_of_a_job_is_told_by_the_job_and_by_no_list() {
+    let world = world();
+    world.save("one");
+    let server = Server::start(&world);
+    let job = server.job("/api/verify", &json!({}));
+    assert!(job["result"].is_object(), "{job}");
+    assert_eq!(server.json("/api/jobs")[0]["result"], json!(null));
+    // It may be long, so only the newest ones are kept.
+    for _ in 0..8 {
+        server.job("/api/verify", &json!({}));
+    }
+    let first = server.json(&format!("/api/jobs/{}", job["id"].as_str().unwrap()));
+    assert_eq!((&first["state"], &first["result"]), (&json!("done"), &json!(null)));
+}
+
+#[test]
+fn listeners_are_told_when_the_workspace_is_no_longer_safe() {
+    let world = world();
+    world.save("one");
+    let server = Server::start(&world);
+    assert_eq!(server.json("/api/status")["state"], "protected");
+    let mut events = server.events(None);
+    assert_eq!(events.next_named("health").data["state"], "protected");
+    // Nobody has allowed that this is run.
+    let command = "[[command]]\nname = \"x\"\ncapture = [\"true\"]\nrestore = [\"true\"]\n";
+    world.write("rappel.toml", command);
+    let health = events.next_named("health").data;
+    assert_eq!(health["state"], "degraded", "{health}");
 }
 
 #[test]

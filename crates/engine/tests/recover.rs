@@ -64,7 +64,7 @@ fn undo_after_a_finished_recovery_goes_to_before_the_restore() {
 #[test]
 fn a_restore_that_was_rolled_back_leaves_all_as_it_was_before_it() {
     let (world, first) = edited();
-    let second = world.save("second");
+    world.save("second");
     interrupt(&world, &first);
     assert_eq!(world.open().status().unwrap().restores, 1);
     world.open().recover(&RecoverOptions::rollback()).unwrap();
@@ -74,12 +74,13 @@ fn a_restore_that_was_rolled_back_leaves_all_as_it_was_before_it() {
     let reasons = &status.reasons;
     assert!(!reasons.iter().any(|one| one.contains("middle of a restore")), "{reasons:?}");
     assert_eq!((status.unsaved, status.restores), (0, 0));
-    let before = world.open().show(&reference("latest~1")).unwrap().manifest;
-    assert_eq!(before.trigger, rappel_types::Trigger::PreRestore);
+    let before = status.based_on.unwrap();
+    let made = world.open().show(&reference(&before)).unwrap().manifest;
+    assert_eq!(made.trigger, rappel_types::Trigger::PreRestore, "what was there before it");
     world.write("b", "newer");
     let third = world.save("third");
     let third = world.open().show(&reference(&third)).unwrap().manifest;
-    assert_eq!(third.parent, Some(before.id), "{second}");
+    assert_eq!(third.parent.map(|id| id.to_string()), Some(before));
     // There is no restore to take back.
     assert!(world.open().next_undo().unwrap().asks);
     assert_eq!(world.open().next_redo().unwrap_err().to_string(), "there is nothing to redo");

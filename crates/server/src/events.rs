@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often health is looked at, as long as somebody listens: it may change without a commit.
 const HEALTH: Duration = Duration::from_secs(5);
 
-/// How safe the workspace is that the server was started in: the event `health`, told when it
-/// changes.
+/// How safe the workspace is that the server was started in: the event `health`, told at
+/// first and when it changes.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Health {
     state: rappel::Health,
@@ -149,10 +149,7 @@ impl Hub {
         };
         match look() {
             Ok(now) if before.as_ref() != Some(&now) => {
-                // The first look has nothing to compare with.
-                if before.is_some() {
-                    self.tell("health", &now);
-                }
+                self.tell("health", &now);
                 *before = Some(now);
             }
             Ok(_) => {}
