@@ -8,10 +8,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
-use support::agent::{Agent, SESSION};
+use support::agent::{AGENTS, Agent, SESSION, Told};
 use support::scene::Scene;
 
 fn triggers(checkpoints: &[Value]) -> Vec<&str> {
@@ -238,98 +239,122 @@ fn an_agent_is_told_the_truth_once_after_a_restore() {
     assert_eq!(agent.tell(&agent.payload("PreToolUse", other)), Value::Null);
 }
 
+/// A process that ends with the test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_session_whose_agent_is_gone_ends_at_the_next_event() {
-    let agent = Agent::new();
-    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-    let start = agent.payload("SessionStart", json!({"source": "startup"}));
-    let mut hook = agent.hook();
-    hook.env("CLAUDE_PID", child.id().to_string());
-    let mut hook = hook.spawn().unwrap();
-    hook.stdin.take().unwrap().write_all(start.to_string().as_bytes()).unwrap();
-    assert!(hook.wait_with_output().unwrap().status.success());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // The same session, resumed by another process, is another session of ours.
-    agent.tell(&agent.payload("SessionStart", json!({"source": "resume"})));
-    let gone = agent.session(&format!("claude:{SESSION}"));
-    assert_eq!(
-        (&gone["status"], &gone["end_reason"]),
-        (&"failed".into(), &"its agent's process is gone".into())
-    );
-    let goes_on = agent.session(&format!("claude:{SESSION}.2"));
-    assert_eq!(goes_on["status"], "running");
-    assert_eq!(goes_on["parent"], format!("claude:{SESSION}"));
+    use std::os::unix::process::CommandExt;
+    for agent in AGENTS.map(Agent::called) {
+        let name = agent.name;
+        let payload = agent.world.project.outside().join("payload");
+        std::fs::write(&payload, agent.says(Told::Start).to_string()).unwrap();
+        // A process that is called after its agent runs the hook, and says so where it is asked to.
+        let hook = agent.hook();
+        let script = r#"export CLAUDE_PID=$$ OPENCODE_PID=$$
+            "$0" hook "$1" <"$2"; : >"$3"; exec sleep 60"#;
+        let told = agent.world.project.outside().join("told");
+        let mut command = Command::new("bash");
+        command.arg0(name).args(["-c", script]).arg(hook.get_program()).arg(name).arg(&payload);
+        command.arg(&told).stdout(Stdio::null()).current_dir(agent.world.project.root());
+        command.env_clear().envs(hook.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let child = Ended(command.spawn().unwrap());
+        let start = Instant::now();
+        while !told.exists() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{name}: its hook does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        agent.rest();
+        assert_eq!(agent.session(&agent.main())["process"]["pid"], child.0.id(), "{name}");
+        assert_eq!(agent.session(&agent.main())["status"], "running", "{name}");
+        drop(child);
+        // The same session, resumed by another process, is another session of ours.
+        agent.told(Told::Resume);
+        let gone = agent.session(&agent.main());
+        assert_eq!(
+            (&gone["status"], &gone["end_reason"]),
+            (&"failed".into(), &"its agent's process is gone".into()),
+            "{name}"
+        );
+        let goes_on = agent.session(&format!("{}.2", agent.main()));
+        assert_eq!(goes_on["status"], "running", "{name}");
+        assert_eq!(goes_on["parent"], agent.main(), "{name}");
+    }
 }
 
 #[test]
 fn a_hook_that_is_killed_leaves_a_worker_that_finishes() {
-    use rustix::fs::{FlockOperation, flock};
-    let agent = Agent::new();
-    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
-    agent.rest();
-    let before = agent.checkpoints().len();
-    agent.world.write("a.txt", "changed\n");
-    // Somebody else has the store, so that the worker has to wait.
-    let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    let call =
-        json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
-    // It waits before it looks at anything: to begin this session.
-    let mut payload = agent.payload("PreToolUse", call);
-    payload["session_id"] = "another".into();
-    let mut hook = agent.start(&payload);
-    let working = agent.world.home.join("hooks/working");
-    while std::fs::read_dir(&working).unwrap().count() == 0 {
-        std::thread::sleep(Duration::from_millis(2));
+    for agent in AGENTS.map(Agent::called) {
+        let name = agent.name;
+        agent.told(Told::Start);
+        agent.rest();
+        let before = agent.checkpoints().len();
+        agent.world.write("a.txt", "changed\n");
+        // Somebody else has the store, so that the worker has to wait.
+        let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        // It waits before it looks at anything: to begin this session.
+        let mut payload = agent.says(Told::Before("a", "rm a.txt"));
+        let session = if name == "opencode" { "session" } else { "session_id" };
+        payload[session] = "another".into();
+        let mut hook = agent.start(&payload);
+        let working = agent.world.home.join("hooks/working");
+        while std::fs::read_dir(&working).unwrap().count() == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        hook.kill().unwrap();
+        hook.wait().unwrap();
+        drop(lock);
+        agent.rest();
+        let failures = std::fs::read_to_string(agent.world.home.join("hooks/failures.json"));
+        assert!(failures.is_err(), "{name}: {failures:?}");
+        let checkpoints = agent.checkpoints();
+        assert_eq!(checkpoints.len(), before + 1, "{name}");
+        // The agent did not wait, so the call may have begun.
+        let begun = checkpoints.last().unwrap()["mid_operation"].to_string();
+        assert!(begun.contains(&format!("in session {name}:another")), "{name}: {begun}");
     }
-    hook.kill().unwrap();
-    hook.wait().unwrap();
-    drop(lock);
-    agent.rest();
-    let failures = std::fs::read_to_string(agent.world.home.join("hooks/failures.json"));
-    assert!(failures.is_err(), "{failures:?}");
-    let checkpoints = agent.checkpoints();
-    assert_eq!(checkpoints.len(), before + 1);
-    // The agent did not wait, so the call may have begun.
-    let begun = &checkpoints.last().unwrap()["mid_operation"];
-    assert_eq!(begun, &json!(["Bash (a in session claude:another)"]));
 }
 
 #[test]
 fn a_worker_that_died_is_told_by_the_next_event_and_by_status() {
-    use rustix::fs::{FlockOperation, flock};
-    let agent = Agent::new();
-    agent.tell(&agent.payload("SessionStart", json!({"source": "startup"})));
-    agent.rest();
-    agent.world.write("a.txt", "changed\n");
-    let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    let call =
-        json!({"tool_name": "Bash", "tool_use_id": "a", "tool_input": {"command": "rm a.txt"}});
-    let hook = agent.start(&agent.payload("PreToolUse", call));
-    let working = agent.world.home.join("hooks/working");
-    let worker: u32 = loop {
-        let mut found = std::fs::read_dir(&working).into_iter().flatten().flatten();
-        let name = found.next().map(|entry| entry.file_name().to_str().unwrap().to_owned());
-        match name.filter(|name| !name.starts_with('.')) {
-            Some(name) => break name.split('-').next().unwrap().parse().unwrap(),
-            None => std::thread::sleep(Duration::from_millis(2)),
-        }
-    };
-    let pid = rustix::process::Pid::from_raw(worker.try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let output = hook.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    drop(lock);
-    let before = agent.checkpoints().len();
-    let call = json!({"tool_name": "Bash", "tool_use_id": "b", "tool_input": {"command": "ls"}});
-    agent.tell(&agent.payload("PreToolUse", call));
-    agent.rest();
-    assert_eq!(agent.checkpoints().len(), before + 1);
-    let status = agent.json(&["status"]);
-    assert_eq!(status["state"], "degraded", "{status}");
-    assert!(status.to_string().contains("(a) has no checkpoint before it"), "{status}");
+    for agent in AGENTS.map(Agent::called) {
+        let name = agent.name;
+        agent.told(Told::Start);
+        agent.rest();
+        agent.world.write("a.txt", "changed\n");
+        let lock = std::fs::File::open(agent.world.home.join("lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let hook = agent.start(&agent.says(Told::Before("a", "rm a.txt")));
+        let working = agent.world.home.join("hooks/working");
+        let worker: u32 = loop {
+            let mut found = std::fs::read_dir(&working).into_iter().flatten().flatten();
+            let name = found.next().map(|entry| entry.file_name().to_str().unwrap().to_owned());
+            match name.filter(|name| !name.starts_with('.')) {
+                Some(name) => break name.split('-').next().unwrap().parse().unwrap(),
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        let pid = rustix::process::Pid::from_raw(worker.try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let output = hook.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        drop(lock);
+        let before = agent.checkpoints().len();
+        agent.told(Told::Before("b", "ls"));
+        agent.rest();
+        assert_eq!(agent.checkpoints().len(), before + 1, "{name}");
+        let status = agent.json(&["status"]);
+        assert_eq!(status["state"], "degraded", "{name}: {status}");
+        assert!(status.to_string().contains("has no checkpoint before it"), "{name}: {status}");
+    }
 }
 
 #[test]

@@ -276,6 +276,21 @@ fn a_session_is_saved_before_it_destroys_and_its_prompt_can_be_undone() {
 }
 
 #[test]
+fn a_call_that_changes_nothing_makes_no_checkpoint() {
+    let scene = Scene::new();
+    scene.tell("event.session.created", json!({}));
+    scene.prompt("msg_1", "Look around.");
+    let before = scene.checkpoints().len();
+    for id in ["call_1", "call_2", "call_3"] {
+        scene.bash(id, "ls");
+    }
+    assert_eq!(scene.checkpoints().len(), before);
+    let session = format!("opencode:{SESSION}");
+    let state = scene.json(&["at", "now", "--session", &session])["state"].clone();
+    assert_eq!(state["command_history"].as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn a_command_for_rappel_is_answered() {
     let scene = Scene::new();
     scene.tell("event.session.created", json!({}));

@@ -13,11 +13,26 @@ use serde_json::{Value, json};
 use super::World;
 
 pub const SESSION: &str = "00000000-0000-4000-8000-000000000001";
+/// Every agent whose hooks are understood.
+pub const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 /// An agent with hooks, in a world of its own. Its process is this test.
 pub struct Agent {
     pub world: World,
-    name: &'static str,
+    pub name: &'static str,
+}
+
+/// Something that every agent tells, each in its own form.
+#[derive(Clone, Copy)]
+pub enum Told<'a> {
+    Start,
+    Resume,
+    Prompt(&'a str),
+    /// A command of the shell, by an id that some agents do not give.
+    Before(&'a str, &'a str),
+    After(&'a str, &'a str),
+    Idle,
+    End,
 }
 
 impl Agent {
@@ -53,6 +68,9 @@ impl Agent {
                 .env("CLAUDE_PID", std::process::id().to_string()),
             // Gemini CLI sets both, and is not Claude Code.
             "gemini" => command.env("GEMINI_PROJECT_DIR", root).env("CLAUDE_PROJECT_DIR", root),
+            "opencode" => command
+                .env("RAPPEL_OPENCODE_FOLDER", root)
+                .env("OPENCODE_PID", std::process::id().to_string()),
             _ => &mut command,
         };
         command.stdin(Stdio::piped());
@@ -95,6 +113,103 @@ impl Agent {
         let Value::Object(more) = more else { panic!("{more}") };
         payload.as_object_mut().unwrap().extend(more);
         payload
+    }
+
+    /// What this agent's hook is told of something.
+    pub fn says(&self, told: Told<'_>) -> Value {
+        match self.name {
+            "opencode" => self.says_opencode(told),
+            "gemini" => self.says_gemini(told),
+            name => self.says_claude(told, name == "codex"),
+        }
+    }
+
+    fn says_claude(&self, told: Told<'_>, is_codex: bool) -> Value {
+        let call = |id: &str, command: &str| json!({"tool_name": "Bash", "tool_use_id": id, "tool_input": {"command": command}});
+        match told {
+            Told::Start => self.payload("SessionStart", json!({"source": "startup"})),
+            Told::Resume => self.payload("SessionStart", json!({"source": "resume"})),
+            Told::Prompt(text) if is_codex => {
+                self.payload("UserPromptSubmit", json!({"prompt": text}))
+            }
+            Told::Prompt(text) => {
+                self.payload("UserPromptSubmit", json!({"prompt": text, "prompt_id": text}))
+            }
+            Told::Before(id, command) => self.payload("PreToolUse", call(id, command)),
+            Told::After(id, command) => {
+                let mut done = call(id, command);
+                done["tool_response"] = match is_codex {
+                    true => "Exit code: 0\nOutput:\n".into(),
+                    false => json!({"stdout": "", "stderr": ""}),
+                };
+                self.payload("PostToolUse", done)
+            }
+            Told::Idle => self.payload("Stop", json!({})),
+            Told::End => self.payload("SessionEnd", json!({"reason": "other"})),
+        }
+    }
+
+    fn says_gemini(&self, told: Told<'_>) -> Value {
+        let call = |command: &str| json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
+        match told {
+            Told::Start => self.payload("SessionStart", json!({"source": "startup"})),
+            Told::Resume => self.payload("SessionStart", json!({"source": "resume"})),
+            Told::Prompt(text) => self.payload("BeforeAgent", json!({"prompt": text})),
+            Told::Before(_, command) => self.payload("BeforeTool", call(command)),
+            Told::After(_, command) => {
+                let mut done = call(command);
+                done["tool_response"] = json!({"llmContent": "Output: (empty)"});
+                self.payload("AfterTool", done)
+            }
+            Told::Idle => self.payload("AfterAgent", json!({})),
+            Told::End => self.payload("SessionEnd", json!({"reason": "exit"})),
+        }
+    }
+
+    fn says_opencode(&self, told: Told<'_>) -> Value {
+        let (event, more) = match told {
+            Told::Start => ("event.session.created", json!({})),
+            Told::Resume => ("rappel.resumed", json!({})),
+            Told::Prompt(text) => {
+                let output = json!({"message": {"id": format!("msg_{}", text.replace(' ', "_"))},
+                    "parts": [{"type": "text", "text": text}]});
+                ("chat.message", json!({"output": output}))
+            }
+            Told::Before(id, command) => {
+                let input = json!({"tool": "bash", "sessionID": SESSION, "callID": id});
+                let output = json!({"args": {"command": command}});
+                ("tool.execute.before", json!({"input": input, "output": output}))
+            }
+            Told::After(id, command) => {
+                let input = json!({"tool": "bash", "sessionID": SESSION, "callID": id,
+                    "args": {"command": command}});
+                let output = json!({"output": "", "metadata": {"exit": 0}});
+                ("tool.execute.after", json!({"input": input, "output": output}))
+            }
+            Told::Idle => ("event.session.idle", json!({})),
+            Told::End => ("event.session.deleted", json!({})),
+        };
+        let mut payload = json!({"event": event, "session": SESSION,
+            "cwd": self.world.project.root()});
+        let Value::Object(more) = more else { panic!("{more}") };
+        payload.as_object_mut().unwrap().extend(more);
+        payload
+    }
+
+    /// Tells a hook that; what it answered.
+    pub fn told(&self, told: Told<'_>) -> Value {
+        self.tell(&self.says(told))
+    }
+
+    /// What an answer has the user shown.
+    pub fn notice<'a>(&self, answer: &'a Value) -> &'a str {
+        let name = if self.name == "opencode" { "notice" } else { "systemMessage" };
+        answer[name].as_str().unwrap_or_default()
+    }
+
+    /// The main session, as the journal calls it.
+    pub fn main(&self) -> String {
+        format!("{}:{SESSION}", self.name)
     }
 
     /// Does what a call does, as far as the tests look at it.
