@@ -99,8 +99,8 @@ fn config(folder: &Path) -> toml::Table {
     text.parse().unwrap_or_default()
 }
 
-/// Whether the user trusts a folder. Codex asks for the folder itself, for the one above it that has
-/// `.git`, and for the main checkout of a linked work tree. The first one that the user decided
+/// Whether the user trusts a folder. Codex asks for the folder itself, for the one above it that
+/// has `.git`, and for the main checkout of a linked work tree. The first one that the user decided
 /// about counts.
 fn trusts_folder(config: &toml::Table, folder: &Path) -> bool {
     let checkout = Checkout::of(folder);

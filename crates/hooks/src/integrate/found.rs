@@ -88,9 +88,9 @@ pub struct Called<'a> {
 }
 
 impl Called<'_> {
-    /// Whether it leaves its event to another one. Agents run the hooks of all scopes, and one event
-    /// is told once: by the local ones before the shared ones, and by a project's before the user's
-    /// own. `path` are the folders in which a shell looks for programs.
+    /// Whether it leaves its event to another one. Agents run the hooks of all scopes, and one
+    /// event is told once: by the local ones before the shared ones, and by a project's before the
+    /// user's own. `path` are the folders in which a shell looks for programs.
     pub fn stands_aside(&self, vendor: &'static Vendor, path: &[PathBuf]) -> bool {
         let before = Scope::ALL.into_iter().take_while(|other| *other != self.scope);
         let mut places =
