@@ -4,6 +4,8 @@
 
 #[path = "dashboard/browser.rs"]
 mod browser;
+#[path = "dashboard/deeds.rs"]
+mod deeds;
 #[path = "dashboard/demo.rs"]
 mod demo;
 #[path = "dashboard/failures.rs"]
@@ -13,10 +15,14 @@ mod hostile;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "support/http.rs"]
 mod http;
+#[path = "dashboard/live.rs"]
+mod live;
 #[path = "dashboard/looks.rs"]
 mod looks;
 #[path = "dashboard/newcomer.rs"]
 mod newcomer;
+#[path = "support/scene.rs"]
+mod scene;
 mod support;
 #[path = "dashboard/ways.rs"]
 mod ways;

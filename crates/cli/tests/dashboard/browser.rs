@@ -112,6 +112,17 @@ impl Browser {
         self.chromium("Page.bringToFront", &json!({}));
     }
 
+    /// The tab in front.
+    pub fn tab(&self) -> Value {
+        self.driver.call("GET", &format!("/session/{}/window", self.session), &Value::Null).unwrap()
+    }
+
+    /// Goes back to a tab.
+    pub fn go_to_tab(&self, tab: &Value) {
+        self.send("window", &json!({"handle": tab}));
+        self.chromium("Page.bringToFront", &json!({}));
+    }
+
     /// Waits until a view is shown.
     pub fn until_view(&self, view: &str) {
         let script = format!("document.querySelector('main').dataset.view === '{view}'");

@@ -133,7 +133,7 @@ pub fn database(world: &World, rows: usize) {
 }
 
 /// Starts a run of a script, which has to print a line, and gives it once the line is there.
-fn begin(world: &World, session: &str, script: &str) -> Child {
+pub fn begin(world: &World, session: &str, script: &str) -> Child {
     world.write("import-all", &format!("#!/bin/sh\n{script}\n"));
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(world.project.path("import-all"), mode).unwrap();

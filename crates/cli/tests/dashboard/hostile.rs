@@ -13,7 +13,7 @@ use super::support::agent::{Agent, SESSION};
 const IMAGE: &str = "<img src=x onerror=ran.push(1)>";
 const SCRIPT: &str = "<script>ran.push(2)</script>";
 const LINK: &str = "[click](javascript:ran.push(3)) <a href=\"javascript:ran.push(3)\">click</a>";
-const ESCAPE: &str = "\u{1b}[31mred\u{1b}]8;;http://evil.example\u{7}link\u{202e}txt";
+const ESCAPE: &str = "\u{1b}[31mred\u{1b}]8;;http://evil.example\u{7}link\u{202e}\u{61c}txt";
 /// Names of tags and branches have no spaces.
 const NAME: &str = "<img/src=x/onerror=ran.push(4)>";
 
@@ -97,7 +97,12 @@ fn assert_text_only(browser: &Browser, place: &str) {
             .map((one) => one.outerHTML)",
     );
     assert_eq!(elements, json!([]), "{place}");
-    let raw = browser.value("/[\\u001b\\u0007\\u202e]/.test(document.body.textContent)");
+    let raw = browser.value(
+        "[document.title, document.body.textContent,
+            ...[...document.querySelectorAll('[title], [aria-label]')]
+                .map((one) => `${one.title} ${one.getAttribute('aria-label')}`)]
+            .some((text) => /[\\u001b\\u0007\\u061c\\u202e]/.test(text))",
+    );
     assert_eq!(raw, false, "a control character is shown as it is: {place}");
     browser.assert_calm(place);
 }

@@ -29,7 +29,7 @@ function verdict(status, sessions) {
   return h('section', { class: `card verdict ${kind}`, 'aria-label': 'Status' },
     h('p.verdict-text', h('span', { class: `big ${kind}`, ...HIDDEN }, sign), h('span', h('strong', word), '. ', text)),
     status.reasons.length && h('ul.items',
-      status.reasons.map((reason) => h('li', h('span', { class: kind, ...HIDDEN }, `${sign} `), capital(reason)))),
+      status.reasons.map((reason) => h('li', h('span', { class: kind, ...HIDDEN }, `${sign} `), prose(capital(reason))))),
     todo.length && h('div.stack', h('h3', 'What to do'), h('ul.stack', todo)),
     facts([
       ['Last checkpoint', status.latest ? checkpointLink(status.latest, time(status.latest_at)) : 'none'],
@@ -114,7 +114,7 @@ function memory(sessions) {
 function setUp(checks) {
   const bad = checks.filter((one) => !one.ok);
   const row = (one) => h('li',
-    h('div.row', badge(one.ok ? '✓ fine' : '✗ look', one.ok ? 'good' : 'bad'), h('strong', one.name), h('span.grow.muted', one.found)),
+    h('div.row', badge(one.ok ? '✓ fine' : '✗ look', one.ok ? 'good' : 'bad'), h('strong', one.name), h('span.grow.muted', prose(one.found ?? ''))),
     !one.ok && h('ul', (one.advice ?? []).map(advised)));
   return section('Set-up', h('details', { open: bad.length > 0 },
     h('summary', bad.length ? `✗ ${plural(bad, 'check')} found something.` : `✓ All ${checks.length} checks are fine.`),
