@@ -15,6 +15,7 @@ pub mod integrate;
 pub mod json_text;
 pub mod opencode;
 pub mod owned;
+mod payload;
 pub mod records;
 pub mod scope;
 pub mod servers;

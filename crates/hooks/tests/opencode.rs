@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests may")]
 
-use proptest::prelude::*;
 use rappel::hook::{Answer, CallKind, Event, Moment, Start};
 use rappel_hooks::opencode::VENDOR;
 use serde_json::{Value, json};
@@ -159,45 +158,4 @@ fn answers_are_what_the_plugin_reads() {
     // And nobody sees anything at its end, so nothing is said there that is said once.
     let ends = event(&json!({"event": "rappel.disposed", "session": "s"}));
     assert_eq!((VENDOR.answer)(&ends, &answer), "");
-}
-
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        ".{0,20}".prop_map(Value::from),
-    ];
-    leaf.prop_recursive(3, 24, 4, |inner| {
-        let names = prop_oneof![
-            Just("args".to_owned()),
-            Just("parts".to_owned()),
-            Just("tool".to_owned()),
-            Just("metadata".to_owned()),
-            Just("command".to_owned()),
-            ".{0,6}"
-        ];
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::hash_map(names, inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn any_payload_is_an_event_or_an_error(
-        name in prop::sample::select(vec!["tool.execute.before", "tool.execute.after", "chat.message",
-            "command.execute.before", "event.session.created", "rappel.tool.error", "x"]),
-        session in any_json(), input in any_json(), output in any_json(), cwd in any_json(),
-    ) {
-        let payload = json!({"event": name, "session": session, "input": input, "output": output, "cwd": cwd});
-        let _ = (VENDOR.event)(payload.to_string().as_bytes(), None);
-    }
-
-    #[test]
-    fn any_bytes_are_an_event_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        prop_assert!((VENDOR.event)(&bytes, None).is_err());
-    }
 }

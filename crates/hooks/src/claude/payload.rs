@@ -1,16 +1,16 @@
 //! Claude Code's payloads as neutral events.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rappel::DestructiveCommand;
-use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
+use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start};
 use rappel::said::is_claudes_own;
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::NAME;
-use crate::shell::verdict;
+use crate::payload::{Told, operation, tool};
 use crate::{PayloadError, carries_context};
 
 /// What this version reads of a payload. Whatever else is in it is passed over.
@@ -51,22 +51,15 @@ struct Payload {
 /// Reads what a hook was given. `process` is the agent's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
     let payload: Payload = PayloadError::parse(bytes)?;
-    if payload.session_id.is_empty() {
-        return Err(PayloadError::Malformed("session_id is empty".into()));
-    }
     let moment = moment(&payload)?;
-    let kind = payload.agent_type.filter(|kind| !kind.is_empty());
-    Ok(Event {
-        provider: NAME.into(),
+    let told = Told {
+        provider: NAME,
         session: payload.session_id,
-        subagent: payload.agent_id.map(|id| Subagent { id, kind }),
-        process,
+        subagent: payload.agent_id.map(|id| (id, payload.agent_type)),
         folder: payload.cwd,
-        at: None,
-        carries_context: carries_context(&moment),
         silent_compaction: false,
-        moment,
-    })
+    };
+    told.event(process, carries_context(&moment), moment)
 }
 
 fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
@@ -102,9 +95,7 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
 }
 
 fn call(payload: &Payload) -> Result<Call, PayloadError> {
-    let Some(tool) = payload.tool_name.clone() else {
-        return Err(PayloadError::Malformed("tool_name is missing".into()));
-    };
+    let tool = tool(payload.tool_name.as_deref(), None)?;
     let text = |name: &str| payload.tool_input.get(name).and_then(Value::as_str);
     let kind = match tool.as_str() {
         "Bash" | "PowerShell" => {
@@ -117,13 +108,14 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
         "ExitWorktree" => CallKind::LeaveWorktree,
         _ => CallKind::Other,
     };
+    let is_before = payload.hook_event_name == "PreToolUse";
     // One that was moved there later ended as a call: what it launched is told by other events.
     let background = payload.tool_input.get("run_in_background") == Some(&Value::Bool(true));
     Ok(Call {
         id: payload.tool_use_id.clone().filter(|id| !id.is_empty()),
         tool,
         input: payload.tool_input.clone(),
-        operation: operation(payload, &kind),
+        operation: operation(is_before, &kind, payload.cwd.as_deref(), None),
         kind,
         background,
     })
@@ -151,15 +143,6 @@ fn removal(payload: &Payload) -> Result<Call, PayloadError> {
         background: false,
         operation: Some(operation),
     })
-}
-
-/// What a command of the shell is about to destroy.
-fn operation(payload: &Payload, kind: &CallKind) -> Option<DestructiveCommand> {
-    let (CallKind::Shell(command), Some(folder)) = (kind, &payload.cwd) else { return None };
-    if payload.hook_event_name != "PreToolUse" {
-        return None;
-    }
-    verdict(command, Path::new(folder)).operation()
 }
 
 fn outcome(payload: &Payload) -> Outcome {

@@ -1,14 +1,14 @@
 //! Codex's payloads as neutral events.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
+use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start};
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{NAME, patch, rollout};
-use crate::shell::verdict;
+use crate::payload::{Told, operation, tool};
 use crate::{PayloadError, carries_context};
 
 /// What the model calls the tools of our own server.
@@ -44,22 +44,15 @@ struct Payload {
 /// Reads what a hook was given. `process` is the agent's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
     let payload: Payload = PayloadError::parse(bytes)?;
-    if payload.session_id.is_empty() {
-        return Err(PayloadError::Malformed("session_id is empty".into()));
-    }
     let moment = moment(&payload)?;
-    let kind = payload.agent_type.filter(|kind| !kind.is_empty());
-    Ok(Event {
-        provider: NAME.into(),
+    let told = Told {
+        provider: NAME,
         session: payload.session_id,
-        subagent: payload.agent_id.map(|id| Subagent { id, kind }),
-        process,
+        subagent: payload.agent_id.map(|id| (id, payload.agent_type)),
         folder: payload.cwd,
-        at: None,
-        carries_context: carries_context(&moment),
         silent_compaction: false,
-        moment,
-    })
+    };
+    told.event(process, carries_context(&moment), moment)
 }
 
 fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
@@ -92,24 +85,15 @@ fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
 }
 
 fn call(payload: &Payload) -> Result<Call, PayloadError> {
-    let Some(tool) = payload.tool_name.clone() else {
-        return Err(PayloadError::Malformed("tool_name is missing".into()));
-    };
-    if tool.starts_with(OWN_TOOLS) {
-        return Err(PayloadError::Nothing);
-    }
+    let tool = tool(payload.tool_name.as_deref(), Some(OWN_TOOLS))?;
     let command = payload.tool_input.get("command").and_then(Value::as_str);
     let kind = match (tool.as_str(), command) {
         ("Bash", Some(command)) => CallKind::Shell(command.to_owned()),
         ("apply_patch", Some(patch)) => CallKind::Edit(patch::paths(patch, payload.cwd.as_deref())),
         _ => CallKind::Other,
     };
-    let operation = match (&kind, &payload.cwd) {
-        (CallKind::Shell(command), Some(folder)) if payload.hook_event_name == "PreToolUse" => {
-            verdict(command, Path::new(folder)).operation()
-        }
-        _ => None,
-    };
+    let is_before = payload.hook_event_name == "PreToolUse";
+    let operation = operation(is_before, &kind, payload.cwd.as_deref(), None);
     Ok(Call {
         id: payload.tool_use_id.clone().filter(|id| !id.is_empty()),
         tool,

@@ -15,7 +15,7 @@ use super::NAME;
 use super::answer::carrier;
 use super::commands::ANSWERED;
 use crate::PayloadError;
-use crate::shell::verdict;
+use crate::payload::{Told, operation, tool};
 
 /// What the model calls the tools of our own server.
 const OWN_TOOLS: &str = "mcp_rappel_";
@@ -46,21 +46,15 @@ struct Payload {
 /// Reads what a hook was given. `process` is the agent's.
 pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadError> {
     let payload: Payload = PayloadError::parse(bytes)?;
-    if payload.session_id.is_empty() {
-        return Err(PayloadError::Malformed("session_id is empty".into()));
-    }
     let moment = moment(&payload)?;
-    Ok(Event {
-        provider: NAME.into(),
+    let told = Told {
+        provider: NAME,
         session: payload.session_id,
         subagent: None,
-        process,
         folder: payload.cwd,
-        at: None,
-        carries_context: carrier(&moment).is_some(),
         silent_compaction: true,
-        moment,
-    })
+    };
+    told.event(process, carrier(&moment).is_some(), moment)
 }
 
 fn moment(payload: &Payload) -> Result<Moment, PayloadError> {
@@ -105,12 +99,7 @@ fn typed(prompt: &str) -> String {
 }
 
 fn call(payload: &Payload) -> Result<Call, PayloadError> {
-    let Some(tool) = payload.tool_name.clone() else {
-        return Err(PayloadError::Malformed("tool_name is missing".into()));
-    };
-    if tool.starts_with(OWN_TOOLS) {
-        return Err(PayloadError::Nothing);
-    }
+    let tool = tool(payload.tool_name.as_deref(), Some(OWN_TOOLS))?;
     let folder = Path::new(payload.cwd.as_deref().unwrap_or_default());
     let text = |name: &str| payload.tool_input.get(name).and_then(Value::as_str);
     let kind = match tool.as_str() {
@@ -124,14 +113,10 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
         "invoke_agent" => CallKind::Delegate,
         _ => CallKind::Other,
     };
-    let operation = match &kind {
-        CallKind::Shell(command) if payload.hook_event_name == "BeforeTool" => {
-            // A command may ask for another folder.
-            let within = text("dir_path").or_else(|| text("directory")).unwrap_or_default();
-            verdict(command, &folder.join(within)).operation()
-        }
-        _ => None,
-    };
+    let is_before = payload.hook_event_name == "BeforeTool";
+    // A command may ask for another folder.
+    let within = text("dir_path").or_else(|| text("directory"));
+    let operation = operation(is_before, &kind, payload.cwd.as_deref(), within);
     let background = payload.tool_input.get("is_background") == Some(&Value::Bool(true));
     Ok(Call { id: None, tool, input: payload.tool_input.clone(), kind, background, operation })
 }

@@ -3,15 +3,14 @@
 
 use std::path::Path;
 
-use rappel::DestructiveCommand;
-use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start, Subagent};
+use rappel::hook::{Call, CallKind, Event, Moment, Outcome, Start};
 use rappel_types::agents::ProcessId;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::NAME;
 use crate::codex::patch;
-use crate::shell::verdict;
+use crate::payload::{Told, operation, tool};
 use crate::{PayloadError, carries_context};
 
 /// What this version reads of a payload. Whatever else is in it is passed over.
@@ -42,22 +41,16 @@ pub fn event(bytes: &[u8], process: Option<ProcessId>) -> Result<Event, PayloadE
     let payload: Payload = PayloadError::parse(bytes)?;
     let moment = moment(&payload)?;
     let named = payload.session.clone().or_else(|| payload.own_session());
-    let Some(session) = named.filter(|session| !session.is_empty()) else {
-        return Err(PayloadError::Malformed("it names no session".into()));
-    };
-    let kind = payload.agent.filter(|kind| !kind.is_empty());
+    let session = named.unwrap_or_default();
     let subagent = payload.subagent.filter(|id| !id.is_empty() && *id != session);
-    Ok(Event {
-        provider: NAME.into(),
+    let told = Told {
+        provider: NAME,
         session,
-        subagent: subagent.map(|id| Subagent { id, kind }),
-        process,
+        subagent: subagent.map(|id| (id, payload.agent)),
         folder: payload.cwd,
-        at: None,
-        carries_context: carries_context(&moment),
         silent_compaction: false,
-        moment,
-    })
+    };
+    told.event(process, carries_context(&moment), moment)
 }
 
 impl Payload {
@@ -136,12 +129,11 @@ fn unquoted(text: &str) -> String {
 }
 
 fn call(payload: &Payload) -> Result<Call, PayloadError> {
-    let Some(tool) = text(&payload.input, "tool") else {
-        return Err(PayloadError::Malformed("the tool is missing".into()));
-    };
+    // The plugin leaves our own tools out.
+    let tool = tool(text(&payload.input, "tool"), None)?;
     let arguments = payload.input.get("args").or_else(|| payload.output.get("args"));
     let input = arguments.cloned().unwrap_or(Value::Null);
-    let kind = match tool {
+    let kind = match tool.as_str() {
         "bash" | "shell" => text(&input, "command")
             .map_or(CallKind::Other, |command| CallKind::Shell(command.to_owned())),
         "write" | "edit" | "multiedit" => {
@@ -155,10 +147,11 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
         "task" => CallKind::Delegate,
         _ => CallKind::Other,
     };
+    let is_before = payload.event == "tool.execute.before";
     Ok(Call {
         id: text(&payload.input, "callID").map(str::to_owned),
-        tool: tool.to_owned(),
-        operation: operation(payload, &input, &kind),
+        operation: operation(is_before, &kind, payload.cwd.as_deref(), text(&input, "workdir")),
+        tool,
         input,
         kind,
         background: false,
@@ -169,16 +162,6 @@ fn call(payload: &Payload) -> Result<Call, PayloadError> {
 fn absolute(payload: &Payload, path: &str) -> String {
     let folder = payload.cwd.as_deref().unwrap_or_default();
     Path::new(folder).join(path).to_string_lossy().into_owned()
-}
-
-/// What a command of the shell is about to destroy.
-fn operation(payload: &Payload, input: &Value, kind: &CallKind) -> Option<DestructiveCommand> {
-    let (CallKind::Shell(command), Some(folder)) = (kind, &payload.cwd) else { return None };
-    if payload.event != "tool.execute.before" {
-        return None;
-    }
-    let folder = Path::new(folder).join(text(input, "workdir").unwrap_or_default());
-    verdict(command, &folder).operation()
 }
 
 fn outcome(payload: &Payload) -> Outcome {
