@@ -13,9 +13,9 @@ use rappel::hook::{Event, Moment};
 use rappel::types::Timestamp;
 use rappel::types::agents::SessionId;
 use rappel::{OpenOptions, Rappel, SaveOptions, Surroundings};
-use rappel_hooks::claude;
+use rappel_hooks::{VENDORS, Vendor, claude};
 use rappel_testing::Project;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
@@ -267,6 +267,87 @@ proptest! {
         }
         world.read_transcript(usize::MAX);
         prop_assert_eq!(&world.journals(), expected());
+    }
+}
+
+/// What each agent's hooks tell of the same small piece of work, at the times at which it happened.
+/// Some give their calls no ids.
+fn small_work(vendor: &Vendor) -> Vec<Event> {
+    let call = |event: &str, id: &str, command: &str| match vendor.name {
+        "opencode" => json!({"event": event, "input": {"tool": "bash", "callID": id,
+            "args": {"command": command}}, "output": {"output": "", "metadata": {"exit": 0}}}),
+        "gemini" => json!({"hook_event_name": event, "tool_name": "run_shell_command",
+            "tool_input": {"command": command},
+            "tool_response": {"llmContent": "Output: (empty)"}}),
+        "codex" => json!({"hook_event_name": event, "tool_name": "Bash", "tool_use_id": id,
+            "tool_input": {"command": command}, "tool_response": "Exit code: 0\nOutput:\n"}),
+        _ => json!({"hook_event_name": event, "tool_name": "Bash", "tool_use_id": id,
+            "tool_input": {"command": command}, "tool_response": {"stdout": ""}}),
+    };
+    let [start, prompt, before, after] = match vendor.name {
+        "opencode" => {
+            ["event.session.created", "chat.message", "tool.execute.before", "tool.execute.after"]
+        }
+        "gemini" => ["SessionStart", "BeforeAgent", "BeforeTool", "AfterTool"],
+        _ => ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"],
+    };
+    let part = json!({"type": "text", "text": "look"});
+    let payloads = [
+        json!({"event": start, "hook_event_name": start, "source": "startup"}),
+        json!({"event": prompt, "hook_event_name": prompt, "prompt": "look",
+            "output": {"message": {"id": "m1"}, "parts": [part]}}),
+        call(before, "a", "ls"),
+        call(after, "a", "ls"),
+        call(before, "b", "pwd"),
+        call(after, "b", "pwd"),
+        call(before, "c", "date"),
+        call(after, "c", "date"),
+    ];
+    let first: Timestamp = "2026-11-16T19:56:10Z".parse().unwrap();
+    let event = |(place, mut payload): (usize, Value)| {
+        payload["session"] = SESSION.into();
+        payload["session_id"] = SESSION.into();
+        let event = (vendor.event)(payload.to_string().as_bytes(), None).unwrap();
+        let at = Timestamp::from_millis(first.as_millis() + place as i64 * 100);
+        Event { at: Some(at), ..event }
+    };
+    payloads.into_iter().enumerate().map(event).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(6)
+    })]
+
+    #[test]
+    fn hooks_of_every_agent_come_to_the_same_in_any_order(
+        order in Just((1..8).collect::<Vec<usize>>()).prop_shuffle(),
+        again in 2..8_usize,
+    ) {
+        for vendor in VENDORS {
+            let work = small_work(vendor);
+            let in_order = World::new();
+            work.iter().for_each(|event| in_order.hear(event));
+            let expected = in_order.journals();
+            let calls = expected.values().flatten().filter(|item| item.starts_with("call"));
+            prop_assert_eq!(calls.count(), 3, "{}: {:?}", vendor.name, &expected);
+            let world = World::new();
+            world.hear(&work[0]);
+            // Gemini CLI waits for each hook. A prompt that came after the calls that it began
+            // would close them, and their ends would be other calls.
+            let is_bound = vendor.name == "gemini";
+            if is_bound {
+                world.hear(&work[1]);
+            }
+            let rest = order.iter().filter(|place| !is_bound || **place != 1);
+            rest.for_each(|place| world.hear(&work[*place]));
+            // Where calls have no ids, one that is told again is another one.
+            if vendor.name != "gemini" {
+                world.hear(&work[again]);
+            }
+            prop_assert_eq!(world.journals(), expected, "{}", vendor.name);
+        }
     }
 }
 
