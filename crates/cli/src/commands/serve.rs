@@ -83,7 +83,9 @@ fn open(args: &Args, url: &str, context: &Context) {
         // Nobody waits for it, but its end has to be taken in.
         Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
         Err(error) => {
-            context.output.note(&format!("cannot start {program} ({error}); open the URL yourself"));
+            context
+                .output
+                .note(&format!("cannot start {program} ({error}); open the URL yourself"));
         }
     }
 }
