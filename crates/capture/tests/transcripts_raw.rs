@@ -383,7 +383,9 @@ fn one_that_its_agent_moved_is_no_missing_one() {
         let plan = place.plan(&captured, None).transcripts.into_iter();
         plan.map(|one| (one.decision, one.moved.map(|(path, _)| path.to_string()))).collect()
     };
-    paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    for path in &paths {
+        std::fs::remove_file(path).unwrap();
+    }
     let missing = (Decision::PutBack(Why::Missing), None);
     assert_eq!(moved(), [missing.clone(), missing]);
     put(worktree);

@@ -21,8 +21,6 @@ mod live;
 mod looks;
 #[path = "dashboard/newcomer.rs"]
 mod newcomer;
-#[path = "support/scene.rs"]
-mod scene;
 mod support;
 #[path = "dashboard/ways.rs"]
 mod ways;

@@ -274,21 +274,26 @@ fn an_event_that_is_told_backwards_or_all_at_once_comes_to_the_same() {
             told
         };
         let in_order = Agent::called(name);
-        events.iter().for_each(|told| drop(in_order.told(*told)));
+        for told in &events {
+            in_order.told(*told);
+        }
         in_order.rest();
         let expected = journal(&in_order);
         assert_eq!(expected.len(), 3, "{expected:?}");
         let backwards = Agent::called(name);
-        events.iter().rev().for_each(|told| drop(backwards.told(*told)));
         // Calls are told twice; Codex gives its prompts no ids.
-        events[2..].iter().for_each(|told| drop(backwards.told(*told)));
+        for told in events.iter().rev().chain(&events[2..]) {
+            backwards.told(*told);
+        }
         backwards.rest();
         assert_eq!(journal(&backwards), expected, "{name} backwards");
         let racing = Agent::called(name);
         racing.told(events[0]);
         let hooks: Vec<Child> =
             events[1..].iter().map(|told| racing.start(&racing.says(*told))).collect();
-        hooks.into_iter().for_each(|hook| assert!(end(hook).status.success()));
+        for hook in hooks {
+            assert!(end(hook).status.success());
+        }
         racing.rest();
         assert_eq!(journal(&racing), expected, "{name} racing");
     }

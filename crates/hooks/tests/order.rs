@@ -328,7 +328,9 @@ proptest! {
         for vendor in VENDORS {
             let work = small_work(vendor);
             let in_order = World::new();
-            work.iter().for_each(|event| in_order.hear(event));
+            for event in &work {
+                in_order.hear(event);
+            }
             let expected = in_order.journals();
             let calls = expected.values().flatten().filter(|item| item.starts_with("call"));
             prop_assert_eq!(calls.count(), 3, "{}: {:?}", vendor.name, &expected);

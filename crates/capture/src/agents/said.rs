@@ -72,7 +72,7 @@ impl GeminiCommand {
             match start {
                 "Exit Code: " => code = rest.trim().parse().ok(),
                 "Signal: " => {
-                    signal = Some(rest.trim()).filter(|it| !matches!(*it, "(none)" | "0"))
+                    signal = Some(rest.trim()).filter(|it| !matches!(*it, "(none)" | "0"));
                 }
                 _ => {}
             }

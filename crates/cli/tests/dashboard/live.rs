@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::browser::Browser;
 use super::demo::{self, database, record};
 use super::http::Server;
-use super::scene::Scene;
 use super::support::World;
 use super::support::agent::{Agent, SESSION};
+use super::support::scene::Scene;
 
 /// Stands between the page and the server: `window.hold` and `window.replace` decide for a part of
 /// an address what happens to its calls.
@@ -199,9 +199,9 @@ fn the_timeline_keeps_up_with_events_that_never_pause() {
 #[test]
 fn a_killed_run_shows_as_crashed_although_no_event_tells() {
     let world = World::new();
-    let mut run = demo::begin(&world, "night", "echo begun; read line");
     let server = Server::start(&world);
     let Some(browser) = Browser::start(&server.address) else { return };
+    let mut run = demo::begin(&world, "night", "echo begun; read line");
     browser.open("runs?session=night");
     browser.until_text(".verdict-text", "It is running");
     let input = run.stdin.take();
