@@ -63,6 +63,11 @@ fn without_git_and_without_anything_lists_are_empty_and_say_what_to_do() {
     assert!(sessions["hint"].is_string());
     assert_eq!(server.json("/api/timeline")["checkpoints"], json!([]));
     assert_eq!(server.json("/api/status")["state"], "unprotected");
+    for route in ["/api/undo", "/api/redo"] {
+        let next = server.json(route);
+        assert_eq!(next["step"], json!(null));
+        assert!(next["hint"].as_str().unwrap().contains("nothing"), "{next}");
+    }
     world.write("a", "1");
     let made = server.post("/api/checkpoints", &json!({})).json();
     assert_eq!(made["git_sha"], "");

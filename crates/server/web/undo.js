@@ -8,7 +8,7 @@ import { checkpointLink, placeOf } from './words.js';
 // The step that takes back a restore; null if the last thing was something else.
 export async function nextUndo(ctx) {
   const { step } = await api.get('/api/undo', {}, ctx);
-  return step.restored ? step : null;
+  return step?.restored ? step : null;
 }
 
 // Takes the restore back. Paths that were edited since stay, unless `overwrite` is asked for.

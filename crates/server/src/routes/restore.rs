@@ -33,12 +33,12 @@ pub fn endpoints() -> Vec<Endpoint> {
             .answers::<JobAnswer>(202),
         on_post("/api/checkpoints/{id}/rollback", "Set agents' state back, code left alone", roll)
             .answers::<RolledBack>(200),
-        on_get("/api/undo", "What undo would do", plan_undo).answers::<UndoAnswer<'_>>(200),
+        on_get("/api/undo", "What undo would do", plan_undo).answers::<NextStep<'_>>(200),
         on_post("/api/undo", "Take the last restore back, or go one checkpoint back", undo)
             .body::<StepBody>()
             .answers::<UndoAnswer<'_>>(200)
             .answers::<JobAnswer>(202),
-        on_get("/api/redo", "What redo would do", plan_redo).answers::<UndoAnswer<'_>>(200),
+        on_get("/api/redo", "What redo would do", plan_redo).answers::<NextStep<'_>>(200),
         on_post("/api/redo", "Take the last undo back", redo)
             .body::<StepBody>()
             .answers::<UndoAnswer<'_>>(200)
@@ -237,12 +237,39 @@ type Next = fn(&Rappel, bool) -> rappel::Result<Step>;
 const BACK: Next = |rappel, overwrite| rappel.next_undo_over(overwrite);
 const FORWARD: Next = |rappel, _| rappel.next_redo();
 
+/// The next step one way or the other, if there is one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum NextStep<'a> {
+    Step(UndoAnswer<'a>),
+    Nothing {
+        /// There is none.
+        step: (),
+        /// Why.
+        hint: String,
+    },
+}
+
 async fn plan_undo(State(app): State<App>, At(workspace): At) -> Answer<Value> {
-    app.answer(workspace, |rappel| Ok(planned(rappel, BACK, &StepBody::default())?.0)).await
+    app.answer(workspace, |rappel| next_step(rappel, BACK)).await
 }
 
 async fn plan_redo(State(app): State<App>, At(workspace): At) -> Answer<Value> {
-    app.answer(workspace, |rappel| Ok(planned(rappel, FORWARD, &StepBody::default())?.0)).await
+    app.answer(workspace, |rappel| next_step(rappel, FORWARD)).await
+}
+
+fn next_step(rappel: &Rappel, next: Next) -> Result<Value, Problem> {
+    use rappel::Error::{NotThere, Nothing};
+    match next(rappel, false) {
+        Err(error @ (Nothing { .. } | NotThere { .. })) => {
+            json(&NextStep::Nothing { step: (), hint: error.to_string() })
+        }
+        step => {
+            let step = step?;
+            let report = rappel.plan_step(&step, false, &RestoreOptions::default())?;
+            json(&NextStep::Step(UndoAnswer { step: &step, report: &report }))
+        }
+    }
 }
 
 /// What a step would do, and whether it asks first.
