@@ -19,6 +19,8 @@ struct Client {
     next: u64,
     /// What the client answers when it is asked for its folders.
     roots: Vec<String>,
+    /// Where it keeps such questions, if it does not answer them at once.
+    unanswered: Option<Vec<Value>>,
 }
 
 impl Client {
@@ -40,7 +42,7 @@ impl Client {
         command.stdin(Stdio::piped()).envs(environment.iter().copied());
         let mut server = command.spawn().unwrap();
         let (to, from) = (server.stdin.take(), BufReader::new(server.stdout.take().unwrap()));
-        Self { server, to, from, next: 0, roots }
+        Self { server, to, from, next: 0, roots, unanswered: None }
     }
 
     fn initialize(&mut self, version: &str) -> Value {
@@ -69,14 +71,18 @@ impl Client {
             let mut line = String::new();
             assert_ne!(self.from.read_line(&mut line).unwrap(), 0, "the server hung up");
             let message: Value = serde_json::from_str(&line).unwrap();
-            if message["method"] == "roots/list" {
-                let roots: Vec<Value> = self.roots.iter().map(|uri| json!({"uri": uri})).collect();
-                let result = json!({"roots": roots});
-                self.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
-                continue;
+            match (&mut self.unanswered, message["method"] == "roots/list") {
+                (_, false) => return message,
+                (Some(unanswered), true) => unanswered.push(message["id"].clone()),
+                (None, true) => self.name_roots(&message["id"]),
             }
-            return message;
         }
+    }
+
+    fn name_roots(&mut self, question: &Value) {
+        let roots: Vec<Value> = self.roots.iter().map(|uri| json!({"uri": uri})).collect();
+        let result = json!({"roots": roots});
+        self.send(&json!({"jsonrpc": "2.0", "id": question, "result": result}));
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "calls read better with json!(…)")]
@@ -299,6 +305,24 @@ fn a_restore_leaves_the_callers_session_running() {
     client.does("record", json!({"kind": "note", "text": "still here"}));
     client.hang_up();
     assert_eq!(world.json(&["session", "show", own])["session"]["status"], "running");
+}
+
+#[test]
+fn a_client_that_is_late_with_its_folders_has_them_at_its_next_call() {
+    let (started_in, works_in) = (World::new(), World::new());
+    let uri = format!("file://{}", works_in.project.root().display());
+    let mut client = Client::with(&started_in, &[], vec![uri]);
+    client.unanswered = Some(Vec::new());
+    let save = json!({"name": "save", "arguments": {"message": "here"}});
+    // Nothing is done in a folder that the client may not mean.
+    let late = client.ask("tools/call", save.clone());
+    assert!(late["error"]["message"].as_str().unwrap().contains("call again"), "{late}");
+    let question = client.unanswered.as_mut().unwrap().remove(0);
+    client.name_roots(&question);
+    let saved = client.ask("tools/call", save)["result"].clone();
+    assert_ne!(saved["isError"], true, "{saved}");
+    let root = works_in.project.root().canonicalize().unwrap();
+    assert_eq!(saved["structuredContent"]["workspace"]["root"], root.to_str().unwrap());
 }
 
 #[test]

@@ -264,9 +264,15 @@ fn reply(context: &Context, event: &Event, prompt: &str) -> Result<Option<String
         let confirm = confirm.unwrap_or("the same with --confirm");
         return Ok(Some(format!("{shown}\nTo do it, type: {confirm}")));
     }
-    // Words that only look like a command are for the model.
-    let is_meant = !matches!(ran.code, Some(USAGE | UNKNOWN));
+    // Words that only look like a command are for the model: nobody talks in flags and ids.
+    let is_meant = !matches!(ran.code, Some(USAGE | UNKNOWN)) || words.iter().any(is_no_prose);
     Ok((is_slash || is_meant).then_some(ran.text))
+}
+
+/// Whether a word is a flag, an id or a number.
+fn is_no_prose(word: &String) -> bool {
+    let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || word.starts_with('-') || word.starts_with("chk_")
 }
 
 /// What a command of ours came to.

@@ -71,28 +71,41 @@ impl Calls {
 
     /// The workspace of a client: its first root that is a folder here, else the server's own. A
     /// client that has named its folders and is late with its answer means the same ones.
-    #[allow(deprecated, reason = "every client of today names its folders this way")]
-    pub async fn root(&self, peer: &Peer<RoleServer>) -> Result<PathBuf, ErrorData> {
-        let own = self.options.open.root.clone();
+    pub async fn root(self: &Arc<Self>, peer: &Peer<RoleServer>) -> Result<PathBuf, ErrorData> {
         let names_roots =
             peer.peer_info().is_some_and(|client| client.capabilities.roots.is_some());
         if self.options.is_fixed || !names_roots {
-            return Ok(own);
+            return Ok(self.options.open.root.clone());
         }
-        let named = tokio::time::timeout(ROOTS_WAIT, peer.list_roots()).await;
-        let mut last = self.last_root.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = match named {
-            Ok(Ok(named)) => named.roots.iter().find_map(|root| folder_of(&root.uri)),
+        // It goes on if it is late: what the client says then counts for the next call.
+        let (calls, peer) = (self.clone(), peer.clone());
+        let asked = tokio::spawn(async move { calls.ask_for_root(&peer).await });
+        match tokio::time::timeout(ROOTS_WAIT, asked).await {
+            Ok(Ok(Some(root))) => Ok(root),
+            _ => self.last_root().clone().ok_or_else(|| {
+                let late = "the client did not say yet which folder it works in; call again";
+                ErrorData::internal_error(late, None)
+            }),
+        }
+    }
+
+    /// Asks the client for its folders. Nothing if it does not answer any more.
+    #[allow(deprecated, reason = "every client of today names its folders this way")]
+    async fn ask_for_root(&self, peer: &Peer<RoleServer>) -> Option<PathBuf> {
+        let first = match peer.list_roots().await {
+            Ok(named) => named.roots.iter().find_map(|root| folder_of(&root.uri)),
             // It says that it names folders, and refuses to.
-            Ok(Err(ServiceError::McpError(_))) => None,
-            Ok(Err(_)) | Err(_) => {
-                let late = "the client did not say which folder it works in; call again";
-                return last.clone().ok_or_else(|| ErrorData::internal_error(late, None));
-            }
+            Err(ServiceError::McpError(_)) => None,
+            Err(_) => return None,
         };
+        let own = self.options.open.root.clone();
         let root = first.map_or(own, |folder| rappel::find_root(folder.as_path()));
-        *last = Some(root.clone());
-        Ok(root)
+        *self.last_root() = Some(root.clone());
+        Some(root)
+    }
+
+    fn last_root(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.last_root.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the sessions that this server started.
@@ -125,7 +138,7 @@ impl Drop for UnderWay {
 }
 
 /// How long a client may take to name its folders.
-const ROOTS_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+const ROOTS_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The folder that a `file:` URI names, if it is there.
 fn folder_of(uri: &str) -> Option<PathBuf> {
