@@ -315,6 +315,42 @@ fn a_check_fails_until_the_files_that_broke_it_go_back() {
 }
 
 #[test]
+fn what_stood_there_before_a_session_is_not_its_work() {
+    let world = World::new();
+    world.write("a.txt", "a");
+    must(&world, &["save", "one"]);
+    world.write("human.txt", "by hand");
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["record", "note", "nothing to do"]);
+    must(&world, &["session", "end", "s"]);
+    let report = world.json(&["report", "s"]);
+    assert_eq!(report["changed"]["files"]["added"], json!([]), "{report}");
+    // The way back to before the session keeps what the user had written.
+    let before = report["prompts"][0]["before"].as_str().unwrap();
+    must(&world, &["restore", before, "--confirm"]);
+    assert_eq!(world.read("human.txt"), "by hand");
+}
+
+#[test]
+fn what_a_session_was_set_back_from_is_not_put_down_to_the_prompt_before() {
+    let world = World::new();
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["record", "prompt", "First"]);
+    world.write("first.rs", "// first\n");
+    let middle = world.save("middle");
+    // Prompts that somebody records make no checkpoint.
+    must(&world, &["record", "prompt", "Second"]);
+    world.write("second.rs", "// second\n");
+    must(&world, &["session", "end", "s"]);
+    must(&world, &["restore", &middle, "--confirm"]);
+    let report = world.json(&["report", "s"]);
+    let first = report["prompts"].as_array().unwrap().iter().find(|one| one["prompt"] == "First");
+    let changed = &first.unwrap()["changed"]["files"];
+    assert_eq!(changed["added"], json!(["first.rs"]), "{report}");
+    assert_eq!(report["changed"]["files"]["added"], json!(["first.rs"]));
+}
+
+#[test]
 fn a_restore_and_its_undo_leave_a_session_as_it_ended() {
     let world = World::new();
     must(&world, &["session", "start", "--session", "s"]);

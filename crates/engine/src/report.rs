@@ -200,7 +200,8 @@ impl Rappel {
         let breaks = past.breaks(prompt_rows.values().copied());
         for one in &report.prompts {
             let named = one.turn.id.as_ref().and_then(|id| prompt_rows.get(id).copied());
-            bounds.push(named.or_else(|| past.at(one.turn.started_at)));
+            let by_time = past.at(one.turn.started_at);
+            bounds.push(named.or_else(|| past.start_of(&session, by_time)));
         }
         let last = report.prompts.iter().filter_map(|one| one.turn.ended_at).max();
         // What others do after a crash is not the work of the session.
@@ -299,9 +300,28 @@ impl Past<'_> {
         within.find(|at| self.rows[**at].created_at >= ended).copied().unwrap_or(to)
     }
 
-    /// The last checkpoint that tells of a session: its own last one, or the newest at its end.
+    /// The checkpoint that a session made when it began, if that comes right after `before`: what
+    /// others had done by then is in it, and is not the session's work.
+    fn start_of(&mut self, session: &SessionId, before: Option<usize>) -> Option<usize> {
+        let from = before.map_or(0, |at| at + 1);
+        let mut later = from..self.rows.len().min(from + LATE);
+        let own = later.find(|at| {
+            self.rows[*at].trigger == Trigger::SessionStart.as_str()
+                && self.manifest(*at).and_then(|one| one.session_id.as_deref())
+                    == Some(session.as_str())
+        });
+        own.or(before)
+    }
+
+    /// The last checkpoint that tells of a session: its own last one, or the newest at its end. One
+    /// that was set back and waits tells of what it was set back to.
     fn end_of(&mut self, session: &SessionView, ended: Option<Timestamp>) -> Option<usize> {
         let newest = self.rows.len().checked_sub(1)?;
+        if let Some(back) = &session.set_back_to
+            && let Some(at) = self.rows.iter().position(|row| row.id == *back)
+        {
+            return Some(at);
+        }
         if ended.is_none() {
             return Some(newest);
         }

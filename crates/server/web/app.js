@@ -274,6 +274,7 @@ document.querySelector('.skip').addEventListener('click', (event) => { event.pre
 addEventListener('keydown', onKey);
 addEventListener('hashchange', () => {
   if (/^#token=/.test(location.hash)) { takeToken(); location.reload(); return; }
+  for (const one of document.querySelectorAll('dialog')) one.close();
   const changed = workspace() !== (shown?.route.query.workspace || null);
   show();
   if (changed) drawPicker();

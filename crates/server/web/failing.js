@@ -27,6 +27,7 @@ export async function load(ctx) {
 
 const near = (a, b) => a.session === b.session && a.prompt_at === b.prompt_at && Math.abs(a.event - b.event) <= NEAR;
 const alike = (a, b) => a.text.includes(b.text) || b.text.includes(a.text) || (a.bad === b.bad && a.good === b.good && a.times === b.times);
+const cut = (text) => (text.length > 140 ? `${text.slice(0, 139)}…` : text);
 const isCheck = (one) => one.kind === 'verification';
 
 function merge({ failing, outcomes }) {
@@ -67,10 +68,10 @@ export function summary(outcomes = []) {
     failed.length ? 'bad' : 'good', { title: names.join('\n') });
 }
 
-// What a check wrote, without rules of dashes and empty lines.
+// What a check wrote, without rules of dashes and empty lines. It shows its end, which tells most.
 export function output(text) {
   const said = (text ?? '').split('\n').filter((line) => !/^\s*[-=_*]*…?\s*$/.test(line)).join('\n');
-  return said ? h('pre.output', { tabindex: '0' }, said) : null;
+  return said ? h('pre.output.end', { tabindex: '0' }, said) : null;
 }
 
 // A card with what fails now; null if nothing does. With `brief`, a line for each.
@@ -97,14 +98,14 @@ function row(one, brief) {
   const links = [
     from && bad && from !== bad && linked(good ? 'What changed since it passed' : 'What changed', comparison(from, bad), { kind: 'small' }),
     before && linked('Back to before it failed', href('restore', before, { before: one.text }),
-      { kind: missing ? 'small' : 'small primary', title: prompt && `To before the prompt “${prompt.slice(0, 140)}”` }),
-    good && good !== before && linked('Back to when it passed', href('restore', good), { kind: 'small', title: `To the newest checkpoint of ${exact(passed)}` })];
+      { kind: missing ? 'small' : 'small primary', title: prompt && `To before the prompt “${cut(prompt)}”` }),
+    good && good !== before && linked('Back to when it passed', href('restore', good, { passed: one.text }), { kind: 'small', title: `To the newest checkpoint of ${exact(passed)}` })];
   const name = [mark('✗', 'bad'), ' ', h('code.strong', one.text), missing && h('span.muted', ' its program is missing')];
   // Where the words of both times are the same, the clock tells them apart.
   const when = (at) => [time(at), passed && ago(since) === ago(passed) && [' (', moment(at), ')']];
   const about = muted(one.also && [h('code', one.also), '. '], 'Fails since ', when(since), one.times > 1 && ` (${number(one.times)} times)`,
     passed ? [', last passed ', when(passed)] : ', never passed before',
-    prompt && ['. Prompt: ', h('q', prompt.slice(0, 140))], ' ', sessionLink(one.session, { failures: 'yes' }));
+    prompt && ['. Prompt: ', h('q', cut(prompt))], ' ', sessionLink(one.session, { failures: 'yes' }));
   return brief
     ? h('li.row', h('details.grow', h('summary', name, h('span.muted', ' since ', time(since))), about, output(one.error)), links)
     : h('li', h('div.row', h('span.grow', name), links), about, output(one.error));

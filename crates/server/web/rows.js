@@ -104,7 +104,7 @@ export class Names {
 }
 
 export async function loadNames(ctx, list) {
-  const named = (one) => !one || hasWords(one.description) || !['prompt', 'verification-complete', 'pre-restore'].includes(one.trigger);
+  const named = (one) => one?.trigger !== 'verification-complete' && (!['prompt', 'pre-restore'].includes(one?.trigger) || hasWords(one.description));
   if (list.every(named)) return new Names();
   const [page, told] = await Promise.all([api.get('/api/timeline', { limit: 1000, all: true }, ctx), failing.load(ctx)]);
   return new Names(page.checkpoints, told.outcomes);

@@ -2,6 +2,7 @@
 
 import * as api from '../api.js';
 import * as diffs from '../diff.js';
+import * as failing from '../failing.js';
 import { comparison, href } from '../route.js';
 import { loadNames } from '../rows.js';
 import {
@@ -21,11 +22,12 @@ export default {
   title: (id) => `Checkpoint ${id}`,
   async load(ctx) {
     const [{ checkpoint }] = await Promise.all([api.get(api.checkpoint(ctx.id), {}, ctx), loadSessions(ctx)]);
-    return view(ctx, checkpoint, (await loadNames(ctx, [checkpoint])).of(checkpoint));
+    const names = await loadNames(ctx, [checkpoint]);
+    return view(ctx, checkpoint, names.of(checkpoint), names.check(checkpoint));
   },
 };
 
-function view(ctx, one, title) {
+function view(ctx, one, title, check) {
   const { id } = one;
   const change = async (body, said) => {
     const done = await attempt(() => api.patch(api.checkpoint(id), body));
@@ -41,7 +43,7 @@ function view(ctx, one, title) {
     if (text != null) change({ description: text }, 'Described.');
   };
   const actions = [
-    ['r', 'Restore this', () => ctx.go('restore', id), 'primary'],
+    ['r', 'Restore this', () => ctx.go('restore', id), check?.passed !== false && 'primary'],
     one.parent && !isBefore(one.trigger) && ['b', 'Back to before this', () => ctx.go('restore', one.parent)],
     ['c', 'Compare with now', () => ctx.navigate(comparison(id))],
     ['t', 'Tag', tag],
@@ -59,7 +61,7 @@ function view(ctx, one, title) {
   const { shape, colour } = KINDS[kindOf(one.trigger)];
   return h('div.view',
     head([svg('svg', { width: 18, height: 18, class: 'cp-mark', ...HIDDEN },
-      svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), title],
+      svg('path', { d: shape, fill: colour, transform: 'translate(9 9)' })), check && [failing.sign(check), ' '], title],
       [triggerWords(one.trigger), ' · ', time(one.created_at), ' · ', exact(one.created_at)],
       actions.map(([key, words, run, kind]) => button(words, { kind, key, onclick: run })),
       button('Export', { onclick: () => exportDialog(one) }),

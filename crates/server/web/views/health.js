@@ -146,7 +146,7 @@ function upkeep(kept) {
   });
   const gc = async () => {
     const plan = await attempt(() => post('/api/gc', { dry_run: true }));
-    const yes = plan && await confirm('Free space', [
+    const yes = plan && place.isConnected && await confirm('Free space', [
       h('p', plan.freed_bytes ? `It frees ${bytes(plan.freed_bytes)}.` : 'There is nothing to free.'),
       plan.waiting_bytes && muted(`${bytes(plan.waiting_bytes)} more become free a day after their deletion.`),
       muted('No checkpoint is deleted. Only content that no checkpoint needs goes.'),
@@ -156,7 +156,7 @@ function upkeep(kept) {
   };
   const prune = async () => {
     const plan = await attempt(() => post('/api/prune', { dry_run: true }));
-    if (!plan) return;
+    if (!plan || !place.isConnected) return;
     const going = plan.decisions.filter((one) => !one.keep);
     const count = plural(going, 'checkpoint');
     const why = ({ reason }) => WHY[reason] ?? reason.replaceAll('-', ' ');

@@ -2,6 +2,7 @@
 
 import { get, session as sessionAt } from '../api.js';
 import { fileSign } from '../diff.js';
+import { output } from '../failing.js';
 import { href } from '../route.js';
 import {
   badge, button, bytes, empty, fillWith, fill, h, head, linked, moment, more, muted, newest, number,
@@ -133,7 +134,7 @@ async function load(ctx) {
     fill(where, 'Step ', h('strong', number(step.number)), ` of ${number(all.total)} · `, moment(step.at));
     fill(card, h('div.row', badge(`${signOf(step)} ${word(step.kind)}`, failed(step) ? 'bad' : ''),
       h('strong.grow', titled(step)), step.event && h('a',
-      { href: href('session', id, { event: step.event }) }, 'What it knew then')), h('pre.output', step.detail.replace(FORK, '') || 'It says no more than that.'));
+      { href: href('session', id, { event: step.event }) }, 'What it knew then')), (failed(step) && output(step.detail)) || h('pre.output', step.detail.replace(FORK, '') || 'It says no more than that.'));
     const past = steps.slice(0, now);
     const thought = past.filter((one) => one.kind === 'thought' || one.kind === 'prompt').reverse();
     fill(thoughts, thought.length ? h('ul.items',
@@ -142,7 +143,7 @@ async function load(ctx) {
     const made = callsOf(past).reverse();
     fill(calls, made.length ? h('ul.items', made.slice(0,
       SHOWN).map((one) => h('li', h('div.row', badge(...STATES[one.state]),
-      h('code.grow', one.title), moment(one.step.at)), one.state === 'failed' && h('pre.output', one.output ?? one.detail)))) : muted('No tool call yet.'));
+      h('code.grow', one.title), moment(one.step.at)), one.state === 'failed' && output(one.output ?? one.detail)))) : muted('No tool call yet.'));
     drawFiles();
     drawList();
   };

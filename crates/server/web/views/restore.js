@@ -125,7 +125,7 @@ class Restore {
   }
 
   draw() {
-    const { report } = this;
+    const { report, ctx: { query: { before, passed } } } = this;
     if (this.state !== 'planned') return;
     const focus = document.activeElement?.dataset?.focus;
     const place = this.body.querySelector('.rs-files')?.scrollTop ?? 0;
@@ -135,7 +135,8 @@ class Restore {
     this.drawBar = nothing ? async () => fill(bar, await undoBar(this.ctx)) : null;
     this.drawBar?.();
     fill(this.body,
-      this.ctx.query.before && h('p.note', 'This is the state before ', h('code', this.ctx.query.before), ' failed.'),
+      before && h('p.note', 'This is the state before ', h('code', before), ' failed.'),
+      passed && h('p.note', 'This is the state when ', h('code', passed), ' passed.'),
       muted('Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
       report?.conflicts.map((one) => h('div.note.bad', { role: 'alert' }, h('strong', `Conflict: ${one.path}`), h('p', prose(one.reason)))),
       report && warnings(report),

@@ -102,7 +102,7 @@ function prompts(report) {
 function charts(session, course, checkpoints) {
   const times = [...course.points.map((one) => ms(one.at)), ...checkpoints.map((one) => ms(one.created_at))].filter(Boolean);
   if (!times.length) return null;
-  const range = [Math.min(ms(session.started_at) || Infinity, ...times), Math.max(ms(session.ended_at) || 0, ...times)];
+  const range = [Math.min(ms(session.started_at) || Infinity, ...times), session.ended_at ? ms(session.ended_at) : Math.max(...times)];
   const chart = (title, points, format, base, last) => {
     const high = Math.max(...points.map((p) => p.y), 0);
     const series = [{ name: title, points, step: base === 10, until: range[1] }];

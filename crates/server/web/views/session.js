@@ -262,7 +262,7 @@ async function load(ctx) {
   const last = Math.max(1, latest.event);
   const begin = ms(session.started_at ?? latest.at ?? Date.now());
   const times = course.points.map((one) => ms(one.at)).filter(Boolean);
-  const range = [Math.min(begin, ...times), Math.max(ms(session.ended_at ?? latest.at ?? Date.now()), ...times)];
+  const range = [Math.min(begin, ...times), session.ended_at ? ms(session.ended_at) : Math.max(ms(latest.at ?? Date.now()), ...times)];
   let event = Math.min(last, Math.max(1, Number(ctx.query.event) || last));
   const kept = { ...ctx.query };
   ctx.keep = (changes) => ctx.setQuery(Object.assign(kept, changes));
@@ -284,7 +284,7 @@ async function load(ctx) {
   parts.push(doing);
 
   const draw = (found) => {
-    const at = found.event === last ? range[1] : ms(found.at);
+    const at = found.event === last ? range[1] : Math.min(range[1], ms(found.at));
     const past = found.event < last;
     fill(where, h('span', past ? 'As it was ' : 'Now: ', 'after event ', h('strong', number(found.event)), ` of ${number(last)}, `, found.at ? moment(found.at) : ''),
       found.checkpoint && h('span', ' · last checkpoint before it: ',
