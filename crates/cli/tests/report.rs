@@ -325,6 +325,7 @@ fn what_stood_there_before_a_session_is_not_its_work() {
     must(&world, &["session", "end", "s"]);
     let report = world.json(&["report", "s"]);
     assert_eq!(report["changed"]["files"]["added"], json!([]), "{report}");
+    assert_eq!(world.json(&["report", "--session", "s"])["session"]["id"], "s");
     // The way back to before the session keeps what the user had written.
     let before = report["prompts"][0]["before"].as_str().unwrap();
     must(&world, &["restore", before, "--confirm"]);

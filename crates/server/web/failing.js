@@ -68,7 +68,7 @@ export function summary(outcomes = []) {
     failed.length ? 'bad' : 'good', { title: names.join('\n') });
 }
 
-// What a check wrote, without rules of dashes and empty lines. It shows its end, which tells most.
+// What a check wrote, without rules of dashes and empty lines. Its end is shown.
 export function output(text) {
   const said = (text ?? '').split('\n').filter((line) => !/^\s*[-=_*]*…?\s*$/.test(line)).join('\n');
   return said ? h('pre.output.end', { tabindex: '0' }, said) : null;

@@ -22,13 +22,17 @@ pub struct Args {
     /// Which session [default: the newest that no other session sent, running or ended]
     #[arg(value_name = "SESSION", value_parser = values::session)]
     pub session: Option<SessionId>,
+    /// The same, as other commands take it
+    #[arg(long = "session", value_name = "ID", hide = true, conflicts_with = "session")]
+    #[arg(value_parser = values::session)]
+    pub named: Option<SessionId>,
     /// Write Markdown
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result {
-    let report = context.open()?.report(args.session.as_ref())?;
+    let report = context.open()?.report(args.session.as_ref().or(args.named.as_ref()))?;
     let output = context.output;
     if output.json {
         output.answer_json(&report)?;

@@ -148,9 +148,7 @@ function browser(ctx, one) {
   const box = h('details.card.cp-browse', h('summary', h('h2', `All files (${number(one.files.count)})`)), list);
   const draw = (text) => {
     const found = entries.filter((entry) => entry.kind !== 'directory' && (!text || entry.path.toLowerCase().includes(text)));
-    return [h('ul.cp-tree', found.slice(0,
-      300).map((entry) => h('li', button(entry.path,
-      { kind: 'plain small mono', onclick: () => showFile(one.id, entry) }), h('span.number.muted', entry.size == null ? 'link' : bytes(entry.size))))),
+    return [h('ul.cp-tree', found.slice(0, 300).map((entry) => h('li', button(entry.path, { kind: 'plain small mono', onclick: () => showFile(one.id, entry) }), h('span.number.muted', entry.size == null ? 'link' : bytes(entry.size))))),
       found.length > 300 && muted(`${number(found.length - 300)} more: type a part of the path.`)];
   };
   box.addEventListener('toggle', async () => {

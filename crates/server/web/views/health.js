@@ -144,9 +144,13 @@ function upkeep(kept) {
       `${bytes(found.bytes)} read.`),
       found.damage?.map((text) => h('p', text)), !clean && command('rappel verify --repair'));
   });
+  const look = async (path) => {
+    const plan = await attempt(() => post(path, { dry_run: true }));
+    return place.isConnected && plan; // else the user is elsewhere
+  };
   const gc = async () => {
-    const plan = await attempt(() => post('/api/gc', { dry_run: true }));
-    const yes = plan && place.isConnected && await confirm('Free space', [
+    const plan = await look('/api/gc');
+    const yes = plan && await confirm('Free space', [
       h('p', plan.freed_bytes ? `It frees ${bytes(plan.freed_bytes)}.` : 'There is nothing to free.'),
       plan.waiting_bytes && muted(`${bytes(plan.waiting_bytes)} more become free a day after their deletion.`),
       muted('No checkpoint is deleted. Only content that no checkpoint needs goes.'),
@@ -155,8 +159,8 @@ function upkeep(kept) {
     if (yes) work('Freeing space', '/api/gc', said);
   };
   const prune = async () => {
-    const plan = await attempt(() => post('/api/prune', { dry_run: true }));
-    if (!plan || !place.isConnected) return;
+    const plan = await look('/api/prune');
+    if (!plan) return;
     const going = plan.decisions.filter((one) => !one.keep);
     const count = plural(going, 'checkpoint');
     const why = ({ reason }) => WHY[reason] ?? reason.replaceAll('-', ' ');

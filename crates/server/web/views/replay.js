@@ -133,17 +133,14 @@ async function load(ctx) {
     scrubber.value = now;
     fill(where, 'Step ', h('strong', number(step.number)), ` of ${number(all.total)} · `, moment(step.at));
     fill(card, h('div.row', badge(`${signOf(step)} ${word(step.kind)}`, failed(step) ? 'bad' : ''),
-      h('strong.grow', titled(step)), step.event && h('a',
-      { href: href('session', id, { event: step.event }) }, 'What it knew then')), (failed(step) && output(step.detail)) || h('pre.output', step.detail.replace(FORK, '') || 'It says no more than that.'));
+      h('strong.grow', titled(step)), step.event && h('a', { href: href('session', id, { event: step.event }) }, 'What it knew then')), (failed(step) && output(step.detail)) || h('pre.output', step.detail.replace(FORK, '') || 'It says no more than that.'));
     const past = steps.slice(0, now);
     const thought = past.filter((one) => one.kind === 'thought' || one.kind === 'prompt').reverse();
     fill(thoughts, thought.length ? h('ul.items',
       thought.slice(0, SHOWN).map((one) => h('li', { class: one === step && 'now' },
       h('div.row', badge(`${signOf(one)} ${one.kind}`, one.kind === 'prompt' ? 'info' : ''), moment(one.at)), h('p', one.detail)))) : muted('No thought yet.'));
     const made = callsOf(past).reverse();
-    fill(calls, made.length ? h('ul.items', made.slice(0,
-      SHOWN).map((one) => h('li', h('div.row', badge(...STATES[one.state]),
-      h('code.grow', one.title), moment(one.step.at)), one.state === 'failed' && output(one.output ?? one.detail)))) : muted('No tool call yet.'));
+    fill(calls, made.length ? h('ul.items', made.slice(0, SHOWN).map((one) => h('li', h('div.row', badge(...STATES[one.state]), h('code.grow', one.title), moment(one.step.at)), one.state === 'failed' && output(one.output ?? one.detail)))) : muted('No tool call yet.'));
     drawFiles();
     drawList();
   };

@@ -136,7 +136,7 @@ class Restore {
     this.drawBar?.();
     fill(this.body,
       before && h('p.note', 'This is the state before ', h('code', before), ' failed.'),
-      passed && h('p.note', 'This is the state when ', h('code', passed), ' passed.'),
+      passed && h('p.note', 'This is the state in which ', h('code', passed), ' passed.'),
       muted('Nothing has changed yet. Rappel saves what is there now before it restores, so you can undo it.'),
       report?.conflicts.map((one) => h('div.note.bad', { role: 'alert' }, h('strong', `Conflict: ${one.path}`), h('p', prose(one.reason)))),
       report && warnings(report),

@@ -118,12 +118,9 @@ function hypotheses(now, course, range, goTo) {
       const place = Math.max(0, ids.indexOf(one.id));
       const evidence = state.evidence.filter((e) => e.for === one.id);
       return h('li',
-        h('div.row', h('span', { style: { color: colour(place) }, ...HIDDEN },
-          mark(place)), h('strong.grow', one.text), badge(...KINDS[one.status]), h('span.number', percent(one.confidence))),
+        h('div.row', h('span', { style: { color: colour(place) }, ...HIDDEN }, mark(place)), h('strong.grow', one.text), badge(...KINDS[one.status]), h('span.number', percent(one.confidence))),
         one.reason && h('p.sub', `Why: ${one.reason}`),
-        evidence.length && h('ul.evidence',
-          evidence.map((e) => h('li', badge(e.supports ? '+ for' : '− against',
-          e.supports ? 'good' : 'bad'), ' ', e.text, h('span.muted', ` · weight ${percent(e.weight)}`)))));
+        evidence.length && h('ul.evidence', evidence.map((e) => h('li', badge(e.supports ? '+ for' : '− against', e.supports ? 'good' : 'bad'), ' ', e.text, h('span.muted', ` · weight ${percent(e.weight)}`)))));
     }), ids.length && !state.hypotheses.length && none());
   };
   return { body, draw };
