@@ -187,7 +187,18 @@ fn health_frees_space_only_after_it_has_said_how_much() {
     world.save("first");
     let server = Server::start(&world);
     let Some(browser) = Browser::start(&server.address) else { return };
-    browser.open("health");
+    browser.open("timeline");
+    browser.press("g");
+    browser.press("h");
+    browser.until_view("health");
+    browser.press("f");
+    browser.until_text("dialog", "There is nothing to free.");
+    // A dialog belongs to its view.
+    browser.script("history.back()");
+    browser.until_view("timeline");
+    assert_eq!(browser.count("dialog"), 0);
+    browser.script("history.forward()");
+    browser.until_view("health");
     browser.press("f");
     browser.until_text("dialog", "There is nothing to free.");
     assert_eq!(browser.value("document.querySelector('dialog .primary').disabled"), true);

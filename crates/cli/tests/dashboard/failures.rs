@@ -74,6 +74,12 @@ fn the_timeline_leads_to_what_broke_the_tests_and_back_to_before_it() {
     browser.script("history.back()");
     browser.until_view("timeline");
 
+    browser.click_on(".failing a", "Back to when it passed");
+    browser.until_view("restore");
+    browser.until_text(".note", "This is the state in which cargo test passed.");
+    browser.script("history.back()");
+    browser.until_view("timeline");
+
     browser.click_on(".failing a", "Back to before it failed");
     browser.until_view("restore");
     browser.until_text("h1", "Back to before “Rename the module”");
@@ -107,6 +113,15 @@ fn only_failures_are_left_and_a_check_has_its_sign() {
     let titles = browser.texts(".tl-row .tl-title a");
     assert_eq!(titles, [CHECK, "Rename the module"]);
     browser.until_text(".tl-row .sign.bad", "✗");
+    // Its page says so, too, and does not urge to go there.
+    browser.click_on(".tl-row .tl-title a", CHECK);
+    browser.click_on(".tl-panel a", "Open");
+    browser.until_view("checkpoint");
+    browser.until_text("h1 .sign.bad", "✗");
+    browser.until_text("main button", "Restore this");
+    assert_eq!(browser.count("main .primary"), 0);
+    browser.script("history.back()");
+    browser.until_view("timeline");
     browser.until("it is in the address", "location.hash.includes('failed=yes')");
     browser.reload();
     browser.until_view("timeline");

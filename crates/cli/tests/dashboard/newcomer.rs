@@ -232,3 +232,117 @@ fn two_marked_checkpoints_are_compared_from_the_older_one_to_the_newer_one() {
     browser.until_text("h1", "Restore “by hand”");
     browser.assert_calm("compare");
 }
+
+/// Whether these words of a box can be seen in it, and the box on the card around it.
+fn in_sight(browser: &Browser, css: &str, words: &str) -> bool {
+    let found = browser.script(&format!(
+        "const box = document.querySelector({});
+         const range = document.createRange();
+         const at = box.firstChild.data.indexOf({1});
+         range.setStart(box.firstChild, at);
+         range.setEnd(box.firstChild, at + {1}.length);
+         const [text, ...around] = [range, box, box.closest('.card')]
+            .map((one) => one.getBoundingClientRect());
+         return at > 0 && around.every((one) => text.top >= one.top && text.bottom <= one.bottom);",
+        json!(css),
+        json!(words)
+    ));
+    found == true
+}
+
+#[test]
+fn the_line_that_says_what_broke_is_in_sight() {
+    const BROKE: &str = "AssertionError: 4 != 3";
+    let world = World::new();
+    world.json(&["session", "start", "--session", SESSION, "--task", "Tidy up over night"]);
+    let output = format!(
+        "F..\n======\nFAIL: test_sum\n------\nTraceback (most recent call last):\n  \
+         File \"tests.py\", line 8, in test_sum\n    self.assertEqual(add(1, 2), 3)\n{BROKE}\n\n\
+         ------\nRan 3 tests in 0.001s\n\nFAILED (failures=1)"
+    );
+    let long = format!("{}{BROKE}", "collected another test\n".repeat(60));
+    let prompt = json!({"kind": "prompt", "text": "Rename the module. ".repeat(20)});
+    let call = json!({"kind": "tool", "tool": "Bash", "input": {"command": "make"}, "error": long});
+    let check = json!({"kind": "verification", "text": "unit tests", "failed": true,
+        "output": output});
+    record(&world, SESSION, &[prompt, call, check]);
+    let server = Server::start(&world);
+    let Some(browser) = Browser::start(&server.address) else { return };
+    for width in [1440, 390] {
+        browser.size(width, 844);
+        browser.open("runs");
+        browser.until_text(".failing .output", BROKE);
+        assert!(in_sight(&browser, ".failing .output", BROKE), "runs at {width}");
+        // A prompt that is cut says so.
+        assert!(browser.text(".failing q").ends_with('…'), "{}", browser.text(".failing q"));
+        browser.open(&format!("replay/{SESSION}"));
+        browser.until_text(".where", "Step 1 ");
+        browser.press("n");
+        browser.until_text(".current-step", "collected another test");
+        assert!(in_sight(&browser, ".current-step .output", BROKE), "replay at {width}");
+    }
+    browser.assert_calm("failures");
+}
+
+#[test]
+fn a_save_by_hand_offers_its_own_state_without_a_mouse() {
+    let world = World::new();
+    world.save("first");
+    world.write("a.txt", "second\n");
+    world.save("second");
+    let server = Server::start(&world);
+    let Some(browser) = Browser::start(&server.address) else { return };
+    for width in [1440, 900, 390] {
+        browser.size(width, 844);
+        browser.open("timeline");
+        browser.until_text(".tl-row", "second");
+        // Each way of a row can be seen, and nothing covers it.
+        let seen = browser.value(
+            "[...document.querySelectorAll('.tl-row.hand .tl-act > *')].map((one) => {
+                const {left, top, width, height} = one.getBoundingClientRect();
+                const shown = document.elementFromPoint(left + width / 2, top + height / 2);
+                const row = one.closest('.tl-row');
+                const time = row.querySelector('.tl-time').getBoundingClientRect();
+                return shown === one && getComputedStyle(one).opacity === '1' && time.width > 40
+                    && time.right <= left && left + width <= row.getBoundingClientRect().right;
+            })",
+        );
+        assert_eq!(seen, json!([true, true, true]), "at {width}");
+    }
+    browser.click_on(".tl-row .tl-act a", "Restore this");
+    browser.until_view("restore");
+    browser.until_text("h1", "Restore “second”");
+    browser.assert_calm("timeline");
+}
+
+#[test]
+fn the_scale_of_a_session_ends_with_it_also_after_a_restore_and_its_undo() {
+    let world = World::new();
+    let first = world.save("first");
+    world.json(&["session", "start", "--session", SESSION, "--task", "Tidy up over night"]);
+    record(&world, SESSION, &[json!({"kind": "prompt", "text": "Sort the list"})]);
+    world.write("a.txt", "sorted\n");
+    let call = json!({"kind": "tool", "tool": "Read", "input": {"path": "a"}, "output": "x"});
+    record(&world, SESSION, &[call]);
+    world.json(&["session", "end", SESSION]);
+    for words in [vec!["restore", &first, "--confirm"], vec!["undo", "--confirm"]] {
+        let done = world.run(&words);
+        assert!(done.status.success(), "{done:?}");
+    }
+    let server = Server::start(&world);
+    let Some(browser) = Browser::start(&server.address) else { return };
+    let session = server.json(&format!("/api/sessions/{SESSION}"));
+    let now = server.json(&format!("/api/at?session={SESSION}&when=now"));
+    browser.open(&format!("session/{SESSION}"));
+    browser.until_text(".work", "Read");
+    // The call stands where it was between the beginning and the end.
+    let time = |value: &serde_json::Value| {
+        browser.value(&format!("new Date({value}).getTime()")).as_f64().unwrap()
+    };
+    let (begun, ended) = (time(&session["started_at"]), time(&session["ended_at"]));
+    let called = time(&now["state"]["tool_state"]["calls"][0]["started_at"]);
+    let wanted = ((called - begun) / (ended - begun) * 100.0).min(99.2);
+    let left = browser.value("parseFloat(document.querySelector('.bar-of.of-tool').style.left)");
+    assert!((left.as_f64().unwrap() - wanted).abs() < 0.5, "{left}, not {wanted}");
+    browser.assert_calm("session");
+}
