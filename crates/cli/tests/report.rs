@@ -315,6 +315,18 @@ fn a_check_fails_until_the_files_that_broke_it_go_back() {
 }
 
 #[test]
+fn the_end_of_a_long_output_is_kept() {
+    let world = World::new();
+    must(&world, &["session", "start", "--session", "s"]);
+    must(&world, &["record", "prompt", "Test it"]);
+    let output = format!("{}AssertionError: 210 != 12", "collected one more test\n".repeat(50));
+    let check = ["record", "verification", "unit tests", "--failed", "--output", &output];
+    must(&world, &check);
+    let failing = world.json(&["report", "s"])["failing"][0].clone();
+    assert!(failing.to_string().contains("AssertionError: 210 != 12"), "{failing}");
+}
+
+#[test]
 fn what_stood_there_before_a_session_is_not_its_work() {
     let world = World::new();
     world.write("a.txt", "a");

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::event::{Body, Event, payload};
-use super::report::{called, cut, cut_some};
+use super::report::{called, cut, ending};
 use super::searches::found_nothing;
 use super::session::SessionId;
 use crate::Timestamp;
@@ -139,7 +139,7 @@ impl<'a> Fold<'a> {
             Body::Prompt(prompt) => self.prompt = Some((&prompt.text, event.at)),
             Body::Verification(checked) => {
                 let made = Outcome { passed: checked.passed, ..self.outcome(event) };
-                let error = cut_some(checked.output.as_ref()).filter(|_| !checked.passed);
+                let error = ending(checked.output.as_ref()).filter(|_| !checked.passed);
                 self.found.push(Outcome { text: cut(&checked.text), error, ..made });
             }
             Body::Tool(call) => {
@@ -189,7 +189,7 @@ impl<'a> Fold<'a> {
         let is_shell = arguments.get("command").is_some_and(Value::is_string);
         let kind = if is_shell { OutcomeKind::Command } else { OutcomeKind::Tool };
         let text = called(tool, arguments, event.at).text;
-        let error = cut_some(error).filter(|_| !passed);
+        let error = ending(error).filter(|_| !passed);
         let tool = Some(tool.to_owned());
         self.found.push(Outcome { kind, tool, text, passed, error, ..self.outcome(event) });
     }

@@ -133,7 +133,7 @@ impl Fold {
                 turn.tool_calls += 1;
                 if !call.success {
                     let failed = called(&call.tool, &call.arguments, event.at);
-                    turn.failed.push(FailedCall { error: cut_some(call.error.as_ref()), ..failed });
+                    turn.failed.push(FailedCall { error: ending(call.error.as_ref()), ..failed });
                 }
             }
             Body::ToolStarted(call) => {
@@ -145,7 +145,7 @@ impl Fold {
             Body::ToolFinished(done) => {
                 let call = self.running.remove(&done.of);
                 if let (Some(call), false) = (call, done.success) {
-                    let (error, interrupted) = (cut_some(done.error.as_ref()), done.presumed);
+                    let (error, interrupted) = (ending(done.error.as_ref()), done.presumed);
                     turn.failed.push(FailedCall { error, interrupted, ..call });
                 }
             }
@@ -263,6 +263,16 @@ pub(super) fn cut(text: &str) -> String {
     }
 }
 
-pub(super) fn cut_some(text: Option<&String>) -> Option<String> {
+/// The last part of what a program said: the line that tells what broke mostly stands at the end.
+pub(super) fn ending(text: Option<&String>) -> Option<String> {
+    let text = text?;
+    let before = text.chars().count().saturating_sub(TEXT_MAX);
+    Some(match text.char_indices().nth(before) {
+        Some((at, _)) if before > 0 => format!("…{}", &text[at..]),
+        _ => text.clone(),
+    })
+}
+
+fn cut_some(text: Option<&String>) -> Option<String> {
     text.map(|text| cut(text))
 }
