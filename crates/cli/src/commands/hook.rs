@@ -265,12 +265,13 @@ fn reply(context: &Context, event: &Event, prompt: &str) -> Result<Option<String
         return Ok(Some(format!("{shown}\nTo do it, type: {confirm}")));
     }
     // Words that only look like a command are for the model: nobody talks in flags and ids.
-    let is_meant = !matches!(ran.code, Some(USAGE | UNKNOWN)) || words.iter().any(is_no_prose);
+    let is_meant =
+        !matches!(ran.code, Some(USAGE | UNKNOWN)) || words.iter().any(|word| is_no_prose(word));
     Ok((is_slash || is_meant).then_some(ran.text))
 }
 
 /// Whether a word is a flag, an id or a number.
-fn is_no_prose(word: &String) -> bool {
+fn is_no_prose(word: &str) -> bool {
     let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     is_number || word.starts_with('-') || word.starts_with("chk_")
 }
