@@ -214,8 +214,8 @@ pub fn router(endpoints: Vec<Endpoint>) -> Router<App> {
     endpoints.into_iter().fold(Router::new(), add)
 }
 
-/// Why an address is refused that has a key behind its `?` that its route does not know. Passed
-/// over, `?dry_run=true` of a route that takes it in the body would do the work.
+/// Why a route refuses an address: it does not know one of the keys behind the `?`. A route that
+/// passed over such a key would carry out `?dry_run=true` where it takes that in the body.
 fn unknown_key(address: &Uri, known: &[String]) -> Option<Problem> {
     // A query that cannot be read is refused by the route.
     let Query(asked) = Query::<Vec<(String, String)>>::try_from_uri(address).ok()?;

@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often health is looked at, as long as somebody listens: it may change without a commit.
 const HEALTH: Duration = Duration::from_secs(5);
 
-/// How safe the workspace is that the server was started in: the event `health`, told at
-/// first and when it changes.
+/// The event `health`: how safe the workspace is in which the user started the server. Listeners
+/// get it once at the beginning, and then when it changes.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Health {
     state: rappel::Health,
@@ -138,7 +138,7 @@ impl Hub {
         }
     }
 
-    /// Tells of the workspace's health if it is another than before.
+    /// Tells listeners the workspace's health if it changed since the last look.
     fn look_at_health(&self, before: &mut Option<Health>) {
         let look = || -> rappel::Result<Health> {
             let rappel = self.0.home.here().now()?;

@@ -20,7 +20,7 @@ use crate::problem::{Problem, Told};
 
 /// So many jobs that ended are remembered.
 const REMEMBERED: usize = 100;
-/// What came of the newest so many of them is remembered too: it may be long.
+/// Results may be long: only so many of the newest are remembered.
 const RESULTS: usize = 8;
 /// So many run at once.
 const RUNNING_MAX: usize = 16;

@@ -77,7 +77,7 @@ impl Calls {
         if self.options.is_fixed || !names_roots {
             return Ok(self.options.open.root.clone());
         }
-        // It goes on if it is late: what the client says then counts for the next call.
+        // The question stays open after the wait: a late answer counts for the next call.
         let (calls, peer) = (self.clone(), peer.clone());
         let asked = tokio::spawn(async move { calls.ask_for_root(&peer).await });
         match tokio::time::timeout(ROOTS_WAIT, asked).await {
@@ -94,7 +94,7 @@ impl Calls {
     async fn ask_for_root(&self, peer: &Peer<RoleServer>) -> Option<PathBuf> {
         let first = match peer.list_roots().await {
             Ok(named) => named.roots.iter().find_map(|root| folder_of(&root.uri)),
-            // It says that it names folders, and refuses to.
+            // The client claims to name folders, and refuses to.
             Err(ServiceError::McpError(_)) => None,
             Err(_) => return None,
         };
